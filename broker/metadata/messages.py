@@ -1,0 +1,165 @@
+"""What brokers and the controller say to each other, as values. The edges turn them into gRPC.
+
+Both pure cores (replica manager and controller) and the simulator speak these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.metadata.records import Endpoint, MetadataRecord
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    ProducerId,
+    TopicId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An error as a value: Kafka's code, and a text that says which item, which limit, what to do."""
+
+    code: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDirectory:
+    """A broker directory that a host found on its disk."""
+
+    broker_id: BrokerId
+    directory_id: str
+    cluster_id: str
+    boot_id: str
+    clean: bool
+    locked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimBroker:
+    """Which broker shall this incarnation be?"""
+
+    incarnation_id: str
+    host_id: str
+    directories: tuple[BrokerDirectory, ...]
+    slot: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerClaim:
+    """The answer: an id and its directory, or `retry_after_ms` when it is too early to decide.
+
+    `directory_id` None: no directory of that broker is on this host, make a new one.
+    """
+
+    broker_id: BrokerId
+    directory_id: str | None
+    cluster_id: str
+    controller_epoch: ControllerEpoch
+    retry_after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A new incarnation that has locked its directory and listens.
+
+    `log_intact`: it stopped cleanly, or the same boot and directory without an I/O error, so the
+    page cache (and with it the log) survived.
+    """
+
+    broker_id: BrokerId
+    incarnation_id: str
+    cluster_id: str
+    host_id: str
+    rack: str | None
+    client_endpoint: Endpoint
+    replication_endpoint: Endpoint
+    directory_id: str
+    boot_id: str
+    log_intact: bool
+    highest_controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistered:
+    """The incarnation's epoch. The same incarnation registering twice gets the same one."""
+
+    broker_epoch: BrokerEpoch
+    controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    """A proposed member of an ISR, with the broker epoch under which it caught up (KIP-903)."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionIsr:
+    """One ISR that a leader asks for; compared with `partition_epoch` and set only if still current."""
+
+    topic_id: TopicId
+    partition: int
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    isr: tuple[BrokerState, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlterPartition:
+    """ISR changes of one leader (KIP-497)."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    partitions: tuple[PartitionIsr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AlteredPartition:
+    """The partition as committed, or why not."""
+
+    topic_id: TopicId
+    partition: int
+    failure: Failure | None = None
+    leader: BrokerId = BrokerId(-1)
+    leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    isr: tuple[BrokerId, ...] = ()
+    partition_epoch: PartitionEpoch = PartitionEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsAltered:
+    """The answer to AlterPartition: a failure of the whole (stale broker epoch, ...), or one entry each."""
+
+    failure: Failure | None = None
+    partitions: tuple[AlteredPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Producer ids `first` up to but not including `first + count`, durable before they are handed out."""
+
+    first: ProducerId
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataBatch:
+    """Committed metadata on its way to a broker.
+
+    Without `snapshot`, `records[i]` has offset `first_offset + i`. With it, the records replace the
+    whole image and stand for everything up to and including `first_offset`.
+    """
+
+    controller_epoch: ControllerEpoch
+    first_offset: Offset
+    records: tuple[MetadataRecord, ...] = field(repr=False)
+    snapshot: bool = False
+    committed_offset: Offset = Offset(-1)

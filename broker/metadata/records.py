@@ -1,0 +1,156 @@
+"""What the metadata log holds, as values. `codec.py` turns them into protobuf and back.
+
+A record states the new value, never a difference: replaying a log and loading a snapshot are the
+same code, and a record replayed twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    ProducerId,
+    TopicId,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An address that others can reach."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """The first record of every metadata log."""
+
+    cluster_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerEpochRecord:
+    """A controller start: durable before it acts."""
+
+    epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerRecord:
+    """One incarnation of a broker. `broker_epoch` is the record's own offset in the metadata log."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    incarnation_id: str
+    host_id: str
+    rack: str | None
+    client_endpoint: Endpoint
+    replication_endpoint: Endpoint
+    directory_id: str
+    boot_id: str
+    fenced: bool = True
+    in_controlled_shutdown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChangeRecord:
+    """Fenced, unfenced or stopping."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    fenced: bool
+    in_controlled_shutdown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRecord:
+    """The broker is gone for good."""
+
+    broker_id: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """A topic's name and id; its partitions follow as PartitionRecords."""
+
+    name: str
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """The whole state of one partition after a change.
+
+    `replicas` in preference order; `isr` in order of joining; `directories` in the order of `replicas`.
+    """
+
+    topic_id: TopicId
+    partition: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    leader: BrokerId  # NO_LEADER: offline
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    eligible_leader_replicas: tuple[BrokerId, ...] = ()
+    last_known_elr: tuple[BrokerId, ...] = ()
+    directories: tuple[str, ...] = ()
+    adding_replicas: tuple[BrokerId, ...] = ()
+    removing_replicas: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicRecord:
+    """The topic and its partitions are gone; brokers delete their replicas."""
+
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord:
+    """Ids below `next_producer_id` are handed out and never again."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    next_producer_id: ProducerId
+
+
+class ConfigResourceType(IntEnum):
+    """What a configuration belongs to."""
+
+    CLUSTER = 0
+    TOPIC = 1
+    BROKER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord:
+    """One configuration value; None puts the default back."""
+
+    resource_type: ConfigResourceType
+    resource_name: str
+    name: str
+    value: str | None
+
+
+MetadataRecord = (
+    ClusterRecord
+    | ControllerEpochRecord
+    | RegisterBrokerRecord
+    | BrokerChangeRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | RemoveTopicRecord
+    | ProducerIdsRecord
+    | ConfigRecord
+)

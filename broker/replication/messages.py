@@ -1,0 +1,355 @@
+"""What goes into the replica manager and what comes out: requests of clients and followers, and effects.
+
+Plain values. `broker/grpc` and `broker/kafka` turn wire messages into them; the shell in
+`broker/node` performs the effects; the simulator does both in memory. A `token` is whatever the
+caller wants back with the answer (a callback in the shells, a number in the simulator).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.metadata.messages import AlterPartition, Failure
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+
+# ---- produce ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBatch:
+    """One record batch (Kafka's v2 format, bytes as the client sent them) for one partition."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None  # None: the client knows only the name
+    batch: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Produce:
+    """At most one batch per partition. `acks` as sent; anything but 0, 1, -1 is refused."""
+
+    acks: int
+    timeout_ms: int
+    batches: tuple[PartitionBatch, ...]
+    internal: bool = False  # a coordinator's own write: control batches and internal topics are allowed
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAck:
+    """The outcome for one batch; offsets are -1 with a failure."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    base_offset: Offset = Offset(-1)
+    log_append_time_ms: int = -1
+    log_start_offset: Offset = Offset(-1)
+    current_leader: BrokerId = BrokerId(-1)
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    record_index: int = -1
+
+
+# ---- fetch of clients -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFetch:
+    """What a consumer wants of one partition. -1 epochs are not checked."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId | None
+    fetch_offset: Offset
+    max_bytes: int
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    last_fetched_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A consumer's long poll: answered when `min_bytes` are there, after `max_wait_ms`, or at once on any error."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partitions: tuple[PartitionFetch, ...]
+    read_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """The largest known epoch at or below an asked one, and the offset where it ends (exclusive)."""
+
+    epoch: LeaderEpoch
+    end_offset: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionData:
+    """What a fetch found. `records` holds whole batches, the first may begin before the asked offset."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    high_watermark: Offset = Offset(-1)
+    last_stable_offset: Offset = Offset(-1)
+    log_start_offset: Offset = Offset(-1)
+    records: bytes = field(default=b"", repr=False)
+    aborted: tuple[tuple[int, int], ...] = ()  # (producer id, first offset)
+    diverging: EpochEnd | None = None
+    current_leader: BrokerId = BrokerId(-1)
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+# ---- fetch of followers (Kafka's Fetch and OffsetForLeaderEpoch) ---------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPartitionFetch:
+    """What a follower wants of one partition; `fetch_offset` is its log end."""
+
+    topic_id: TopicId
+    partition: int
+    current_leader_epoch: LeaderEpoch
+    fetch_offset: Offset
+    last_fetched_epoch: LeaderEpoch
+    log_start_offset: Offset
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetch:
+    """One fetch of a follower from one leader broker, over all partitions that they share.
+
+    `replica_epoch` is the follower's broker epoch: a late fetch of an earlier life is refused (KIP-903).
+    """
+
+    replica_id: BrokerId
+    replica_epoch: BrokerEpoch
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    partitions: tuple[ReplicaPartitionFetch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaPartitionData:
+    """The leader's answer for one partition. With `diverging` there are no records: truncate first."""
+
+    topic_id: TopicId
+    partition: int
+    failure: Failure | None = None
+    high_watermark: Offset = Offset(-1)
+    last_stable_offset: Offset = Offset(-1)
+    log_start_offset: Offset = Offset(-1)
+    diverging: EpochEnd | None = None
+    records: bytes = field(default=b"", repr=False)
+    current_leader: BrokerId = BrokerId(-1)
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetched:
+    """The answer to a ReplicaFetch; partitions with nothing new may be left out."""
+
+    failure: Failure | None = None
+    partitions: tuple[ReplicaPartitionData, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEpochQuery:
+    """Where does `leader_epoch` end at the leader?"""
+
+    topic_id: TopicId
+    partition: int
+    current_leader_epoch: LeaderEpoch
+    leader_epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEndQuery:
+    """OffsetForLeaderEpoch of a follower."""
+
+    replica_id: BrokerId
+    queries: tuple[ReplicaEpochQuery, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEpochEnd:
+    """The answer for one partition; epoch and offset are -1 when the leader knows no epoch that old."""
+
+    topic_id: TopicId
+    partition: int
+    failure: Failure | None = None
+    leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    end_offset: Offset = Offset(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnds:
+    """The answer to an EpochEndQuery."""
+
+    ends: tuple[ReplicaEpochEnd, ...]
+
+
+# ---- other client requests ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetQuery:
+    """An offset by time: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the largest timestamp."""
+
+    topic_partition: TopicPartition
+    timestamp_ms: int
+    current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    read_committed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetAnswer:
+    """Offset -1 without a failure: no record is that late."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    topic_id: TopicId | None = None
+    offset: Offset = Offset(-1)
+    timestamp_ms: int = -1
+    leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecords:
+    """New log start offsets; -1 means the high watermark."""
+
+    offsets: tuple[tuple[TopicPartition, Offset], ...]
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class LowWatermark:
+    """The lowest log start offset over the live replicas, once it has reached the asked one."""
+
+    topic_partition: TopicPartition
+    failure: Failure | None = None
+    low_watermark: Offset = Offset(-1)
+
+
+# ---- effects ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceDone:
+    """Answer a Produce. Emitted exactly once per request, for acks=0 too (the edge then says nothing)."""
+
+    token: object
+    acks: tuple[PartitionAck, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchDone:
+    """Answer a Fetch."""
+
+    token: object
+    partitions: tuple[PartitionData, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFetchDone:
+    """Answer a follower's fetch."""
+
+    token: object
+    fetched: ReplicaFetched
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteRecordsDone:
+    """Answer a DeleteRecords."""
+
+    token: object
+    watermarks: tuple[LowWatermark, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SendReplicaFetch:
+    """Fetch from `leader`; its answer, or None when the connection broke, goes to `on_replica_fetched` with the same id."""
+
+    leader: BrokerId
+    request_id: int
+    request: ReplicaFetch
+
+
+@dataclass(frozen=True, slots=True)
+class SendEpochEndQuery:
+    """Ask `leader` for epoch ends; the answer or None goes to `on_epoch_ends`."""
+
+    leader: BrokerId
+    request_id: int
+    request: EpochEndQuery
+
+
+@dataclass(frozen=True, slots=True)
+class SendAlterPartition:
+    """Ask the controller for ISRs; the answer, or None when it could not be reached, goes to `on_partitions_altered`."""
+
+    request_id: int
+    request: AlterPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ColdRead:
+    """Some pages of a fetch are not in memory: call `read()` on a pool thread, then `on_cold_read(now_ms, self)`."""
+
+    token: object
+    read: object  # a zero-argument callable that touches only files
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFailed:
+    """A replica went offline on this broker (I/O error, corruption): log it and tell the controller."""
+
+    topic_partition: TopicPartition
+    reason: str
+    directory_failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteReplicaLater:
+    """The replica's directory was renamed away and may be removed after `delay_ms`."""
+
+    directory: str
+    delay_ms: int
+
+
+Effect = (
+    ProduceDone
+    | FetchDone
+    | ReplicaFetchDone
+    | DeleteRecordsDone
+    | SendReplicaFetch
+    | SendEpochEndQuery
+    | SendAlterPartition
+    | ColdRead
+    | ReplicaFailed
+    | DeleteReplicaLater
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """A partition as its leader or follower must know it; used by tests, metrics and describe."""
+
+    topic_partition: TopicPartition
+    topic_id: TopicId
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: PartitionEpoch
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    log_start_offset: Offset
+    high_watermark: Offset
+    log_end_offset: Offset

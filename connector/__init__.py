@@ -1,0 +1,1 @@
+"""The Spark format `pylog`: batch and streaming source and sink over the public client."""

@@ -1,0 +1,1 @@
+"""pylog: a streaming log for people who live in Spark and Python."""

@@ -1,0 +1,189 @@
+"""Identifiers and values that client, broker, controller and connector share.
+
+Covers plain data only: nothing here does I/O, reads a clock or imports a heavy library.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final, NamedTuple, NewType
+
+Offset = NewType("Offset", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+PartitionEpoch = NewType("PartitionEpoch", int)
+ControllerEpoch = NewType("ControllerEpoch", int)
+BrokerEpoch = NewType("BrokerEpoch", int)
+BrokerId = NewType("BrokerId", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+TopicId = NewType("TopicId", str)
+"""A topic's 128-bit id as 22 characters of URL-safe base64, the way Apache Kafka prints it (KIP-516)."""
+
+NO_OFFSET: Final = Offset(-1)
+NO_LEADER: Final = BrokerId(-1)
+NO_EPOCH: Final = LeaderEpoch(-1)
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
+ZERO_TOPIC_ID: Final = TopicId("A" * 22)
+
+EARLIEST_TIMESTAMP: Final = -2
+"""As a timestamp in a list-offsets request: the log start offset."""
+LATEST_TIMESTAMP: Final = -1
+"""As a timestamp in a list-offsets request: the high watermark (consumers never see beyond it)."""
+MAX_TIMESTAMP: Final = -3
+"""As a timestamp in a list-offsets request: the record with the largest timestamp (KIP-734)."""
+
+TOPIC_NAME_LENGTH_MAX: Final = 249
+"""Kafka's limit: `<topic>-<partition>` plus the deletion suffix must fit a 255-byte file name."""
+
+
+class TimestampType(IntEnum):
+    """Who set a record's timestamp."""
+
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of one topic, by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed position: the next offset to read, and a free text."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int | None = None
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The first record at or after an asked time."""
+
+    offset: int
+    timestamp_ms: int
+    leader_epoch: int | None = None
+
+
+class RecordMetadata(NamedTuple):
+    """Where a produced record landed. `offset` is -1 when `acks=0` never told."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create. -1 means the cluster's default; config values are strings, as in Kafka.
+
+    With `replica_assignment` (partition -> broker ids, preferred leader first) the two counts must stay at their defaults.
+    """
+
+    name: str
+    num_partitions: int = 1
+    replication_factor: int = -1
+    replica_assignment: Mapping[int, Sequence[int]] | None = field(default=None, kw_only=True)
+    config: Mapping[str, str] | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartitions:
+    """Grow a topic to `total_count` partitions; `assignments` holds one list of broker ids for each added one."""
+
+    total_count: int
+    assignments: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDescription:
+    """One partition as the controller last committed it."""
+
+    partition: int
+    leader: int | None
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    eligible_leader_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """One topic; `partitions` is ordered by partition number."""
+
+    name: str
+    topic_id: str
+    internal: bool
+    partitions: tuple[PartitionDescription, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDescription:
+    """A live broker: its client address and its registration's epoch."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDescription:
+    """The cluster as one of its brokers (or the gateway) sees it."""
+
+    cluster_id: str
+    controller_epoch: int
+    brokers: tuple[BrokerDescription, ...]
+
+
+_LEGAL_TOPIC_CHARACTERS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+)
+
+
+def topic_name_fault(name: str) -> str | None:
+    """Why `name` cannot name a topic, or None when it can. Kafka's rule: `[a-zA-Z0-9._-]{1,249}`, not `.` or `..`."""
+    if not name:
+        return "the topic name is empty; use 1 to 249 of a-z A-Z 0-9 . _ -"
+    if name in (".", ".."):
+        return f"the topic name {name!r} is reserved by the file system"
+    if len(name) > TOPIC_NAME_LENGTH_MAX:
+        return f"the topic name has {len(name)} characters; the limit is {TOPIC_NAME_LENGTH_MAX}"
+    if not _LEGAL_TOPIC_CHARACTERS.issuperset(name):
+        bad = next(c for c in name if c not in _LEGAL_TOPIC_CHARACTERS)
+        return (
+            f"the topic name {ascii(name[:80])} contains {ascii(bad)}; "
+            "only a-z A-Z 0-9 . _ - are allowed"
+        )
+    return None
+
+
+def topic_id_from_bytes(raw: bytes) -> TopicId:
+    """The printed form of a 16-byte topic id."""
+    assert len(raw) == 16
+    return TopicId(base64.urlsafe_b64encode(raw).rstrip(b"=").decode("ascii"))
+
+
+def topic_id_to_bytes(topic_id: TopicId) -> bytes:
+    """The 16 bytes of a printed topic id; ValueError when it is not one."""
+    try:
+        raw = base64.urlsafe_b64decode(topic_id + "==")
+    except binascii.Error as error:
+        raise ValueError(f"{topic_id!r} is not a topic id") from error
+    if len(raw) != 16:
+        raise ValueError(f"{topic_id!r} is not a topic id: it holds {len(raw)} bytes, not 16")
+    return raw

@@ -1,0 +1,1 @@
+"""The gRPC contract: generated messages and stubs, channels and their tuning."""

@@ -1,0 +1,245 @@
+from pylog.rpc.v1 import common_pb2 as _common_pb2
+from pylog.rpc.v1 import records_pb2 as _records_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class BrokerDirectory(_message.Message):
+    __slots__ = ("broker_id", "directory_id", "cluster_id", "boot_id", "clean", "locked")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_FIELD_NUMBER: _ClassVar[int]
+    LOCKED_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    directory_id: str
+    cluster_id: str
+    boot_id: str
+    clean: bool
+    locked: bool
+    def __init__(self, broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., clean: _Optional[bool] = ..., locked: _Optional[bool] = ...) -> None: ...
+
+class ClaimBrokerRequest(_message.Message):
+    __slots__ = ("incarnation_id", "host_id", "directories", "slot")
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_ID_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    incarnation_id: str
+    host_id: str
+    directories: _containers.RepeatedCompositeFieldContainer[BrokerDirectory]
+    slot: int
+    def __init__(self, incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., directories: _Optional[_Iterable[_Union[BrokerDirectory, _Mapping]]] = ..., slot: _Optional[int] = ...) -> None: ...
+
+class ClaimBrokerResponse(_message.Message):
+    __slots__ = ("error", "broker_id", "directory_id", "cluster_id", "retry_after_ms", "controller_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    broker_id: int
+    directory_id: str
+    cluster_id: str
+    retry_after_ms: int
+    controller_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+
+class RegisterBrokerRequest(_message.Message):
+    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
+    HOST_ID_FIELD_NUMBER: _ClassVar[int]
+    RACK_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    REPLICATION_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    LOG_INTACT_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    incarnation_id: str
+    cluster_id: str
+    host_id: str
+    rack: str
+    client_endpoint: _common_pb2.Endpoint
+    replication_endpoint: _common_pb2.Endpoint
+    directory_id: str
+    boot_id: str
+    log_intact: bool
+    highest_controller_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ...) -> None: ...
+
+class RegisterBrokerResponse(_message.Message):
+    __slots__ = ("error", "broker_epoch", "controller_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    broker_epoch: int
+    controller_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_epoch: _Optional[int] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+
+class SessionRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "metadata_offset", "want_unfence")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
+    METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    WANT_UNFENCE_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    incarnation_id: str
+    metadata_offset: int
+    want_unfence: bool
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., metadata_offset: _Optional[int] = ..., want_unfence: _Optional[bool] = ...) -> None: ...
+
+class SessionResponse(_message.Message):
+    __slots__ = ("fenced", "should_stop", "controller_epoch")
+    FENCED_FIELD_NUMBER: _ClassVar[int]
+    SHOULD_STOP_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    fenced: bool
+    should_stop: bool
+    controller_epoch: int
+    def __init__(self, fenced: _Optional[bool] = ..., should_stop: _Optional[bool] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ("error", "controller_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    controller_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+
+class WatchMetadataRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "from_offset")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    from_offset: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., from_offset: _Optional[int] = ...) -> None: ...
+
+class MetadataBatch(_message.Message):
+    __slots__ = ("controller_epoch", "first_offset", "snapshot", "records", "committed_offset")
+    CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    COMMITTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    controller_epoch: int
+    first_offset: int
+    snapshot: bool
+    records: _containers.RepeatedCompositeFieldContainer[_records_pb2.MetadataRecord]
+    committed_offset: int
+    def __init__(self, controller_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ..., snapshot: _Optional[bool] = ..., records: _Optional[_Iterable[_Union[_records_pb2.MetadataRecord, _Mapping]]] = ..., committed_offset: _Optional[int] = ...) -> None: ...
+
+class AlterPartitionRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "partitions")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    partitions: _containers.RepeatedCompositeFieldContainer[PartitionIsr]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionIsr, _Mapping]]] = ...) -> None: ...
+
+class PartitionIsr(_message.Message):
+    __slots__ = ("topic_id", "partition", "leader_epoch", "partition_epoch", "isr")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    leader_epoch: int
+    partition_epoch: int
+    isr: _containers.RepeatedCompositeFieldContainer[BrokerState]
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[_Union[BrokerState, _Mapping]]] = ...) -> None: ...
+
+class BrokerState(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class AlterPartitionResponse(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[AlteredPartition]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[AlteredPartition, _Mapping]]] = ...) -> None: ...
+
+class AlteredPartition(_message.Message):
+    __slots__ = ("error", "topic_id", "partition", "leader", "leader_epoch", "isr", "partition_epoch")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ISR_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: _containers.RepeatedScalarFieldContainer[int]
+    partition_epoch: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+
+class AllocateProducerIdsRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class AllocateProducerIdsResponse(_message.Message):
+    __slots__ = ("error", "first_producer_id", "count")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    FIRST_PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    first_producer_id: int
+    count: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., first_producer_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class ControlledShutdownRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
+
+class ControlledShutdownResponse(_message.Message):
+    __slots__ = ("error", "remaining_leaders")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_LEADERS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    remaining_leaders: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., remaining_leaders: _Optional[int] = ...) -> None: ...
