@@ -1,1 +1,4 @@
-"""pylog brokers and controller: what `broker_app.py` and `LocalCluster` run. Nothing outside this package imports it."""
+"""pylog brokers and controller:
+
+what `broker_app.py` and `LocalCluster` run. Nothing outside this package imports it.
+"""

@@ -1047,7 +1047,10 @@ ERRORS_BY_CODE: Final[Mapping[int, type[PylogError]]] = _by_code()
 
 
 def from_code(code: int, message: str = "") -> PylogError:
-    """The error for a wire code (not 0); an unknown code becomes `UnknownServerError` that names it."""
+    """The error for a wire code (not 0);
+
+    an unknown code becomes `UnknownServerError` that names it.
+    """
     error = ERRORS_BY_CODE.get(code)
     if error is None:
         return UnknownServerError(f"error code {code}: {message}")

@@ -21,7 +21,9 @@ BrokerId = NewType("BrokerId", int)
 ProducerId = NewType("ProducerId", int)
 ProducerEpoch = NewType("ProducerEpoch", int)
 TopicId = NewType("TopicId", str)
-"""A topic's 128-bit id as 22 characters of URL-safe base64, the way Apache Kafka prints it (KIP-516)."""
+"""A topic's 128-bit id as 22 characters of URL-safe base64, the way Apache Kafka prints it
+(KIP-516).
+"""
 
 NO_OFFSET: Final = Offset(-1)
 NO_LEADER: Final = BrokerId(-1)
@@ -89,7 +91,8 @@ class RecordMetadata(NamedTuple):
 class NewTopic:
     """A topic to create. -1 means the cluster's default; config values are strings, as in Kafka.
 
-    With `replica_assignment` (partition -> broker ids, preferred leader first) the two counts must stay at their defaults.
+    With `replica_assignment` (partition -> broker ids, preferred leader first) the two counts must
+    stay at their defaults.
     """
 
     name: str
@@ -101,7 +104,10 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class NewPartitions:
-    """Grow a topic to `total_count` partitions; `assignments` holds one list of broker ids for each added one."""
+    """Grow a topic to `total_count` partitions;
+
+    `assignments` holds one list of broker ids for each added one.
+    """
 
     total_count: int
     assignments: Sequence[Sequence[int]] | None = None
@@ -156,7 +162,10 @@ _LEGAL_TOPIC_CHARACTERS: Final = frozenset(
 
 
 def topic_name_fault(name: str) -> str | None:
-    """Why `name` cannot name a topic, or None when it can. Kafka's rule: `[a-zA-Z0-9._-]{1,249}`, not `.` or `..`."""
+    """Why `name` cannot name a topic, or None when it can.
+
+    Kafka's rule: `[a-zA-Z0-9._-]{1,249}`, not `.` or `..`.
+    """
     if not name:
         return "the topic name is empty; use 1 to 249 of a-z A-Z 0-9 . _ -"
     if name in (".", ".."):
@@ -166,7 +175,7 @@ def topic_name_fault(name: str) -> str | None:
     if not _LEGAL_TOPIC_CHARACTERS.issuperset(name):
         bad = next(c for c in name if c not in _LEGAL_TOPIC_CHARACTERS)
         return (
-            f"the topic name {ascii(name[:80])} contains {ascii(bad)}; "
+            f"the topic name {name[:80]!a} contains {bad!a}; "
             "only a-z A-Z 0-9 . _ - are allowed"
         )
     return None

@@ -1,4 +1,7 @@
-"""Regenerates pylog/rpc/v1 from proto/: `python tools/protoc.py`, or with `--check` says whether it is up to date."""
+"""Regenerates pylog/rpc/v1 from proto/:
+
+`python tools/protoc.py`, or with `--check` says whether it is up to date.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ def main() -> int:
         }
         _, differ, missing = filecmp.cmpfiles(fresh, ROOT / GENERATED, sorted(names), shallow=False)
     if differ or missing:
-        print("not up to date, run `make proto`:", *sorted(differ + missing), file=sys.stderr)  # noqa: T201
+        stale = " ".join(sorted(differ + missing))
+        print(f"not up to date, run `make proto`: {stale}", file=sys.stderr)
         return 1
     return 0
 

@@ -22,7 +22,10 @@ from pylog.model import (
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as a value: Kafka's code, and a text that says which item, which limit, what to do."""
+    """An error as a value:
+
+    Kafka's code, and a text that says which item, which limit, what to do.
+    """
 
     code: int
     message: str = ""
@@ -103,7 +106,10 @@ class BrokerState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionIsr:
-    """One ISR that a leader asks for; compared with `partition_epoch` and set only if still current."""
+    """One ISR that a leader asks for;
+
+    compared with `partition_epoch` and set only if still current.
+    """
 
     topic_id: TopicId
     partition: int
@@ -136,7 +142,10 @@ class AlteredPartition:
 
 @dataclass(frozen=True, slots=True)
 class PartitionsAltered:
-    """The answer to AlterPartition: a failure of the whole (stale broker epoch, ...), or one entry each."""
+    """The answer to AlterPartition:
+
+    a failure of the whole (stale broker epoch, ...), or one entry each.
+    """
 
     failure: Failure | None = None
     partitions: tuple[AlteredPartition, ...] = ()
@@ -144,7 +153,9 @@ class PartitionsAltered:
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Producer ids `first` up to but not including `first + count`, durable before they are handed out."""
+    """Producer ids `first` up to but not including `first + count`, durable before they are
+    handed out.
+    """
 
     first: ProducerId
     count: int

@@ -47,7 +47,10 @@ class ControllerEpochRecord:
 
 @dataclass(frozen=True, slots=True)
 class RegisterBrokerRecord:
-    """One incarnation of a broker. `broker_epoch` is the record's own offset in the metadata log."""
+    """One incarnation of a broker.
+
+    `broker_epoch` is the record's own offset in the metadata log.
+    """
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
@@ -91,7 +94,8 @@ class TopicRecord:
 class PartitionRecord:
     """The whole state of one partition after a change.
 
-    `replicas` in preference order; `isr` in order of joining; `directories` in the order of `replicas`.
+    `replicas` in preference order; `isr` in order of joining; `directories` in the order of
+    `replicas`.
     """
 
     topic_id: TopicId

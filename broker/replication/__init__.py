@@ -1,1 +1,4 @@
-"""Replication of partitions: pure state machines for leader, follower and the broker's replica manager."""
+"""Replication of partitions:
+
+pure state machines for leader, follower and the broker's replica manager.
+"""

@@ -1,4 +1,5 @@
-"""What goes into the replica manager and what comes out: requests of clients and followers, and effects.
+"""What goes into the replica manager and what comes out: requests of clients and followers, and
+effects.
 
 Plain values. `broker/grpc` and `broker/kafka` turn wire messages into them; the shell in
 `broker/node` performs the effects; the simulator does both in memory. A `token` is whatever the
@@ -39,7 +40,8 @@ class Produce:
     acks: int
     timeout_ms: int
     batches: tuple[PartitionBatch, ...]
-    internal: bool = False  # a coordinator's own write: control batches and internal topics are allowed
+    # a coordinator's own write: control batches and internal topics are allowed
+    internal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,10 @@ class PartitionFetch:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """A consumer's long poll: answered when `min_bytes` are there, after `max_wait_ms`, or at once on any error."""
+    """A consumer's long poll:
+
+    answered when `min_bytes` are there, after `max_wait_ms`, or at once on any error.
+    """
 
     max_wait_ms: int
     min_bytes: int
@@ -84,7 +89,9 @@ class Fetch:
 
 @dataclass(frozen=True, slots=True)
 class EpochEnd:
-    """The largest known epoch at or below an asked one, and the offset where it ends (exclusive)."""
+    """The largest known epoch at or below an asked one, and the offset where it ends
+    (exclusive).
+    """
 
     epoch: LeaderEpoch
     end_offset: Offset
@@ -92,7 +99,10 @@ class EpochEnd:
 
 @dataclass(frozen=True, slots=True)
 class PartitionData:
-    """What a fetch found. `records` holds whole batches, the first may begin before the asked offset."""
+    """What a fetch found.
+
+    `records` holds whole batches, the first may begin before the asked offset.
+    """
 
     topic_partition: TopicPartition
     failure: Failure | None = None
@@ -126,7 +136,8 @@ class ReplicaPartitionFetch:
 class ReplicaFetch:
     """One fetch of a follower from one leader broker, over all partitions that they share.
 
-    `replica_epoch` is the follower's broker epoch: a late fetch of an earlier life is refused (KIP-903).
+    `replica_epoch` is the follower's broker epoch: a late fetch of an earlier life is refused
+    (KIP-903).
     """
 
     replica_id: BrokerId
@@ -139,7 +150,10 @@ class ReplicaFetch:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPartitionData:
-    """The leader's answer for one partition. With `diverging` there are no records: truncate first."""
+    """The leader's answer for one partition.
+
+    With `diverging` there are no records: truncate first.
+    """
 
     topic_id: TopicId
     partition: int
@@ -181,7 +195,10 @@ class EpochEndQuery:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEpochEnd:
-    """The answer for one partition; epoch and offset are -1 when the leader knows no epoch that old."""
+    """The answer for one partition;
+
+    epoch and offset are -1 when the leader knows no epoch that old.
+    """
 
     topic_id: TopicId
     partition: int
@@ -197,12 +214,17 @@ class EpochEnds:
     ends: tuple[ReplicaEpochEnd, ...]
 
 
-# ---- other client requests ------------------------------------------------------------------------
+# ---- other client requests
+# ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetQuery:
-    """An offset by time: -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the largest timestamp."""
+    """An offset by time:
+
+    -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the
+    largest timestamp.
+    """
 
     topic_partition: TopicPartition
     timestamp_ms: int
@@ -239,12 +261,16 @@ class LowWatermark:
     low_watermark: Offset = Offset(-1)
 
 
-# ---- effects ----------------------------------------------------------------------------------------
+# ---- effects
+# ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceDone:
-    """Answer a Produce. Emitted exactly once per request, for acks=0 too (the edge then says nothing)."""
+    """Answer a Produce.
+
+    Emitted exactly once per request, for acks=0 too (the edge then says nothing).
+    """
 
     token: object
     acks: tuple[PartitionAck, ...]
@@ -276,7 +302,11 @@ class DeleteRecordsDone:
 
 @dataclass(frozen=True, slots=True)
 class SendReplicaFetch:
-    """Fetch from `leader`; its answer, or None when the connection broke, goes to `on_replica_fetched` with the same id."""
+    """Fetch from `leader`;
+
+    its answer, or None when the connection broke, goes to `on_replica_fetched` with the same
+    id.
+    """
 
     leader: BrokerId
     request_id: int
@@ -294,7 +324,10 @@ class SendEpochEndQuery:
 
 @dataclass(frozen=True, slots=True)
 class SendAlterPartition:
-    """Ask the controller for ISRs; the answer, or None when it could not be reached, goes to `on_partitions_altered`."""
+    """Ask the controller for ISRs;
+
+    the answer, or None when it could not be reached, goes to `on_partitions_altered`.
+    """
 
     request_id: int
     request: AlterPartition
@@ -302,7 +335,10 @@ class SendAlterPartition:
 
 @dataclass(frozen=True, slots=True)
 class ColdRead:
-    """Some pages of a fetch are not in memory: call `read()` on a pool thread, then `on_cold_read(now_ms, self)`."""
+    """Some pages of a fetch are not in memory:
+
+    call `read()` on a pool thread, then `on_cold_read(now_ms, self)`.
+    """
 
     token: object
     read: object  # a zero-argument callable that touches only files
@@ -310,7 +346,10 @@ class ColdRead:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFailed:
-    """A replica went offline on this broker (I/O error, corruption): log it and tell the controller."""
+    """A replica went offline on this broker (I/O error, corruption):
+
+    log it and tell the controller.
+    """
 
     topic_partition: TopicPartition
     reason: str
