@@ -1,0 +1,214 @@
+"""Configuration tables: which settings there are, their types, ranges and defaults.
+
+One helper for clients, topics, brokers and the Spark options, so that a wrong setting reads the
+same everywhere: the error names the key, the value, what is allowed, and for an unknown key the
+nearest known one. Pure: nothing here reads a file, an environment variable or a clock.
+
+Names are Apache Kafka's, with dots (`linger.ms`). As Python keyword arguments they have
+underscores (`linger_ms`); a table made with `separator="_"` reads and reports that spelling.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pylog import errors
+
+REQUIRED: Final = object()
+"""As the default of a key: there is none, the setting must be given."""
+
+INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
+
+_TRUE: Final = frozenset({"true"})
+_FALSE: Final = frozenset({"false"})
+_TYPE_NAMES: Final = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list, or texts separated by commas",
+    object: "a Python object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One setting.
+
+    `type` is `bool`, `int`, `float`, `str`, `list` (of texts, in properties separated by commas) or
+    `object` (passed through: callables, TLS material). Numbers and booleans may be given as text,
+    as they come from property files. `None` is allowed exactly where the default is `None`. `low`
+    and `high` are inclusive and count for numbers; `choices` for texts and the items of lists.
+    """
+
+    name: str
+    type: type[Any]
+    default: Any
+    doc: str
+    low: float | None = None
+    high: float | None = None
+    choices: Sequence[str] | None = None
+
+    def allowed(self) -> str:
+        """What values the setting takes, in words."""
+        if self.choices is not None:
+            return "one of " + ", ".join(self.choices)
+        words = _TYPE_NAMES[self.type]
+        if self.low is not None and self.high is not None:
+            return f"{words} from {self.low} to {self.high}"
+        if self.low is not None:
+            return f"{words}, at least {self.low}"
+        if self.high is not None:
+            return f"{words}, at most {self.high}"
+        return words
+
+    def parse(self, value: object, *, spelled: str = "") -> Any:
+        """`value` in the key's type; InvalidConfig names key, value and what is allowed.
+
+        `spelled` is how the user wrote the name, for the message.
+        """
+        if value is None:
+            if self.default is None:
+                return None
+            raise self._fault(value, spelled)
+        parsed = self._typed(value, spelled)
+        if isinstance(parsed, bool | str):
+            fits = self.choices is None or parsed in self.choices
+        elif isinstance(parsed, int | float):
+            fits = (self.low is None or parsed >= self.low) and (
+                self.high is None or parsed <= self.high
+            )
+        elif isinstance(parsed, list):
+            fits = self.choices is None or set(parsed) <= set(self.choices)
+        else:
+            fits = True
+        if not fits:
+            raise self._fault(value, spelled)
+        return parsed
+
+    def _typed(self, value: object, spelled: str) -> Any:
+        if self.type is object:
+            return value
+        text = value.strip() if isinstance(value, str) else None
+        if self.type is bool:
+            if isinstance(value, bool):
+                return value
+            if text is not None and text.lower() in _TRUE | _FALSE:
+                return text.lower() in _TRUE
+        elif self.type is int:
+            if isinstance(value, int) and not isinstance(value, bool):
+                return value
+            if isinstance(value, float) and value.is_integer():
+                return int(value)
+            if text is not None and _is_whole(text):
+                return int(text)
+        elif self.type is float:
+            if isinstance(value, int | float) and not isinstance(value, bool) and value == value:
+                return float(value)
+            if text is not None:
+                try:
+                    number = float(text)
+                except ValueError:
+                    number = float("nan")
+                if number == number:
+                    return number
+        elif self.type is str:
+            if text is not None:
+                return text
+        elif self.type is list:
+            if text is not None:
+                return [item.strip() for item in text.split(",") if item.strip()]
+            if isinstance(value, Sequence) and all(isinstance(item, str) for item in value):
+                return list(value)
+        raise self._fault(value, spelled)
+
+    def _fault(self, value: object, spelled: str) -> errors.InvalidConfig:
+        shown = repr(value)
+        if len(shown) > 80:
+            shown = shown[:77] + "..."
+        return errors.InvalidConfig(f"{spelled or self.name}={shown}: it must be {self.allowed()}")
+
+
+def _is_whole(text: str) -> bool:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    # isdigit alone would take "²" and int() would take "1_000": neither is a number in Kafka.
+    return digits.isascii() and digits.isdigit() and len(digits) <= 19
+
+
+class ConfigTable:
+    """The settings that one kind of object takes, in the order of their documentation."""
+
+    def __init__(
+        self, keys: Iterable[ConfigKey], *, separator: str = ".", what: str = "setting"
+    ) -> None:
+        assert separator in (".", "_")
+        self._separator = separator
+        self._what = what
+        self._keys: dict[str, ConfigKey] = {}
+        for key in keys:
+            assert key.name not in self._keys, key.name
+            self._keys[key.name] = key
+
+    def __iter__(self) -> Iterator[ConfigKey]:
+        return iter(self._keys.values())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._dotted(name) in self._keys
+
+    def __getitem__(self, name: str) -> ConfigKey:
+        """The key of that name; InvalidConfig names the nearest one when there is none."""
+        key = self._keys.get(self._dotted(name))
+        if key is None:
+            raise self._unknown(name)
+        return key
+
+    def parse(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """Every setting by its dotted name: what was given, checked and typed, else its default.
+
+        InvalidConfig for an unknown name, a wrong type, a value out of range, a name given twice,
+        and a required setting that is missing.
+        """
+        values = self.parse_given(given)
+        for key in self:
+            if key.name in values:
+                continue
+            if key.default is REQUIRED:
+                raise errors.InvalidConfig(
+                    f"{self.spelled(key.name)} is missing: it must be {key.allowed()}"
+                )
+            # A fresh list each time: nobody may change a default through a value.
+            values[key.name] = list(key.default) if isinstance(key.default, list) else key.default
+        return values
+
+    def parse_given(self, given: Mapping[str, object]) -> dict[str, Any]:
+        """Only the given settings, checked and typed, by dotted name (for layers of overrides)."""
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            key = self[name]
+            if key.name in values:
+                raise errors.InvalidConfig(f"{self.spelled(key.name)} is given twice")
+            values[key.name] = key.parse(value, spelled=name)
+        return values
+
+    def spelled(self, name: str) -> str:
+        """A dotted name as this table's users write it."""
+        return name.replace(".", self._separator)
+
+    def nearest(self, name: str) -> str | None:
+        """The known name that `name` most probably means, in this table's spelling."""
+        close = difflib.get_close_matches(
+            self._dotted(name).lower().replace("-", "."), list(self._keys), n=1, cutoff=0.6
+        )
+        return self.spelled(close[0]) if close else None
+
+    def _dotted(self, name: str) -> str:
+        return name.replace("_", ".") if self._separator == "_" else name
+
+    def _unknown(self, name: str) -> errors.InvalidConfig:
+        nearest = self.nearest(name)
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        return errors.InvalidConfig(f"unknown {self._what} {name[:120]}{hint}")
