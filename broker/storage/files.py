@@ -1,0 +1,225 @@
+"""The only way storage touches a disk: the `Files` protocol, and the real one.
+
+Paths are plain strings with `/`. Handles are small numbers. Nothing is buffered in user space:
+what `append` returned from is in the page cache and survives a kill of the process; only `fsync`
+(and `fsync_dir` for names) makes it survive a loss of power. Errors are `OSError`s with their
+`errno`; `Log` decides what they mean. The simulator has a second implementation in memory.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
+from typing import Final, Literal, NamedTuple, Protocol
+
+Buffer = bytes | bytearray | memoryview
+
+FileKind = Literal["file", "directory", "symlink", "other"]
+
+_VECTORS_MAX: Final = 512  # Linux takes 1024 buffers per writev; stay well below
+
+_NOT_IN_MEMORY: Final = frozenset({errno.EAGAIN, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL})
+
+
+class FileStat(NamedTuple):
+    """What a path is (a symbolic link is not followed)."""
+
+    kind: FileKind
+    size: int
+    modified_ns: int
+
+
+class Files(Protocol):
+    """What storage asks of a file system."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """A handle that reads anywhere and writes at the end. `create` makes a missing file."""
+
+    def close(self, handle: int) -> None:
+        """Give the handle back. Does not sync."""
+
+    def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
+        """Write all buffers at the end of the file; the number of bytes.
+
+        Loops on short writes. After an error some of the bytes may be there: truncate.
+        """
+
+    def pread(self, handle: int, length: int, position: int) -> bytes:
+        """`length` bytes from `position`; fewer only at the end of the file."""
+
+    def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
+        """Like `pread`, but None when that would wait for the disk."""
+
+    def truncate(self, handle: int, size: int) -> None:
+        """Cut the file to `size` bytes."""
+
+    def fsync(self, handle: int) -> None:
+        """Make the file's bytes durable. An error is final: never call it again and believe."""
+
+    def fsync_dir(self, path: str) -> None:
+        """Make the names in the directory durable."""
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file or directory a new name, replacing a file of that name."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a file; missing is fine."""
+
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def mkdir(self, path: str) -> None:
+        """Make a directory and its parents; existing is fine."""
+
+    def listdir(self, path: str) -> list[str]:
+        """The names in a directory, sorted."""
+
+    def stat(self, path: str) -> FileStat | None:
+        """What the path is, or None when it is not there."""
+
+    def exists(self, path: str) -> bool:
+        """Whether the path is there."""
+
+    def size(self, handle: int) -> int:
+        """The size of an open file."""
+
+    def read_all(self, path: str) -> bytes:
+        """The whole file; FileNotFoundError when it is not there."""
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        """Replace the file's content, durably: after a crash it is the old or the new one."""
+
+    def try_lock(self, path: str) -> int | None:
+        """A handle that holds the lock until it is closed or the process ends; None if taken."""
+
+
+class OsFiles:
+    """The operating system's files."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+        return os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+
+    def close(self, handle: int) -> None:
+        os.close(handle)
+
+    def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
+        wanted = sum(map(len, buffers))
+        if len(buffers) <= _VECTORS_MAX:
+            written = os.writev(handle, buffers)
+            if written == wanted:
+                return wanted
+        else:
+            written = 0
+        pending = memoryview(b"".join(buffers))
+        while written < wanted:
+            step = os.write(handle, pending[written:])
+            if step == 0:
+                raise OSError(errno.EIO, "a write of more than 0 bytes wrote nothing")
+            written += step
+        return wanted
+
+    def pread(self, handle: int, length: int, position: int) -> bytes:
+        data = os.pread(handle, length, position)
+        if len(data) == length:
+            return data
+        parts = [data]
+        missing = length - len(data)
+        while missing and parts[-1]:  # a single read stops at 2 GiB or at a signal
+            parts.append(os.pread(handle, missing, position + length - missing))
+            missing -= len(parts[-1])
+        return b"".join(parts)
+
+    def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
+        buffer = bytearray(length)
+        try:
+            got = os.preadv(handle, [buffer], position, os.RWF_NOWAIT)
+        except OSError as error:
+            if error.errno in _NOT_IN_MEMORY:
+                return None
+            raise
+        if got == length:
+            return bytes(buffer)
+        if position + got >= self.size(handle):
+            return bytes(memoryview(buffer)[:got])
+        return None
+
+    def truncate(self, handle: int, size: int) -> None:
+        os.ftruncate(handle, size)
+
+    def fsync(self, handle: int) -> None:
+        os.fsync(handle)
+
+    def fsync_dir(self, path: str) -> None:
+        handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+    def rename(self, old: str, new: str) -> None:
+        Path(old).replace(new)
+
+    def unlink(self, path: str) -> None:
+        Path(path).unlink(missing_ok=True)
+
+    def rmdir(self, path: str) -> None:
+        Path(path).rmdir()
+
+    def mkdir(self, path: str) -> None:
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(entry.name for entry in Path(path).iterdir())
+
+    def stat(self, path: str) -> FileStat | None:
+        try:
+            status = Path(path).lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        mode = status.st_mode
+        kind: FileKind = "other"
+        if S_ISREG(mode):
+            kind = "file"
+        elif S_ISDIR(mode):
+            kind = "directory"
+        elif S_ISLNK(mode):
+            kind = "symlink"
+        return FileStat(kind, status.st_size, status.st_mtime_ns)
+
+    def exists(self, path: str) -> bool:
+        return self.stat(path) is not None
+
+    def size(self, handle: int) -> int:
+        return os.fstat(handle).st_size
+
+    def read_all(self, path: str) -> bytes:
+        return Path(path).read_bytes()
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.tmp"
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        handle = os.open(temporary, flags, 0o644)
+        try:
+            self.append(handle, [data])
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        self.rename(temporary, path)
+        self.fsync_dir(str(Path(path).parent))
+
+    def try_lock(self, path: str) -> int | None:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            return None
+        except OSError:
+            os.close(handle)
+            raise
+        return handle
