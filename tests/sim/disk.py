@@ -1,0 +1,271 @@
+"""A machine's disk in memory: what is written, and what of it would survive a power loss.
+
+A file is its current bytes and the bytes as of its last fsync; a directory is its current entries,
+the durable ones, and the changes between the two in order. A killed process loses nothing. A power
+loss keeps a random subset of the pages that were not synced, tears one of them, picks a length
+between the old and the new, and keeps a random first part of each directory's pending changes.
+`tests/sim/files.py` puts the product's `Files` on top.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+PAGE = 512  # smaller than a real page: simulated segments are small
+
+
+class TornWrite(BaseException):
+    """The process dies in the middle of a write; no handler of the product may catch it."""
+
+
+class Inode:
+    """One file's bytes."""
+
+    __slots__ = ("appended_only", "data", "synced")
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.synced = bytearray()
+        self.appended_only = True  # since the last fsync: `synced` is a prefix of `data`
+
+    @property
+    def dirty(self) -> bool:
+        """Whether a power loss could change it."""
+        return not self.appended_only or len(self.data) != len(self.synced)
+
+    def append(self, chunk: bytes | memoryview) -> None:
+        """Write at the end."""
+        self.data += chunk
+
+    def replace(self, content: bytes) -> None:
+        """Write the whole file anew."""
+        self.data[:] = content
+        self.appended_only = False
+
+    def truncate(self, size: int) -> None:
+        """Cut, or grow with zeros."""
+        if size < len(self.data):
+            del self.data[size:]
+            self.appended_only = self.appended_only and size >= len(self.synced)
+        else:
+            self.data.extend(bytes(size - len(self.data)))
+
+    def fsync(self) -> None:
+        """Everything written so far survives from now on."""
+        if self.appended_only:
+            self.synced += self.data[len(self.synced) :]
+        else:
+            self.synced[:] = self.data
+        self.appended_only = True
+
+    def lose_power(self, rng: random.Random) -> None:
+        """Keep what was synced, and of the rest a random subset of pages."""
+        if not self.dirty:
+            return
+        old, new = self.synced, self.data
+        low, high = sorted((len(old), len(new)))
+        length = rng.choice((low, high, rng.randint(low, high)))
+        result = bytearray(old[:length]) + bytes(max(0, length - len(old)))
+        pages = [
+            page
+            for page in range(0, length, PAGE)
+            if old[page : page + PAGE] != new[page : page + PAGE]
+        ]
+        torn = rng.choice(pages) if pages and rng.random() < 0.5 else -1
+        keep_share = rng.choice((0.1, 0.5, 0.9))
+        for page in pages:
+            end = min(page + PAGE, length)
+            if page == torn:
+                end = rng.randint(page, end)
+            elif rng.random() >= keep_share:
+                continue
+            chunk = new[page:end]
+            result[page : page + len(chunk)] = chunk
+        self.data = result
+        self.synced = bytearray(result)
+        self.appended_only = True
+
+
+class Directory:
+    """Names and what they stand for."""
+
+    __slots__ = ("durable", "entries", "pending")
+
+    def __init__(self) -> None:
+        self.entries: dict[str, Inode | Directory] = {}
+        self.durable: dict[str, Inode | Directory] = {}
+        # each change sets or removes (None) several names at once
+        self.pending: list[dict[str, Inode | Directory | None]] = []
+
+    def change(self, names: dict[str, Inode | Directory | None]) -> None:
+        """Set or remove names, atomically."""
+        _apply(self.entries, names)
+        self.pending.append(names)
+
+    def fsync(self) -> None:
+        """All changes so far survive from now on."""
+        for names in self.pending:
+            _apply(self.durable, names)
+        self.pending.clear()
+
+    def lose_power(self, rng: random.Random) -> None:
+        """Keep a first part of the pending changes, here and below."""
+        for names in self.pending[: rng.randint(0, len(self.pending))]:
+            _apply(self.durable, names)
+        self.pending.clear()
+        self.entries = dict(self.durable)
+        for _, node in sorted(self.entries.items()):
+            node.lose_power(rng)
+
+
+def _apply(
+    entries: dict[str, Inode | Directory], names: dict[str, Inode | Directory | None]
+) -> None:
+    for name, node in names.items():
+        if node is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = node
+
+
+class Disk:
+    """The tree of one machine. Paths are absolute, separated by '/'; errors are OSError's."""
+
+    def __init__(self, boot: int = 1) -> None:
+        self.root = Directory()
+        self.boot = boot
+        self.torn_write_rng: random.Random | None = None
+        """Set: the next append writes a random part and raises TornWrite."""
+        self.cuts: dict[str, int] = {}
+        """How often files of a directory were cut, replaced or removed, by directory path: what
+        was read there before may have changed."""
+
+    # ---- look-up
+
+    def find(self, path: str) -> Inode | Directory | None:
+        """The file or directory at `path`, or None."""
+        node: Inode | Directory = self.root
+        for part in _parts(path):
+            if not isinstance(node, Directory):
+                return None
+            found = node.entries.get(part)
+            if found is None:
+                return None
+            node = found
+        return node
+
+    def file(self, path: str) -> Inode:
+        """The file at `path`; FileNotFoundError, IsADirectoryError."""
+        node = self.find(path)
+        if node is None:
+            raise FileNotFoundError(2, "no such file", path)
+        if isinstance(node, Directory):
+            raise IsADirectoryError(21, "is a directory", path)
+        return node
+
+    def directory(self, path: str) -> Directory:
+        """The directory at `path`; FileNotFoundError, NotADirectoryError."""
+        node = self.find(path)
+        if node is None:
+            raise FileNotFoundError(2, "no such directory", path)
+        if isinstance(node, Inode):
+            raise NotADirectoryError(20, "not a directory", path)
+        return node
+
+    def walk(self, path: str = "/") -> Iterator[tuple[str, Inode]]:
+        """All files below `path`, sorted."""
+        node = self.find(path)
+        if isinstance(node, Inode):
+            yield path, node
+        elif node is not None:
+            for name in sorted(node.entries):
+                yield from self.walk(f"{path.rstrip('/')}/{name}")
+
+    # ---- changes
+
+    def create(self, path: str) -> Inode:
+        """The file at `path`, made empty when it is not there."""
+        node = self.find(path)
+        if node is not None:
+            return self.file(path)
+        parent, name = split(path)
+        inode = Inode()
+        self.directory(parent).change({name: inode})
+        return inode
+
+    def mkdir(self, path: str, *, exist_ok: bool = False) -> None:
+        """A new directory; FileExistsError."""
+        if self.find(path) is not None:
+            if exist_ok:
+                self.directory(path)
+                return
+            raise FileExistsError(17, "exists", path)
+        parent, name = split(path)
+        self.directory(parent).change({name: Directory()})
+
+    def unlink(self, path: str) -> None:
+        """Remove a file."""
+        self.file(path)
+        parent, name = split(path)
+        self.directory(parent).change({name: None})
+        self.note_cut(parent)
+
+    def rmtree(self, path: str) -> None:
+        """Remove a directory with all that is in it."""
+        self.directory(path)
+        parent, name = split(path)
+        self.directory(parent).change({name: None})
+        self.note_cut(path)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file over another, or a directory to a free name."""
+        node = self.find(source)
+        if node is None:
+            raise FileNotFoundError(2, "no such file", source)
+        there = self.find(target)
+        if isinstance(there, Directory) and there.entries:
+            raise OSError(39, "directory not empty", target)
+        old_parent, old_name = split(source)
+        new_parent, new_name = split(target)
+        if old_parent == new_parent:
+            self.directory(old_parent).change({old_name: None, new_name: node})
+        else:
+            self.directory(new_parent).change({new_name: node})
+            self.directory(old_parent).change({old_name: None})
+        self.note_cut(old_parent)
+        self.note_cut(new_parent)
+        if isinstance(node, Directory):
+            self.note_cut(source)
+            self.note_cut(target)
+
+    def append(self, inode: Inode, chunk: bytes | memoryview) -> None:
+        """Write at the end of `inode`; dies half way when a torn write is armed."""
+        rng = self.torn_write_rng
+        if rng is not None and len(chunk) > 1:
+            self.torn_write_rng = None
+            inode.append(bytes(chunk[: rng.randint(0, len(chunk) - 1)]))
+            raise TornWrite
+        inode.append(chunk)
+
+    def note_cut(self, directory: str) -> None:
+        """Something below `directory` changed other than by growing."""
+        self.cuts[directory] = self.cuts.get(directory, 0) + 1
+
+    # ---- faults
+
+    def lose_power(self, rng: random.Random) -> None:
+        """Back to what is durable, more or less; the machine has a new boot id."""
+        self.root.lose_power(rng)
+        self.boot += 1
+        self.torn_write_rng = None
+
+
+def _parts(path: str) -> list[str]:
+    return [part for part in path.split("/") if part and part != "."]
+
+
+def split(path: str) -> tuple[str, str]:
+    """Parent and last name."""
+    parent, _, name = path.rstrip("/").rpartition("/")
+    return parent or "/", name
