@@ -1,0 +1,1 @@
+"""Codecs generated from broker/kafka/schemas: do not edit."""
