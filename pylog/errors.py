@@ -677,10 +677,17 @@ class GroupSubscribedToTopic(PylogError):
 
 
 class InvalidRecord(PylogError):
-    """The broker's validation refused a record."""
+    """The broker's validation refused a record.
+
+    `record_index` is its place in the batch, -1 when the batch as a whole is meant.
+    """
 
     code = 87
     default_message = "the broker's validation refused a record"
+
+    def __init__(self, message: str = "", *, record_index: int = -1) -> None:
+        super().__init__(message)
+        self.record_index = record_index
 
 
 class UnstableOffsetCommit(RetriableError):
