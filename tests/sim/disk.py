@@ -9,10 +9,12 @@ between the old and the new, and keeps a random first part of each directory's p
 
 from __future__ import annotations
 
+import errno
 import random
 from collections.abc import Iterator
 
 PAGE = 512  # smaller than a real page: simulated segments are small
+LOG_SUFFIX = ".log"
 
 
 class TornWrite(BaseException):
@@ -22,11 +24,12 @@ class TornWrite(BaseException):
 class Inode:
     """One file's bytes."""
 
-    __slots__ = ("appended_only", "data", "synced")
+    __slots__ = ("appended_only", "changes", "data", "synced")
 
     def __init__(self) -> None:
         self.data = bytearray()
         self.synced = bytearray()
+        self.changes = 0
         self.appended_only = True  # since the last fsync: `synced` is a prefix of `data`
 
     @property
@@ -34,17 +37,14 @@ class Inode:
         """Whether a power loss could change it."""
         return not self.appended_only or len(self.data) != len(self.synced)
 
-    def append(self, chunk: bytes | memoryview) -> None:
+    def append(self, chunk: bytes | bytearray | memoryview) -> None:
         """Write at the end."""
+        self.changes += 1
         self.data += chunk
-
-    def replace(self, content: bytes) -> None:
-        """Write the whole file anew."""
-        self.data[:] = content
-        self.appended_only = False
 
     def truncate(self, size: int) -> None:
         """Cut, or grow with zeros."""
+        self.changes += 1
         if size < len(self.data):
             del self.data[size:]
             self.appended_only = self.appended_only and size >= len(self.synced)
@@ -137,9 +137,11 @@ class Disk:
         self.boot = boot
         self.torn_write_rng: random.Random | None = None
         """Set: the next append writes a random part and raises TornWrite."""
+        self.full = False
+        self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
-        """How often files of a directory were cut, replaced or removed, by directory path: what
-        was read there before may have changed."""
+        """How often log files of a directory were cut, replaced or removed, by directory path:
+        what was read there before may have changed."""
 
     # ---- look-up
 
@@ -159,18 +161,18 @@ class Disk:
         """The file at `path`; FileNotFoundError, IsADirectoryError."""
         node = self.find(path)
         if node is None:
-            raise FileNotFoundError(2, "no such file", path)
+            raise FileNotFoundError(errno.ENOENT, "no such file", path)
         if isinstance(node, Directory):
-            raise IsADirectoryError(21, "is a directory", path)
+            raise IsADirectoryError(errno.EISDIR, "is a directory", path)
         return node
 
     def directory(self, path: str) -> Directory:
         """The directory at `path`; FileNotFoundError, NotADirectoryError."""
         node = self.find(path)
         if node is None:
-            raise FileNotFoundError(2, "no such directory", path)
+            raise FileNotFoundError(errno.ENOENT, "no such directory", path)
         if isinstance(node, Inode):
-            raise NotADirectoryError(20, "not a directory", path)
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory", path)
         return node
 
     def walk(self, path: str = "/") -> Iterator[tuple[str, Inode]]:
@@ -194,14 +196,14 @@ class Disk:
         self.directory(parent).change({name: inode})
         return inode
 
-    def mkdir(self, path: str, *, exist_ok: bool = False) -> None:
-        """A new directory; FileExistsError."""
+    def mkdir(self, path: str) -> None:
+        """The directory at `path` with its parents, made when it is not there."""
         if self.find(path) is not None:
-            if exist_ok:
-                self.directory(path)
-                return
-            raise FileExistsError(17, "exists", path)
+            self.directory(path)
+            return
         parent, name = split(path)
+        if parent != "/":
+            self.mkdir(parent)
         self.directory(parent).change({name: Directory()})
 
     def unlink(self, path: str) -> None:
@@ -209,23 +211,23 @@ class Disk:
         self.file(path)
         parent, name = split(path)
         self.directory(parent).change({name: None})
-        self.note_cut(parent)
+        self.note_cut(parent, name)
 
-    def rmtree(self, path: str) -> None:
-        """Remove a directory with all that is in it."""
-        self.directory(path)
+    def rmdir(self, path: str) -> None:
+        """Remove an empty directory."""
+        if self.directory(path).entries:
+            raise OSError(errno.ENOTEMPTY, "directory not empty", path)
         parent, name = split(path)
         self.directory(parent).change({name: None})
-        self.note_cut(path)
 
     def rename(self, source: str, target: str) -> None:
         """Move a file over another, or a directory to a free name."""
         node = self.find(source)
         if node is None:
-            raise FileNotFoundError(2, "no such file", source)
+            raise FileNotFoundError(errno.ENOENT, "no such file", source)
         there = self.find(target)
         if isinstance(there, Directory) and there.entries:
-            raise OSError(39, "directory not empty", target)
+            raise OSError(errno.ENOTEMPTY, "directory not empty", target)
         old_parent, old_name = split(source)
         new_parent, new_name = split(target)
         if old_parent == new_parent:
@@ -233,24 +235,28 @@ class Disk:
         else:
             self.directory(new_parent).change({new_name: node})
             self.directory(old_parent).change({old_name: None})
-        self.note_cut(old_parent)
-        self.note_cut(new_parent)
+        self.note_cut(old_parent, old_name)
+        self.note_cut(new_parent, new_name)
         if isinstance(node, Directory):
-            self.note_cut(source)
-            self.note_cut(target)
+            self.note_cut(source, LOG_SUFFIX)
+            self.note_cut(target, LOG_SUFFIX)
 
-    def append(self, inode: Inode, chunk: bytes | memoryview) -> None:
-        """Write at the end of `inode`; dies half way when a torn write is armed."""
+    def append(self, inode: Inode, chunk: bytes | bytearray | memoryview) -> None:
+        """Write at the end of `inode`; ENOSPC after a part of it when the disk is full."""
         rng = self.torn_write_rng
         if rng is not None and len(chunk) > 1:
             self.torn_write_rng = None
             inode.append(bytes(chunk[: rng.randint(0, len(chunk) - 1)]))
             raise TornWrite
+        if self.full:
+            inode.append(bytes(chunk[: len(chunk) // 3]))
+            raise OSError(errno.ENOSPC, "no space left on device")
         inode.append(chunk)
 
-    def note_cut(self, directory: str) -> None:
-        """Something below `directory` changed other than by growing."""
-        self.cuts[directory] = self.cuts.get(directory, 0) + 1
+    def note_cut(self, directory: str, name: str) -> None:
+        """A log file in `directory` changed other than by growing."""
+        if name.endswith(LOG_SUFFIX):
+            self.cuts[directory] = self.cuts.get(directory, 0) + 1
 
     # ---- faults
 

@@ -1,0 +1,152 @@
+"""The product's `Files` over a simulated disk, for the life of one process.
+
+Handles and locks belong to the process: when it dies, `die` gives the locks back and any later use
+is a bug of the simulator.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Sequence
+
+from broker.storage.files import Buffer, FileStat
+from tests.sim.disk import Directory, Disk, Inode, split
+
+
+class SimFiles:
+    """What one process sees of its machine's disk."""
+
+    def __init__(self, disk: Disk, *, cold_share: float = 0.0, rng: random.Random) -> None:
+        self.disk = disk
+        self.alive = True
+        self.syncs = 0
+        self._cold_share = cold_share
+        self._rng = rng
+        self._handles: dict[int, tuple[str, str, Inode]] = {}
+        self._locks: dict[int, str] = {}
+        self._next = 3
+
+    def die(self) -> None:
+        """The process is gone."""
+        self.alive = False
+        for path in self._locks.values():
+            self.disk.locked.discard(path)
+        self._handles.clear()
+        self._locks.clear()
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        inode = self.disk.create(path) if create else self.disk.file(path)
+        return self._new_handle(path, inode)
+
+    def _new_handle(self, path: str, inode: Inode) -> int:
+        assert self.alive, f"{path} opened by a dead process"
+        handle = self._next
+        self._next += 1
+        parent, name = split(path)
+        self._handles[handle] = (parent, name, inode)
+        return handle
+
+    def _inode(self, handle: int) -> Inode:
+        assert self.alive, "a dead process uses its files"
+        found = self._handles.get(handle)
+        if found is None:
+            raise OSError(errno.EBADF, "bad handle")
+        return found[2]
+
+    def close(self, handle: int) -> None:
+        self._inode(handle)
+        del self._handles[handle]
+        path = self._locks.pop(handle, None)
+        if path is not None:
+            self.disk.locked.discard(path)
+
+    def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
+        inode = self._inode(handle)
+        data = b"".join(buffers)
+        self.disk.append(inode, data)
+        return len(data)
+
+    def pread(self, handle: int, length: int, position: int) -> bytes:
+        return bytes(self._inode(handle).data[position : position + length])
+
+    def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
+        if self._cold_share and self._rng.random() < self._cold_share:
+            return None
+        return self.pread(handle, length, position)
+
+    def truncate(self, handle: int, size: int) -> None:
+        inode = self._inode(handle)
+        if size < len(inode.data):
+            parent, name, _ = self._handles[handle]
+            self.disk.note_cut(parent, name)
+        inode.truncate(size)
+
+    def fsync(self, handle: int) -> None:
+        self.syncs += 1
+        self._inode(handle).fsync()
+
+    def fsync_dir(self, path: str) -> None:
+        assert self.alive
+        self.syncs += 1
+        self.disk.directory(path).fsync()
+
+    def rename(self, old: str, new: str) -> None:
+        assert self.alive
+        self.disk.rename(old, new)
+        for handle, (parent, name, inode) in self._handles.items():
+            if parent == old or parent.startswith(f"{old}/"):
+                # an open file is where its inode is, not where it was opened
+                self._handles[handle] = (new + parent[len(old) :], name, inode)
+
+    def unlink(self, path: str) -> None:
+        assert self.alive
+        if self.disk.find(path) is not None:
+            self.disk.unlink(path)
+
+    def rmdir(self, path: str) -> None:
+        assert self.alive
+        self.disk.rmdir(path)
+
+    def mkdir(self, path: str) -> None:
+        assert self.alive
+        self.disk.mkdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(self.disk.directory(path).entries)
+
+    def stat(self, path: str) -> FileStat | None:
+        node = self.disk.find(path)
+        if node is None:
+            return None
+        if isinstance(node, Directory):
+            return FileStat("directory", 0, 0)
+        # the times of change stand in for a clock: they only have to differ
+        return FileStat("file", len(node.data), node.changes)
+
+    def exists(self, path: str) -> bool:
+        return self.disk.find(path) is not None
+
+    def size(self, handle: int) -> int:
+        return len(self._inode(handle).data)
+
+    def read_all(self, path: str) -> bytes:
+        return bytes(self.disk.file(path).data)
+
+    def write_atomic(self, path: str, data: bytes) -> None:
+        temporary = f"{path}.tmp"
+        self.unlink(temporary)
+        handle = self.open(temporary, create=True)
+        self.append(handle, [data])
+        self.fsync(handle)
+        self.close(handle)
+        self.rename(temporary, path)
+        self.fsync_dir(split(path)[0])
+
+    def try_lock(self, path: str) -> int | None:
+        if path in self.disk.locked:
+            return None
+        handle = self._new_handle(path, self.disk.create(path))
+        self.disk.locked.add(path)
+        self._locks[handle] = path
+        return handle
