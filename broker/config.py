@@ -1,0 +1,356 @@
+"""Broker and topic configuration: Kafka's names, types, ranges and (Kafka 4) defaults.
+
+Settings that Kafka does not have are marked "pylog's own" in their description. A topic's setting
+is looked up in the topic, then in the broker's setting of the other name (`segment.bytes` ->
+`log.segment.bytes`), then the default. Checks that need the cluster (`min.insync.replicas` against
+the replication factor) are the controller's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Final, Self
+
+from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
+from pylog.errors import InvalidConfig
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+_MIB: Final = 1024 * 1024
+
+SEGMENT_BYTES_MIN: Final = 1024
+"""Kafka 4 asks for 1 MiB (KIP-1030), older ones for 14 bytes. Small segments are how a test or a
+demonstration sees rolls and retention, so pylog stays between.
+"""
+
+TOPIC_CONFIG: Final = ConfigTable(
+    [
+        ConfigKey("cleanup.policy", list, ["delete"],
+                  "What happens to old segments.", choices=("delete", "compact")),
+        ConfigKey("compression.type", str, "producer",
+                  "The codec on disk; `producer` keeps the one that the producer chose.",
+                  choices=("producer", "uncompressed", "lz4", "zstd", "snappy", "gzip")),
+        ConfigKey("delete.retention.ms", int, _DAY_MS,
+                  "How long a compacted topic keeps tombstones.", low=0),
+        ConfigKey("file.delete.delay.ms", int, 60_000,
+                  "How long a removed file stays on disk under another name.", low=0),
+        ConfigKey("flush.messages", int, LONG_MAX,
+                  "fsync after so many records. The default leaves it to replication.", low=1),
+        ConfigKey("flush.ms", int, LONG_MAX,
+                  "fsync records at most so long after they came.", low=0),
+        ConfigKey("index.interval.bytes", int, 4096,
+                  "About every so many bytes a batch enters the indexes.", low=0, high=INT_MAX),
+        ConfigKey("max.compaction.lag.ms", int, LONG_MAX,
+                  "A record is compacted at the latest after this time.", low=1),
+        ConfigKey("max.message.bytes", int, 1_048_588,
+                  "The largest batch, as it is stored.", low=0, high=INT_MAX),
+        ConfigKey("message.timestamp.after.max.ms", int, _HOUR_MS,
+                  "How far a record's timestamp may lie in the future (KIP-937).", low=0),
+        ConfigKey("message.timestamp.before.max.ms", int, LONG_MAX,
+                  "How far a record's timestamp may lie in the past (KIP-937).", low=0),
+        ConfigKey("message.timestamp.type", str, "CreateTime",
+                  "Whose time a record has: the producer's or the broker's.",
+                  choices=("CreateTime", "LogAppendTime")),
+        ConfigKey("min.cleanable.dirty.ratio", float, 0.5,
+                  "The part of a log that must be uncompacted before the cleaner works on it.",
+                  low=0.0, high=1.0),
+        ConfigKey("min.compaction.lag.ms", int, 0,
+                  "A record is not compacted before this time.", low=0),
+        ConfigKey("min.insync.replicas", int, 1,
+                  "acks=all needs at least so many in-sync replicas.", low=1, high=INT_MAX),
+        ConfigKey("preallocate", bool, False,
+                  "Taken for compatibility and without effect: segments grow by appending."),
+        ConfigKey("retention.bytes", int, -1,
+                  "Old segments of a partition above this size are deleted; -1: no limit.",
+                  low=-1),
+        ConfigKey("retention.ms", int, 7 * _DAY_MS,
+                  "Segments older than this are deleted; -1: never.", low=-1),
+        ConfigKey("segment.bytes", int, 1024 * _MIB,
+                  "The largest segment file. Kafka 4's lowest is 1 MiB.",
+                  low=SEGMENT_BYTES_MIN, high=INT_MAX),
+        ConfigKey("segment.index.bytes", int, 10 * _MIB,
+                  "The largest index file; a full one rolls the segment.", low=12, high=INT_MAX),
+        ConfigKey("segment.jitter.ms", int, 0,
+                  "A random time up to this is taken off segment.ms, so that not all roll at once.",
+                  low=0),
+        ConfigKey("segment.ms", int, 7 * _DAY_MS,
+                  "A segment rolls after this time even when it is not full.", low=1),
+        ConfigKey("unclean.leader.election.enable", bool, False,
+                  "Whether a replica that is out of sync may lead, which loses records."),
+    ],
+    what="topic setting",
+)  # fmt: skip
+
+BROKER_NAMES: Final[Mapping[str, str]] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.type": "compression.type",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "flush.ms": "log.flush.interval.ms",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "segment.jitter.ms": "log.roll.jitter.ms",
+    "segment.ms": "log.roll.ms",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""A topic's setting -> the broker's setting that is its default."""
+
+_OWN_BROKER_KEYS: Final = (
+    ConfigKey("auto.leader.rebalance.enable", bool, True,
+              "Whether preferred leaders get their partitions back."),
+    ConfigKey("broker.claim.wait.ms", int, 10_000,
+              "How long the controller waits for known broker directories before it grants a new "
+              "id or an empty replica. pylog's own.", low=0, high=INT_MAX),
+    ConfigKey("broker.heartbeat.interval.ms", int, 2_000,
+              "How often a broker renews its lease.", low=1, high=INT_MAX),
+    ConfigKey("broker.rack", str, None,
+              "Where the broker stands; replicas are spread over racks."),
+    ConfigKey("broker.session.grace.ms", int, 300,
+              "How long the controller waits for the same incarnation after its stream broke. "
+              "pylog's own.", low=0, high=INT_MAX),
+    ConfigKey("broker.session.timeout.ms", int, 6_000,
+              "The lease: a silent broker is fenced after this time.", low=100, high=INT_MAX),
+    ConfigKey("default.replication.factor", int, 1,
+              "Replicas of a topic that does not say.", low=1, high=32_767),
+    ConfigKey("fetch.max.bytes", int, 55 * _MIB,
+              "The largest answer to one fetch.", low=1024, high=INT_MAX),
+    ConfigKey("fetch.purgatory.purge.interval.requests", int, 1_000,
+              "So many finished waiting fetches are kept at most before they are removed.",
+              low=1, high=INT_MAX),
+    ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
+              "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
+    ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
+              "So much imbalance is left alone.", low=0, high=100),
+    ConfigKey("log.flush.offset.checkpoint.interval.ms", int, 60_000,
+              "How often recovery points are written.", low=0, high=INT_MAX),
+    ConfigKey("log.tail.cache.max.bytes", int, 256 * _MIB,
+              "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
+    ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
+              "Newest batches of one partition that are kept in memory. pylog's own.", low=0),
+    ConfigKey("message.decompressed.max.bytes", int, 64 * _MIB,
+              "What one compressed batch may unpack to. pylog's own.", low=1024, high=INT_MAX),
+    ConfigKey("num.partitions", int, 1,
+              "Partitions of a topic that does not say.", low=1, high=INT_MAX),
+    ConfigKey("producer.id.block.size", int, 1_000,
+              "Producer ids that a broker fetches from the controller at once.",
+              low=1, high=INT_MAX),
+    ConfigKey("producer.id.expiration.ms", int, _DAY_MS,
+              "An idle producer's state is forgotten after this time.", low=1, high=INT_MAX),
+    ConfigKey("producer.purgatory.purge.interval.requests", int, 1_000,
+              "So many finished waiting produces are kept at most before they are removed.",
+              low=1, high=INT_MAX),
+    ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
+              "Bytes of requests in work on one broker; above it no more are read. Kafka's "
+              "default, no limit, would break the rule that everything is bounded.", low=_MIB),
+    ConfigKey("queued.max.requests", int, 500,
+              "Requests in work on one broker.", low=1, high=INT_MAX),
+    ConfigKey("replica.fetch.backoff.ms", int, 1_000,
+              "How long a follower waits after a failed fetch.", low=0, high=INT_MAX),
+    ConfigKey("replica.fetch.max.bytes", int, _MIB,
+              "Bytes of one partition in one fetch of a follower.", low=0, high=INT_MAX),
+    ConfigKey("replica.fetch.min.bytes", int, 1,
+              "A follower's fetch waits for so many bytes.", low=0, high=INT_MAX),
+    ConfigKey("replica.fetch.response.max.bytes", int, 10 * _MIB,
+              "Bytes of one answer to a follower.", low=0, high=INT_MAX),
+    ConfigKey("replica.fetch.wait.max.ms", int, 500,
+              "How long a follower's fetch waits for bytes.", low=0, high=INT_MAX),
+    ConfigKey("replica.high.watermark.checkpoint.interval.ms", int, 5_000,
+              "How often high watermarks are written.", low=1, high=INT_MAX),
+    ConfigKey("replica.lag.time.max.ms", int, 30_000,
+              "A follower that was not caught up for so long leaves the ISR.",
+              low=1, high=INT_MAX),
+    ConfigKey("socket.receive.buffer.bytes", int, 102_400,
+              "SO_RCVBUF; -1: the system's.", low=-1, high=INT_MAX),
+    ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
+              "The largest request.", low=1024, high=INT_MAX),
+    ConfigKey("socket.send.buffer.bytes", int, 102_400,
+              "SO_SNDBUF; -1: the system's.", low=-1, high=INT_MAX),
+)  # fmt: skip
+
+
+def _as_broker_key(key: ConfigKey) -> ConfigKey:
+    doc = f"Default of the topic setting {key.name}. {key.doc}"
+    return replace(key, name=BROKER_NAMES[key.name], doc=doc)
+
+
+BROKER_CONFIG: Final = ConfigTable(
+    sorted((*_OWN_BROKER_KEYS, *map(_as_broker_key, TOPIC_CONFIG)), key=lambda key: key.name),
+    what="broker setting",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """A topic's settings, resolved. Field names are Kafka's with underscores."""
+
+    cleanup_policy: tuple[str, ...] = ("delete",)
+    compression_type: str = "producer"
+    delete_retention_ms: int = _DAY_MS
+    file_delete_delay_ms: int = 60_000
+    flush_messages: int = LONG_MAX
+    flush_ms: int = LONG_MAX
+    index_interval_bytes: int = 4096
+    max_compaction_lag_ms: int = LONG_MAX
+    max_message_bytes: int = 1_048_588
+    message_timestamp_after_max_ms: int = _HOUR_MS
+    message_timestamp_before_max_ms: int = LONG_MAX
+    message_timestamp_type: str = "CreateTime"
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    min_insync_replicas: int = 1
+    preallocate: bool = False
+    retention_bytes: int = -1
+    retention_ms: int = 7 * _DAY_MS
+    segment_bytes: int = 1024 * _MIB
+    segment_index_bytes: int = 10 * _MIB
+    segment_jitter_ms: int = 0
+    segment_ms: int = 7 * _DAY_MS
+    unclean_leader_election_enable: bool = False
+
+    @classmethod
+    def from_mapping(cls, overrides: Mapping[str, str], defaults: Self | None = None) -> Self:
+        """The settings given by Kafka's names, over `defaults` (a broker's, or Kafka's own).
+
+        InvalidConfig names key, value and range, or the nearest name of an unknown key.
+        """
+        config = replace(defaults or cls(), **_as_fields(TOPIC_CONFIG.parse_given(overrides)))
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """InvalidConfig when two settings contradict each other."""
+        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
+            raise InvalidConfig(
+                f"min.compaction.lag.ms={self.min_compaction_lag_ms} is above "
+                f"max.compaction.lag.ms={self.max_compaction_lag_ms}"
+            )
+        if not self.cleanup_policy:
+            raise InvalidConfig("cleanup.policy='': it must name delete, compact or both")
+
+    @property
+    def compacted(self) -> bool:
+        """Whether the newest record of each key is kept."""
+        return "compact" in self.cleanup_policy
+
+    def to_mapping(self) -> dict[str, str]:
+        """Every setting by Kafka's name, as text."""
+        return {key.name: _as_text(getattr(self, _field(key.name))) for key in TOPIC_CONFIG}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """A broker's settings. `topic` holds those that are defaults of topic settings."""
+
+    auto_leader_rebalance_enable: bool = True
+    broker_claim_wait_ms: int = 10_000
+    broker_heartbeat_interval_ms: int = 2_000
+    broker_rack: str | None = None
+    broker_session_grace_ms: int = 300
+    broker_session_timeout_ms: int = 6_000
+    default_replication_factor: int = 1
+    fetch_max_bytes: int = 55 * _MIB
+    fetch_purgatory_purge_interval_requests: int = 1_000
+    leader_imbalance_check_interval_seconds: int = 300
+    leader_imbalance_per_broker_percentage: int = 10
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_tail_cache_max_bytes: int = 256 * _MIB
+    log_tail_cache_partition_max_bytes: int = 4 * _MIB
+    message_decompressed_max_bytes: int = 64 * _MIB
+    num_partitions: int = 1
+    producer_id_block_size: int = 1_000
+    producer_id_expiration_ms: int = _DAY_MS
+    producer_purgatory_purge_interval_requests: int = 1_000
+    queued_max_request_bytes: int = 256 * _MIB
+    queued_max_requests: int = 500
+    replica_fetch_backoff_ms: int = 1_000
+    replica_fetch_max_bytes: int = _MIB
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_response_max_bytes: int = 10 * _MIB
+    replica_fetch_wait_max_ms: int = 500
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    replica_lag_time_max_ms: int = 30_000
+    socket_receive_buffer_bytes: int = 102_400
+    socket_request_max_bytes: int = 100 * _MIB
+    socket_send_buffer_bytes: int = 102_400
+    topic: TopicConfig = TopicConfig()
+
+    @classmethod
+    def from_mapping(cls, given: Mapping[str, str]) -> Self:
+        """The settings given by Kafka's names (`log.segment.bytes`), the rest at their defaults.
+
+        InvalidConfig names key, value and range, or the nearest name of an unknown key.
+        """
+        values = BROKER_CONFIG.parse_given(given)
+        for_topics = {
+            name: values.pop(broker_name)
+            for name, broker_name in BROKER_NAMES.items()
+            if broker_name in values
+        }
+        topic = replace(TopicConfig(), **_as_fields(for_topics))
+        config = replace(cls(), topic=topic, **_as_fields(values))
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """InvalidConfig when two settings contradict each other."""
+        self.topic.check()
+        if self.broker_heartbeat_interval_ms >= self.broker_session_timeout_ms:
+            raise InvalidConfig(
+                f"broker.heartbeat.interval.ms={self.broker_heartbeat_interval_ms} must be below "
+                f"broker.session.timeout.ms={self.broker_session_timeout_ms}, or the lease runs "
+                "out between two heartbeats"
+            )
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise InvalidConfig(
+                f"replica.fetch.wait.max.ms={self.replica_fetch_wait_max_ms} is above "
+                f"replica.lag.time.max.ms={self.replica_lag_time_max_ms}: followers of quiet "
+                "topics would fall out of the ISR"
+            )
+
+    def to_mapping(self) -> dict[str, str | None]:
+        """Every setting by Kafka's name, as text (None where nothing is set)."""
+        own = {
+            key.name: _as_text(value)
+            if (value := getattr(self, _field(key.name))) is not None
+            else None
+            for key in _OWN_BROKER_KEYS
+        }
+        topic = {BROKER_NAMES[name]: text for name, text in self.topic.to_mapping().items()}
+        return dict(sorted((own | topic).items()))
+
+
+def _field(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        _field(name): tuple(value) if isinstance(value, list) else value
+        for name, value in values.items()
+    }
+
+
+def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
+assert {_field(key.name) for key in TOPIC_CONFIG} == {f.name for f in fields(TopicConfig)}
+assert {_field(key.name) for key in _OWN_BROKER_KEYS} | {"topic"} == {
+    f.name for f in fields(BrokerConfig)
+}
