@@ -174,3 +174,25 @@ class MetadataBatch:
     records: tuple[MetadataRecord, ...] = field(repr=False)
     snapshot: bool = False
     committed_offset: Offset = Offset(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatAccepted:
+    """The lease is renewed."""
+
+    controller_epoch: ControllerEpoch
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownPermitted:
+    """The broker leads nothing any more (`remaining_leaders` 0) and may stop."""
+
+    remaining_leaders: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerUnregistered:
+    """The broker's id is forgotten."""
+
+    broker_id: BrokerId

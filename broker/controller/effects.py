@@ -1,0 +1,87 @@
+"""What the controller asks of its shell. Plain values, to be performed in the order of the list."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from broker.metadata.messages import Failure, MetadataBatch
+from broker.metadata.records import MetadataRecord
+from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRecords:
+    """Append to the metadata log in one piece (all or none), then call `on_committed`.
+
+    With one voter: fsync, then `on_committed(now_ms, last_offset)`. Several of these appended
+    under one fsync need one `on_committed`, with the last offset. If the append or the fsync
+    fails, the process must end without another call: the controller has already decided on top of
+    these records.
+    """
+
+    first_offset: Offset
+    records: tuple[MetadataRecord, ...] = field(repr=False)
+
+    @property
+    def last_offset(self) -> Offset:
+        """The offset of the last record."""
+        return Offset(self.first_offset + len(self.records) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """Answer the call that came with `token`, once. All it rests on is committed."""
+
+    token: object
+    response: object  # the response class that the method's docstring names, or a Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Newly committed records, for every broker that watches. Also in `batches_since`."""
+
+    batch: MetadataBatch
+
+
+@dataclass(frozen=True, slots=True)
+class TellSession:
+    """Send this over the broker's session stream, if it is (still) there."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    fenced: bool
+    should_stop: bool
+    controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class RejectSession:
+    """End the session stream that was opened under this broker epoch: it is not (any longer) the
+    broker's incarnation.
+
+    A later `session_broken` for it changes nothing. The broker must stop serving; `failure` says
+    why.
+    """
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotDue:
+    """Write `controller.image` to a snapshot file: it stands for everything up to `offset`."""
+
+    offset: Offset
+    controller_epoch: ControllerEpoch
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A line for the log: something that an operator should be able to find later."""
+
+    message: str
+    warning: bool = False
+
+
+Effect = AppendRecords | Reply | Publish | TellSession | RejectSession | SnapshotDue | Report

@@ -1,0 +1,37 @@
+"""What the controller can be set to. Values only; `broker.config` names and checks them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSettings:
+    """Times in milliseconds. `expected_brokers` is N, the number of task slots: it caps ids."""
+
+    expected_brokers: int
+    claim_wait_ms: int = 30_000
+    # As long as a granted id waits for its registration: a start waits up to 10 s for the lock of
+    # a directory whose old owner is still flushing, then recovers its logs.
+    claim_hold_ms: int = 30_000
+    session_grace_ms: int = 300
+    session_timeout_ms: int = 6_000
+    controlled_shutdown_wait_ms: int = 3_000
+    num_partitions: int = 1
+    default_replication_factor: int = 1
+    min_insync_replicas: int = 1
+    unclean_leader_election: bool = False
+    auto_leader_rebalance: bool = True
+    leader_imbalance_check_ms: int = 300_000
+    leader_imbalance_percentage: int = 10
+    # A request beyond this is refused before any of it is looked at; the second bounds the
+    # memory of every image in the cluster.
+    partitions_per_request_max: int = 10_000
+    partitions_max: int = 100_000
+    # Ids are durable before use: a block costs one fsync, and a crash wastes at most one block
+    # (Kafka's size).
+    producer_id_block: int = 1_000
+    snapshot_interval_records: int = 20_000
+    # Committed records kept in memory for brokers that reconnect; who is further behind gets a
+    # snapshot.
+    tail_records_max: int = 50_000
