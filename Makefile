@@ -1,8 +1,55 @@
 .DEFAULT_GOAL := help
+SHELL := /bin/bash
 PY := .venv/bin/python
+PYTEST := $(PY) -m pytest -q
+SEED ?=
+N ?= 200
 
-.PHONY: help proto
+.PHONY: help setup run test unit sim variants integration spark notebook lint proto bench wheel
+
 help: ## what there is
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | sort
-proto: ## regenerate pylog/rpc/v1 from proto/
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
+
+setup: ## .venv with the pinned dependencies, Java 17 or 21
+	@tools/setup.sh
+
+run: setup ## three brokers by spark-submit, a real data set through them, then serve; ONCE=1 ends there
+	@$(PY) tools/run.py $(if $(ONCE),--once)
+
+test: setup unit sim integration spark notebook ## everything but lint and bench
+
+unit: setup ## pure logic; under a minute
+	$(PYTEST) tests/unit tests/golden
+
+sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
+	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
+
+variants: setup ## the simulator must catch each planted bug
+	$(PYTEST) -m sim tests/sim
+
+integration: setup ## real broker processes
+	$(PYTEST) -m integration tests/integration
+
+spark: setup ## real Spark
+	$(PYTEST) -m spark tests/spark
+
+notebook: setup ## executes the notebooks
+	$(PYTEST) -m slow tests/notebooks
+
+lint: setup ## style, types, import contracts, generated files
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	.venv/bin/lint-imports
+	$(PY) tools/protoc.py --check
+	$(PY) tools/kafka_codecs.py --check
+
+proto: setup ## regenerate the checked-in code from proto/ and the Kafka schemas
 	$(PY) tools/protoc.py
+	$(PY) tools/kafka_codecs.py
+
+bench: setup ## figures beside bare limits of the same run
+	$(PY) -m bench
+
+wheel: setup ## dist/pylog_spark-*.whl
+	$(PY) -m build -q --wheel --no-isolation

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# `make setup`: .venv with the pinned dependencies and the package, and Java 17 or 21.
+# Says what it installs. Does nothing when all is there already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+apt_install() {
+  [ "$(id -u)" = 0 ] || fail "$1 is missing: install it (on Debian: apt-get install $2), or run this as root"
+  command -v apt-get >/dev/null || fail "$1 is missing: install it with this system's package manager"
+  say "installing $2 (for $1)"
+  [ -n "${updated:-}" ] || { apt-get update -q >/dev/null; updated=1; }
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null
+}
+
+python=${PYTHON:-python3}
+"$python" - <<'PY' || fail "Python 3.11, 3.12 or 3.13 is needed; name one with PYTHON=..."
+import sys
+sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PY
+
+java_version() { "$1" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -1; }
+java_fits() { v=$(java_version "$1" 2>/dev/null || true); [ "$v" = 17 ] || [ "$v" = 21 ]; }
+if ! { [ -n "${JAVA_HOME:-}" ] && java_fits "$JAVA_HOME/bin/java"; } && ! java_fits java; then
+  # Some Java packages want this folder, which small images lack.
+  [ "$(id -u)" = 0 ] && mkdir -p /usr/share/man/man1
+  apt_install "Java 17" openjdk-17-jre-headless
+fi
+# Spark's own scripts call ps.
+command -v ps >/dev/null || apt_install "the command ps" procps
+
+stamp=.venv/.complete
+wanted=$(cat requirements.lock pyproject.toml tools/setup.sh | cksum; "$python" --version)
+if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then
+  exit 0
+fi
+if [ ! -x .venv/bin/python ]; then
+  "$python" -c 'import ensurepip, venv' 2>/dev/null || apt_install "Python's venv" "$("$python" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')"
+  say "making the virtual environment .venv"
+  "$python" -m venv .venv
+fi
+say "installing $(grep -c == requirements.lock) pinned Python packages into .venv"
+.venv/bin/python -m pip install -q --disable-pip-version-check --no-input -r requirements.lock
+say "installing pylog-spark itself, editable"
+.venv/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps --no-build-isolation -e .
+# Compiled once here, so that no broker compiles at its start.
+env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m compileall -q pylog broker connector pyspark_pylog
+.venv/bin/python -c 'from pylog.records import kernels; print(f"setup: compiled the record kernels in {kernels.warm():.0f} ms")'
+printf '%s' "$wanted" > "$stamp"
