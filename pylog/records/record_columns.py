@@ -1,0 +1,54 @@
+"""The columns of one batch's decoded records, as Python lists made on demand."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pylog.model import TimestampType
+from pylog.records.batch import BatchHeader, Buffer
+from pylog.records.headers import Header, read_headers
+from pylog.records.kernels_pure import RecordFields, wrap_int64
+
+
+class RecordColumns(Protocol):
+    """Lists of equal length, in the order of the records."""
+
+    def offsets(self) -> list[int]: ...
+    def timestamps(self) -> list[int]: ...
+    def keys(self) -> list[Any]: ...
+    def headers(self) -> list[list[Header]]: ...
+    def values(self) -> list[Any]: ...
+
+
+class RowColumns:
+    """Over the rows that the pure decoder found."""
+
+    def __init__(self, buffer: Buffer, header: BatchHeader, rows: list[RecordFields]) -> None:
+        self._buffer = buffer
+        self._header = header
+        self._rows = rows
+
+    def values(self) -> list[Any]:
+        return [self._data(row.value_start, row.value_length) for row in self._rows]
+
+    def keys(self) -> list[Any]:
+        return [self._data(row.key_start, row.key_length) for row in self._rows]
+
+    def offsets(self) -> list[int]:
+        base = self._header.base_offset
+        return [base + row.offset_delta for row in self._rows]
+
+    def timestamps(self) -> list[int]:
+        header = self._header
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            return [header.max_timestamp] * len(self._rows)
+        return [wrap_int64(header.base_timestamp + row.timestamp_delta) for row in self._rows]
+
+    def headers(self) -> list[list[Header]]:
+        return [
+            read_headers(self._buffer, row.headers_start, row.header_count, row.end)
+            for row in self._rows
+        ]
+
+    def _data(self, start: int, length: int) -> bytes | None:
+        return None if length < 0 else bytes(self._buffer[start : start + length])
