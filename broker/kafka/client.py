@@ -1,0 +1,298 @@
+"""A follower's connections: one to each leader broker, requests pipelined by correlation id.
+
+A connection is made for the first request. When it cannot be made, breaks, or an answer is overdue,
+every request on it is answered with None at once; whoever asked decides when to try again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from broker.kafka.framing import FrameCutter, frame
+from broker.kafka.generated import (
+    fetch,
+    offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from broker.kafka.handshake import MECHANISM, NONCE_BYTES, ClientHandshake
+from broker.kafka.headers import correlation_of, encode_request_header, response_body
+from broker.kafka.translate import (
+    IdOf,
+    NameOf,
+    ends_from_wire,
+    fetch_to_wire,
+    fetched_from_wire,
+    query_to_wire,
+)
+from broker.kafka.wire import Chunks, MalformedMessage
+from broker.metadata.records import Endpoint
+from broker.replication.messages import EpochEndQuery, EpochEnds, ReplicaFetch, ReplicaFetched
+from pylog.errors import PylogError, SaslAuthenticationFailed, from_code
+from pylog.model import BrokerId
+
+CONNECT_SECONDS_MAX: Final = 5.0
+ANSWER_SECONDS_MAX: Final = 30.0
+"""`replica.socket.timeout.ms`: on top of a fetch's own wait."""
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""A fetch answer may exceed the asked size by one batch for each partition (KIP-74)."""
+
+FETCH_VERSION: Final = 17
+EPOCHS_VERSION: Final = 4
+
+
+class _OnAnswer(Protocol):
+    def __call__(self, buffer: memoryview | None) -> None:
+        """Take the answer's frame, or None when there will be none.
+
+        MalformedMessage, once the asker has been told, breaks the connection.
+        """
+
+
+class LeaderConnections:
+    """The way from this broker to all others. Lives on the broker's loop."""
+
+    def __init__(
+        self,
+        client_id: str,
+        secret: bytes,
+        endpoint_of: Callable[[BrokerId], Endpoint | None],
+        *,
+        name_of: NameOf,
+        id_of: IdOf,
+        report: Callable[[str], None],
+    ) -> None:
+        self._client_id = client_id
+        self._secret = secret
+        self._endpoint_of = endpoint_of
+        self._name_of = name_of
+        self._id_of = id_of
+        self._report = report
+        self._connections: dict[BrokerId, _Connection] = {}
+        self._closed = False
+
+    def fetch(
+        self,
+        leader: BrokerId,
+        request: ReplicaFetch,
+        done: Callable[[ReplicaFetched | None], None],
+    ) -> None:
+        """Send a fetch; `done` gets its answer or None, never from within this call."""
+
+        def on_answer(buffer: memoryview | None) -> None:
+            if buffer is None:
+                done(None)
+                return
+            try:
+                body = response_body(buffer, fetch.KEY, FETCH_VERSION)
+                message = fetch.decode_response(buffer, body, FETCH_VERSION)
+            except MalformedMessage:
+                done(None)
+                raise
+            done(fetched_from_wire(message))
+
+        body = fetch.encode_request(fetch_to_wire(request), FETCH_VERSION)
+        seconds = ANSWER_SECONDS_MAX + request.max_wait_ms / 1000
+        self._send(leader, fetch.KEY, FETCH_VERSION, body, seconds, on_answer)
+
+    def epoch_ends(
+        self, leader: BrokerId, query: EpochEndQuery, done: Callable[[EpochEnds | None], None]
+    ) -> None:
+        """Ask for epoch ends; `done` gets the answer or None, never from within this call."""
+
+        def on_answer(buffer: memoryview | None) -> None:
+            if buffer is None:
+                done(None)
+                return
+            try:
+                body = response_body(buffer, offset_for_leader_epoch.KEY, EPOCHS_VERSION)
+                message = offset_for_leader_epoch.decode_response(buffer, body, EPOCHS_VERSION)
+            except MalformedMessage:
+                done(None)
+                raise
+            done(ends_from_wire(message, self._id_of))
+
+        body = offset_for_leader_epoch.encode_request(
+            query_to_wire(query, self._name_of), EPOCHS_VERSION
+        )
+        key = offset_for_leader_epoch.KEY
+        self._send(leader, key, EPOCHS_VERSION, body, ANSWER_SECONDS_MAX, on_answer)
+
+    def close(self) -> None:
+        """Drop all connections; what waits is answered with None."""
+        self._closed = True
+        for connection in list(self._connections.values()):
+            connection.fail("this broker stops", quiet=True)
+        self._connections.clear()
+
+    def _send(
+        self,
+        leader: BrokerId,
+        api_key: int,
+        version: int,
+        body: Chunks,
+        seconds: float,
+        on_answer: _OnAnswer,
+    ) -> None:
+        endpoint = None if self._closed else self._endpoint_of(leader)
+        if endpoint is None:
+            asyncio.get_running_loop().call_soon(on_answer, None)
+            return
+        connection = self._connections.get(leader)
+        if connection is not None and (connection.broken or connection.endpoint != endpoint):
+            connection.fail(f"broker {leader} is now at {endpoint}", quiet=connection.broken)
+            connection = None
+        if connection is None:
+            connection = _Connection(
+                leader, endpoint, self._client_id, self._secret, self._report
+            )
+            self._connections[leader] = connection
+        connection.send(api_key, version, body, seconds, on_answer)
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One connection: connecting, then authenticating, then open, then broken for good."""
+
+    def __init__(
+        self,
+        leader: BrokerId,
+        endpoint: Endpoint,
+        client_id: str,
+        secret: bytes,
+        report: Callable[[str], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self.broken = False
+        self._leader = leader
+        self._client_id = client_id
+        self._handshake = ClientHandshake(secret, secrets.token_bytes(NONCE_BYTES))
+        self._report = report
+        self._cutter = FrameCutter(FRAME_BYTES_MAX)
+        self._transport: asyncio.Transport | None = None
+        self._open = False
+        self._waiting: list[Chunks] = []
+        self._answers: dict[int, tuple[_OnAnswer, asyncio.TimerHandle]] = {}
+        self._correlation_id = 0
+        self._loop = asyncio.get_running_loop()
+        self._connecting = self._loop.create_task(self._connect())
+
+    def send(
+        self, api_key: int, version: int, body: Chunks, seconds: float, on_answer: _OnAnswer
+    ) -> None:
+        """Send now, or as soon as the connection is open."""
+        chunks = self._request(api_key, version, body, seconds, on_answer)
+        if self._open and self._transport is not None:
+            self._transport.writelines(chunks)
+        else:
+            self._waiting.append(chunks)
+
+    def _request(
+        self, api_key: int, version: int, body: Chunks, seconds: float, on_answer: _OnAnswer
+    ) -> Chunks:
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        overdue = self._loop.call_later(seconds, self.fail, f"no answer within {seconds:g} s")
+        self._answers[self._correlation_id] = (on_answer, overdue)
+        header = encode_request_header(
+            api_key, version, self._correlation_id, self._client_id
+        )
+        return frame([header, *body])
+
+    async def _connect(self) -> None:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS_MAX):
+                await self._loop.create_connection(
+                    lambda: self, self.endpoint.host, self.endpoint.port
+                )
+                await self._authenticate()
+        except TimeoutError:
+            self.fail(f"not connected within {CONNECT_SECONDS_MAX:g} s")
+        except (OSError, PylogError) as error:
+            self.fail(str(error) or type(error).__name__)
+        else:
+            self._open = True
+            waiting, self._waiting = self._waiting, []
+            if self._transport is not None:
+                for chunks in waiting:
+                    self._transport.writelines(chunks)
+
+    async def _authenticate(self) -> None:
+        handshake_body = sasl_handshake.encode_request(
+            sasl_handshake.SaslHandshakeRequest(MECHANISM), 1
+        )
+        buffer = await self._ask(sasl_handshake.KEY, 1, handshake_body)
+        chosen = sasl_handshake.decode_response(
+            buffer, response_body(buffer, sasl_handshake.KEY, 1), 1
+        )
+        if chosen.error_code:
+            raise from_code(chosen.error_code, f"offered: {', '.join(chosen.mechanisms)}")
+        proof = self._handshake.on_challenge(await self._step(self._handshake.nonce))
+        await self._step(proof)
+
+    async def _step(self, data: bytes) -> bytes:
+        body = sasl_authenticate.encode_request(
+            sasl_authenticate.SaslAuthenticateRequest(data), 2
+        )
+        buffer = await self._ask(sasl_authenticate.KEY, 2, body)
+        answer = sasl_authenticate.decode_response(
+            buffer, response_body(buffer, sasl_authenticate.KEY, 2), 2
+        )
+        if answer.error_code:
+            raise from_code(answer.error_code, answer.error_message or "")
+        return answer.auth_bytes
+
+    async def _ask(self, api_key: int, version: int, body: Chunks) -> memoryview:
+        future: asyncio.Future[memoryview | None] = self._loop.create_future()
+
+        def on_answer(buffer: memoryview | None) -> None:
+            if not future.done():
+                future.set_result(buffer)
+
+        chunks = self._request(api_key, version, body, CONNECT_SECONDS_MAX, on_answer)
+        if self._transport is not None:
+            self._transport.writelines(chunks)
+        answer = await future
+        if answer is None:
+            raise SaslAuthenticationFailed("the connection broke during authentication")
+        return answer
+
+    def fail(self, reason: str, *, quiet: bool = False) -> None:
+        """Break the connection and answer everything on it with None, on the next loop turn."""
+        if self.broken:
+            return
+        self.broken = True
+        self._connecting.cancel()
+        if not quiet:
+            self._report(f"broker {self._leader} at {self.endpoint}: {reason}")
+        if self._transport is not None:
+            self._transport.abort()
+        answers, self._answers = self._answers, {}
+        for on_answer, overdue in answers.values():
+            overdue.cancel()
+            self._loop.call_soon(on_answer, None)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self.broken:
+            transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self.fail(f"connection lost{f': {exc}' if exc else ''}")
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._cutter.free_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for buffer in self._cutter.received(nbytes):
+                on_answer, overdue = self._answers.pop(correlation_of(buffer), (None, None))
+                if overdue is not None:
+                    overdue.cancel()
+                if on_answer is not None:
+                    on_answer(buffer)
+        except PylogError as fault:
+            self.fail(str(fault))

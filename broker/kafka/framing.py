@@ -1,0 +1,108 @@
+"""Frames: 4 bytes of length, then that many bytes. Cut out of a stream without touching a socket.
+
+Small frames are collected in one reused buffer and copied out; a large one is announced by its
+length and then received straight into a buffer of its own, so that its bytes are written once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.kafka.wire import Chunks
+from pylog.errors import InvalidRequest
+
+BUFFER_BYTES: Final = 64 * 1024
+LENGTH_BYTES: Final = 4
+
+
+class FrameRefused(InvalidRequest):
+    """A frame's length is negative or over the limit; the connection cannot go on."""
+
+    default_message = "a frame's length is negative or over the limit"
+
+
+def frame(chunks: Chunks) -> Chunks:
+    """`chunks` with their length before them, ready for writev."""
+    length = sum(map(len, chunks)).to_bytes(LENGTH_BYTES, "big")
+    return [length, *chunks]
+
+
+def _foreign(length: bytes) -> str:
+    """What the first four bytes look like when they are not a length of ours."""
+    if length[:3] in (b"GET", b"POS", b"PUT", b"HEA", b"PRI", b"OPT", b"DEL"):
+        return "; it looks like HTTP"
+    if length[0] == 0x16 and length[1] == 0x03:
+        return "; it looks like TLS"
+    return ""
+
+
+class FrameCutter:
+    """Gives buffers to receive into, and the frames that what was received completes.
+
+    Invariant: either `_large` is None and the bytes not yet given out lie in
+    `_buffer[_start:_end]`, or it is the frame being received and `_filled` bytes of it are there.
+    """
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self.frame_bytes_max = frame_bytes_max
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._view = memoryview(self._buffer)
+        self._start = 0
+        self._end = 0
+        self._large: memoryview | None = None
+        self._filled = 0
+
+    def free_buffer(self) -> memoryview:
+        """Where the next bytes go; never empty."""
+        if self._large is not None:
+            return self._large[self._filled :]
+        return self._view[self._end :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """The frames that `count` more bytes in the last buffer complete, in order.
+
+        Raises FrameRefused, after which the cutter is of no more use.
+        """
+        if self._large is not None:
+            self._filled += count
+            if self._filled < len(self._large):
+                return []
+            whole, self._large = self._large, None
+            return [whole]
+        self._end += count
+        frames: list[memoryview] = []
+        while self._end - self._start >= LENGTH_BYTES:
+            size = self._frame_size()
+            begin = self._start + LENGTH_BYTES
+            have = self._end - begin
+            if have >= size:
+                frames.append(memoryview(bytes(self._view[begin : begin + size])))
+                self._start = begin + size
+                continue
+            if size + LENGTH_BYTES > BUFFER_BYTES:
+                self._begin_large(size, begin)
+            break
+        self._compact()
+        return frames
+
+    def _frame_size(self) -> int:
+        length = bytes(self._view[self._start : self._start + LENGTH_BYTES])
+        size = int.from_bytes(length, "big", signed=True)
+        if not 0 <= size <= self.frame_bytes_max:
+            raise FrameRefused(
+                f"a frame announces {size} bytes; the limit here is "
+                f"{self.frame_bytes_max}{_foreign(length)}"
+            )
+        return size
+
+    def _begin_large(self, size: int, begin: int) -> None:
+        self._large = memoryview(bytearray(size))
+        self._filled = self._end - begin
+        self._large[: self._filled] = self._view[begin : self._end]
+        self._start = self._end
+
+    def _compact(self) -> None:
+        left = self._end - self._start
+        if self._start:
+            self._view[:left] = bytes(self._view[self._start : self._end])
+        self._start, self._end = 0, left

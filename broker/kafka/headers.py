@@ -1,0 +1,111 @@
+"""Request and response headers of Kafka's protocol, and the table of what this edge speaks.
+
+Request header: api key i16, api version i16, correlation id i32, client id string (length i16), and
+tagged fields when the version of the request is flexible. Response header: correlation id i32, and
+tagged fields likewise, except for ApiVersions, which a client of any age must be able to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from struct import error as struct_error
+from typing import Final
+
+from broker.kafka.generated import (
+    api_versions,
+    fetch,
+    offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from broker.kafka.wire import MalformedMessage, skip_tagged_fields
+
+_REQUEST: Final = Struct(">hhih")
+_CORRELATION: Final = Struct(">i")
+
+FLEXIBLE_FROM: Final = {
+    module.KEY: module.FLEXIBLE_FROM
+    for module in (
+        api_versions,
+        fetch,
+        offset_for_leader_epoch,
+        sasl_authenticate,
+        sasl_handshake,
+    )
+}
+OFFERED: Final = {
+    fetch.KEY: range(17, 18),
+    sasl_handshake.KEY: sasl_handshake.VERSIONS,
+    api_versions.KEY: api_versions.VERSIONS,
+    offset_for_leader_epoch.KEY: offset_for_leader_epoch.VERSIONS,
+    sasl_authenticate.KEY: sasl_authenticate.VERSIONS,
+}
+"""Api key -> versions that the listener between brokers takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeader:
+    """Who asks what; the body begins at `body`."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body: int
+
+
+def encode_request_header(
+    api_key: int, api_version: int, correlation_id: int, client_id: str
+) -> bytes:
+    """The header in the form that goes with the request's version."""
+    name = client_id.encode()
+    head = _REQUEST.pack(api_key, api_version, correlation_id, len(name)) + name
+    return head + b"\0" if api_version >= FLEXIBLE_FROM[api_key] else head
+
+
+def decode_request_header(buffer: memoryview) -> RequestHeader:
+    """The header; MalformedMessage when the frame is too short for it.
+
+    For an api key that is not known the header ends behind the client id.
+    """
+    try:
+        key, version, correlation_id, size = _REQUEST.unpack_from(buffer, 0)
+        position = _REQUEST.size
+        client_id: str | None = None
+        if size >= 0:
+            if size > len(buffer) - position:
+                raise MalformedMessage(f"client id announces {size} bytes")
+            client_id = str(buffer[position : position + size], "utf-8")
+            position += size
+        if version in OFFERED.get(key, ()) and version >= FLEXIBLE_FROM[key]:
+            position = skip_tagged_fields(buffer, position)
+    except (struct_error, IndexError, UnicodeDecodeError) as error:
+        raise MalformedMessage(f"request header: {error}") from None
+    return RequestHeader(key, version, correlation_id, client_id, position)
+
+
+def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:
+    """The header in the form that goes with the request's version."""
+    head = _CORRELATION.pack(correlation_id)
+    if api_key != api_versions.KEY and api_version >= FLEXIBLE_FROM[api_key]:
+        return head + b"\0"
+    return head
+
+
+def correlation_of(buffer: memoryview) -> int:
+    """Which request a response frame answers."""
+    if len(buffer) < _CORRELATION.size:
+        raise MalformedMessage(f"a response of {len(buffer)} bytes has no header")
+    (correlation_id,) = _CORRELATION.unpack_from(buffer, 0)
+    return int(correlation_id)
+
+
+def response_body(buffer: memoryview, api_key: int, api_version: int) -> int:
+    """Where the body of a response begins."""
+    if api_key == api_versions.KEY or api_version < FLEXIBLE_FROM[api_key]:
+        return _CORRELATION.size
+    try:
+        return skip_tagged_fields(buffer, _CORRELATION.size)
+    except IndexError:
+        raise MalformedMessage("a response ends within its header") from None

@@ -1,0 +1,303 @@
+"""The listener for other brokers: framing, authentication first, then Fetch and epoch ends.
+
+One connection's requests are handled as they come and answered in order. Nothing but ApiVersions
+and the handshake is taken from a peer that has not proved itself, and only in small frames.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.kafka.framing import FrameCutter, FrameRefused, frame
+from broker.kafka.generated import (
+    api_versions,
+    fetch,
+    offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from broker.kafka.handshake import MECHANISM, NONCE_BYTES, ServerHandshake
+from broker.kafka.headers import (
+    OFFERED,
+    RequestHeader,
+    decode_request_header,
+    encode_response_header,
+)
+from broker.kafka.translate import (
+    IdOf,
+    NameOf,
+    ends_to_wire,
+    fetch_from_wire,
+    fetched_to_wire,
+    query_from_wire,
+)
+from broker.kafka.wire import Chunks, MalformedMessage
+from broker.replication.messages import Effect, ReplicaFetched
+from pylog.clock import Clock
+from pylog.errors import (
+    InvalidRequest,
+    PylogError,
+    SaslAuthenticationFailed,
+    UnsupportedVersion,
+)
+
+if TYPE_CHECKING:
+    from broker.replication.manager import ReplicaManager
+
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Requests of followers are small: 33 bytes a partition."""
+FRAME_BYTES_BEFORE_AUTHENTICATION_MAX: Final = 64 * 1024
+HANDSHAKE_SECONDS_MAX: Final = 10.0
+CONNECTIONS_MAX: Final = 1000
+PENDING_MAX: Final = 64
+"""Requests of one connection that wait for their answer; then its reading pauses."""
+
+Perform = Callable[[Sequence[Effect]], None]
+
+
+class ReplicationServer:
+    """Followers' requests, handed to the replica manager. Lives on the broker's loop."""
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        perform: Perform,
+        clock: Clock,
+        secret: bytes,
+        *,
+        name_of: NameOf,
+        id_of: IdOf,
+        report: Callable[[str], None],
+    ) -> None:
+        self.manager = manager
+        self.perform = perform
+        self.clock = clock
+        self.secret = secret
+        self.name_of = name_of
+        self.id_of = id_of
+        self.report = report
+        self.connections: set[_Connection] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; gives the port. OSError when the address cannot be bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Connection(self), host, port)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stop listening and drop every connection; waiting fetches are forgotten."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self.connections):
+            connection.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+
+class _Slot:
+    """The place of one answer in its connection's order, and the manager's token for it."""
+
+    __slots__ = ("answer", "connection", "header")
+
+    def __init__(self, connection: _Connection, header: RequestHeader) -> None:
+        self.connection = connection
+        self.header = header
+        self.answer: Chunks | None = None
+
+    def __call__(self, fetched: ReplicaFetched) -> None:
+        """Answer a Fetch."""
+        body = fetch.encode_response(fetched_to_wire(fetched), self.header.api_version)
+        self.complete(body)
+
+    def complete(self, body: Chunks) -> None:
+        """Answer with `body`."""
+        header = self.header
+        head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+        self.answer = frame([head, *body])
+        self.connection.flush()
+
+
+class _Connection(asyncio.BufferedProtocol):
+    """One follower's connection."""
+
+    def __init__(self, server: ReplicationServer) -> None:
+        self._server = server
+        self._cutter = FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX)
+        self._handshake = ServerHandshake(server.secret, secrets.token_bytes(NONCE_BYTES))
+        self._pending: deque[_Slot] = deque()
+        self._transport: asyncio.Transport | None = None
+        self._deadline: asyncio.TimerHandle | None = None
+        self._peer = "?"
+        self._writing_paused = False
+        self._reading_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        name = transport.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if name else "?"
+        if len(self._server.connections) >= CONNECTIONS_MAX:
+            self._refuse(InvalidRequest(f"more than {CONNECTIONS_MAX} connections"))
+            return
+        self._server.connections.add(self)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._on_handshake_deadline)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._server.connections.discard(self)
+        self._transport = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        pending, self._pending = self._pending, deque()
+        for slot in pending:
+            if slot.answer is None:
+                self._server.manager.cancel(slot)
+
+    def abort(self) -> None:
+        """Drop the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._cutter.free_buffer()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            for body in self._cutter.received(nbytes):
+                if self._transport is None or self._transport.is_closing():
+                    return
+                self._on_frame(body)
+        except (FrameRefused, MalformedMessage, PylogError) as fault:
+            self._refuse(fault)
+
+    def pause_writing(self) -> None:
+        self._writing_paused = True
+        self._regulate()
+
+    def resume_writing(self) -> None:
+        self._writing_paused = False
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on only while answers can be given."""
+        wanted = self._writing_paused or len(self._pending) >= PENDING_MAX
+        if self._transport is None or wanted == self._reading_paused:
+            return
+        self._reading_paused = wanted
+        if wanted:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _refuse(self, fault: PylogError) -> None:
+        self._server.report(f"replication listener: closed {self._peer}: {fault}")
+        if self._transport is not None:
+            self._transport.close()
+
+    def _on_handshake_deadline(self) -> None:
+        if not self._handshake.done:
+            self._refuse(
+                SaslAuthenticationFailed(f"not authenticated within {HANDSHAKE_SECONDS_MAX:g} s")
+            )
+
+    def flush(self) -> None:
+        """Send the answers that are next in order."""
+        chunks: Chunks = []
+        pending = self._pending
+        while pending and pending[0].answer is not None:
+            chunks += pending.popleft().answer or ()
+        if chunks and self._transport is not None:
+            self._transport.writelines(chunks)
+        self._regulate()
+
+    def _on_frame(self, buffer: memoryview) -> None:
+        header = decode_request_header(buffer)
+        slot = _Slot(self, header)
+        if header.api_version not in OFFERED.get(header.api_key, ()):
+            if header.api_key != api_versions.KEY:
+                raise UnsupportedVersion(
+                    f"api key {header.api_key} version {header.api_version} is not offered here"
+                )
+            # KIP-511: an unknown version of this one is answered in the form of v0.
+            self._pending.append(slot)
+            slot.complete(_offered(0, UnsupportedVersion.code))
+            return
+        self._pending.append(slot)
+        self._regulate()
+        if header.api_key == api_versions.KEY:
+            api_versions.decode_request(buffer, header.body, header.api_version)
+            slot.complete(_offered(header.api_version, 0))
+        elif header.api_key == sasl_handshake.KEY:
+            self._on_mechanism(buffer, slot)
+        elif header.api_key == sasl_authenticate.KEY:
+            self._on_authenticate(buffer, slot)
+        elif not self._handshake.done:
+            raise SaslAuthenticationFailed(
+                f"api key {header.api_key} before authentication; this port is for brokers of "
+                "this cluster (Kafka clients: set spark.pylog.kafka.listen)"
+            )
+        elif header.api_key == fetch.KEY:
+            self._on_fetch(buffer, slot)
+        else:
+            self._on_epoch_query(buffer, slot)
+
+    def _on_mechanism(self, buffer: memoryview, slot: _Slot) -> None:
+        request = sasl_handshake.decode_request(
+            buffer, slot.header.body, slot.header.api_version
+        )
+        response = sasl_handshake.SaslHandshakeResponse(mechanisms=[MECHANISM])
+        fault: PylogError | None = None
+        try:
+            self._handshake.on_mechanism(request.mechanism)
+        except PylogError as error:
+            fault, response.error_code = error, error.code
+        slot.complete(sasl_handshake.encode_response(response, slot.header.api_version))
+        if fault:
+            raise fault
+
+    def _on_authenticate(self, buffer: memoryview, slot: _Slot) -> None:
+        request = sasl_authenticate.decode_request(
+            buffer, slot.header.body, slot.header.api_version
+        )
+        response = sasl_authenticate.SaslAuthenticateResponse()
+        fault: PylogError | None = None
+        try:
+            response.auth_bytes = self._handshake.on_bytes(request.auth_bytes)
+        except PylogError as error:
+            fault, response.error_code, response.error_message = error, error.code, str(error)
+        slot.complete(sasl_authenticate.encode_response(response, slot.header.api_version))
+        if fault:
+            raise fault
+        if self._handshake.done:
+            self._cutter.frame_bytes_max = FRAME_BYTES_MAX
+            if self._deadline is not None:
+                self._deadline.cancel()
+
+    def _on_fetch(self, buffer: memoryview, slot: _Slot) -> None:
+        message = fetch.decode_request(buffer, slot.header.body, slot.header.api_version)
+        request = fetch_from_wire(message)
+        server = self._server
+        server.perform(server.manager.replica_fetch(server.clock.monotonic_ms(), request, slot))
+
+    def _on_epoch_query(self, buffer: memoryview, slot: _Slot) -> None:
+        version = slot.header.api_version
+        message = offset_for_leader_epoch.decode_request(buffer, slot.header.body, version)
+        ends = self._server.manager.epoch_ends(query_from_wire(message, self._server.id_of))
+        answer = ends_to_wire(ends, self._server.name_of)
+        slot.complete(offset_for_leader_epoch.encode_response(answer, version))
+
+
+def _offered(version: int, error_code: int) -> Chunks:
+    response = api_versions.ApiVersionsResponse(
+        error_code=error_code,
+        api_keys=[
+            api_versions.ApiVersion(key, versions[0], versions[-1])
+            for key, versions in sorted(OFFERED.items())
+        ],
+    )
+    return api_versions.encode_response(response, version)

@@ -1,0 +1,230 @@
+"""Between the wire messages of Fetch and OffsetForLeaderEpoch and the values of replication.
+
+OffsetForLeaderEpoch knows topics only by name in every version, so the names come from metadata; a
+topic that either side does not know is left out and so counts as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from broker.kafka.generated import fetch as wire_fetch
+from broker.kafka.generated import offset_for_leader_epoch as wire_epochs
+from broker.metadata.messages import Failure
+from broker.replication.messages import (
+    EpochEnd,
+    EpochEndQuery,
+    EpochEnds,
+    ReplicaEpochEnd,
+    ReplicaEpochQuery,
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
+)
+from pylog import errors
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    topic_id_from_bytes,
+    topic_id_to_bytes,
+)
+
+NameOf = Callable[[TopicId], str | None]
+IdOf = Callable[[str], TopicId | None]
+
+_id_from_bytes = lru_cache(maxsize=4096)(topic_id_from_bytes)
+_id_to_bytes = lru_cache(maxsize=4096)(topic_id_to_bytes)
+
+
+def _failure(code: int) -> Failure | None:
+    """The text does not travel in Kafka's messages; the code's own stands for it."""
+    return Failure(code, str(errors.from_code(code))) if code else None
+
+
+def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
+    """A follower's fetch as Fetch v17."""
+    topics: dict[TopicId, wire_fetch.FetchTopic] = {}
+    for item in request.partitions:
+        topic = topics.get(item.topic_id)
+        if topic is None:
+            topic = wire_fetch.FetchTopic(topic_id=_id_to_bytes(item.topic_id))
+            topics[item.topic_id] = topic
+        topic.partitions.append(
+            wire_fetch.FetchPartition(
+                partition=item.partition,
+                current_leader_epoch=item.current_leader_epoch,
+                fetch_offset=item.fetch_offset,
+                last_fetched_epoch=item.last_fetched_epoch,
+                log_start_offset=item.log_start_offset,
+                partition_max_bytes=item.max_bytes,
+            )
+        )
+    return wire_fetch.FetchRequest(
+        replica_state=wire_fetch.ReplicaState(request.replica_id, request.replica_epoch),
+        max_wait_ms=request.max_wait_ms,
+        min_bytes=request.min_bytes,
+        max_bytes=request.max_bytes,
+        topics=list(topics.values()),
+    )
+
+
+def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
+    """Fetch v17 as a follower's fetch."""
+    return ReplicaFetch(
+        replica_id=BrokerId(message.replica_state.replica_id),
+        replica_epoch=BrokerEpoch(message.replica_state.replica_epoch),
+        max_wait_ms=message.max_wait_ms,
+        min_bytes=message.min_bytes,
+        max_bytes=message.max_bytes,
+        partitions=tuple(
+            ReplicaPartitionFetch(
+                topic_id=_id_from_bytes(topic.topic_id),
+                partition=item.partition,
+                current_leader_epoch=LeaderEpoch(item.current_leader_epoch),
+                fetch_offset=Offset(item.fetch_offset),
+                last_fetched_epoch=LeaderEpoch(item.last_fetched_epoch),
+                log_start_offset=Offset(item.log_start_offset),
+                max_bytes=item.partition_max_bytes,
+            )
+            for topic in message.topics
+            for item in topic.partitions
+        ),
+    )
+
+
+def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
+    """A leader's answer as Fetch v17's."""
+    topics: dict[TopicId, wire_fetch.FetchableTopicResponse] = {}
+    for item in fetched.partitions:
+        topic = topics.get(item.topic_id)
+        if topic is None:
+            topic = wire_fetch.FetchableTopicResponse(topic_id=_id_to_bytes(item.topic_id))
+            topics[item.topic_id] = topic
+        data = wire_fetch.PartitionData(
+            partition_index=item.partition,
+            error_code=item.failure.code if item.failure else 0,
+            high_watermark=item.high_watermark,
+            last_stable_offset=item.last_stable_offset,
+            log_start_offset=item.log_start_offset,
+            current_leader=wire_fetch.LeaderIdAndEpoch(
+                item.current_leader, item.current_leader_epoch
+            ),
+            records=item.records,
+        )
+        if item.diverging:
+            data.diverging_epoch = wire_fetch.EpochEndOffset(
+                item.diverging.epoch, item.diverging.end_offset
+            )
+        topic.partitions.append(data)
+    return wire_fetch.FetchResponse(
+        error_code=fetched.failure.code if fetched.failure else 0,
+        responses=list(topics.values()),
+    )
+
+
+def fetched_from_wire(message: wire_fetch.FetchResponse) -> ReplicaFetched:
+    """Fetch v17's answer as a leader's answer."""
+    return ReplicaFetched(
+        failure=_failure(message.error_code),
+        partitions=tuple(
+            ReplicaPartitionData(
+                topic_id=_id_from_bytes(topic.topic_id),
+                partition=item.partition_index,
+                failure=_failure(item.error_code),
+                high_watermark=Offset(item.high_watermark),
+                last_stable_offset=Offset(item.last_stable_offset),
+                log_start_offset=Offset(item.log_start_offset),
+                diverging=_diverging(item.diverging_epoch),
+                records=item.records or b"",
+                current_leader=BrokerId(item.current_leader.leader_id),
+                current_leader_epoch=LeaderEpoch(item.current_leader.leader_epoch),
+            )
+            for topic in message.responses
+            for item in topic.partitions
+        ),
+    )
+
+
+def _diverging(end: wire_fetch.EpochEndOffset) -> EpochEnd | None:
+    # The default (-1, -1) is what an absent tagged field decodes to.
+    if end.epoch == -1 and end.end_offset == -1:
+        return None
+    return EpochEnd(LeaderEpoch(end.epoch), Offset(end.end_offset))
+
+
+def query_to_wire(
+    query: EpochEndQuery, name_of: NameOf
+) -> wire_epochs.OffsetForLeaderEpochRequest:
+    """A follower's query as OffsetForLeaderEpoch v4."""
+    topics: dict[str, wire_epochs.OffsetForLeaderTopic] = {}
+    for item in query.queries:
+        name = name_of(item.topic_id)
+        if name is None:
+            continue
+        topic = topics.setdefault(name, wire_epochs.OffsetForLeaderTopic(topic=name))
+        topic.partitions.append(
+            wire_epochs.OffsetForLeaderPartition(
+                item.partition, item.current_leader_epoch, item.leader_epoch
+            )
+        )
+    return wire_epochs.OffsetForLeaderEpochRequest(query.replica_id, list(topics.values()))
+
+
+def query_from_wire(message: wire_epochs.OffsetForLeaderEpochRequest, id_of: IdOf) -> EpochEndQuery:
+    """OffsetForLeaderEpoch v4 as a follower's query."""
+    return EpochEndQuery(
+        replica_id=BrokerId(message.replica_id),
+        queries=tuple(
+            ReplicaEpochQuery(
+                topic_id,
+                item.partition,
+                LeaderEpoch(item.current_leader_epoch),
+                LeaderEpoch(item.leader_epoch),
+            )
+            for topic in message.topics
+            if (topic_id := id_of(topic.topic)) is not None
+            for item in topic.partitions
+        ),
+    )
+
+
+def ends_to_wire(ends: EpochEnds, name_of: NameOf) -> wire_epochs.OffsetForLeaderEpochResponse:
+    """A leader's answer as OffsetForLeaderEpoch v4's."""
+    topics: dict[str, wire_epochs.OffsetForLeaderTopicResult] = {}
+    for item in ends.ends:
+        name = name_of(item.topic_id)
+        if name is None:
+            continue
+        topic = topics.setdefault(name, wire_epochs.OffsetForLeaderTopicResult(topic=name))
+        topic.partitions.append(
+            wire_epochs.EpochEndOffset(
+                error_code=item.failure.code if item.failure else 0,
+                partition=item.partition,
+                leader_epoch=item.leader_epoch,
+                end_offset=item.end_offset,
+            )
+        )
+    return wire_epochs.OffsetForLeaderEpochResponse(topics=list(topics.values()))
+
+
+def ends_from_wire(message: wire_epochs.OffsetForLeaderEpochResponse, id_of: IdOf) -> EpochEnds:
+    """OffsetForLeaderEpoch v4's answer as a leader's answer."""
+    return EpochEnds(
+        tuple(
+            ReplicaEpochEnd(
+                topic_id,
+                item.partition,
+                _failure(item.error_code),
+                LeaderEpoch(item.leader_epoch),
+                Offset(item.end_offset),
+            )
+            for topic in message.topics
+            if (topic_id := id_of(topic.topic)) is not None
+            for item in topic.partitions
+        )
+    )
