@@ -1,0 +1,116 @@
+"""`python -m bench [--scale S]`: every figure, a median of five, beside its bare limit."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+
+from bench import cluster, limits, spark
+from bench.measure import median
+
+
+def log_figures(brokers: int, scale: float) -> None:
+    """Produce, consume and latency with `brokers` brokers."""
+    count = max(1_000, int(1_000_000 * scale))
+    name = itertools.count()
+    with cluster.cluster(brokers) as running:
+        label = f"{brokers} broker{'s' if brokers > 1 else ''}"
+        for size in (100, 1_000):
+            rows = count if size == 100 else count // 4
+
+            def topic() -> str:
+                return cluster.fresh_topic(running, f"bench-{next(name)}")
+
+            def send(rows: int = rows, size: int = size) -> float:
+                return cluster.produce(running, topic(), rows, size)
+
+            def send_arrow(rows: int = rows, size: int = size) -> float:
+                return cluster.produce_arrow(running, topic(), rows, size)
+
+            median(f"{label}: send, {size} bytes, acks=all", "rec/s", send)
+            median(f"{label}: send_arrow, {size} bytes, acks=all", "rec/s", send_arrow)
+            full = topic()
+            cluster.produce_arrow(running, full, rows, size)
+
+            def columns(full: str = full) -> float:
+                return cluster.consume_arrow(running, full)
+
+            def records(full: str = full) -> float:
+                return cluster.consume_records(running, full)
+
+            median(f"{label}: poll_arrow, {size} bytes", "rec/s", columns)
+            median(f"{label}: records, {size} bytes", "rec/s", records)
+        samples = max(200, int(5_000 * scale))
+        latencies = [cluster.end_to_end(running, topic(), samples) for _ in range(5)]
+        values = iter([cluster.percentile(run, 0.5) for run in latencies])
+        median(f"{label}: end to end at 1,000 rec/s, p50", "ms", lambda: next(values))
+        values = iter([cluster.percentile(run, 0.99) for run in latencies])
+        median(f"{label}: end to end at 1,000 rec/s, p99", "ms", lambda: next(values))
+
+
+def limit_figures(scale: float) -> None:
+    """gRPC echo and a pwrite loop."""
+    total = max(4 << 20, int((512 << 20) * scale))
+    median("limit: pwrite of 256 KiB, no fsync", "MB/s", lambda: limits.pwrite_mb_per_s(total))
+    messages = max(20, int(2_000 * scale))
+    with limits.echo_server() as address:
+        size = 256 * 1024
+
+        def throughput() -> float:
+            seconds, _ = limits.echo_run(address, messages, size, in_flight=5)
+            return messages * size / seconds / 1e6
+
+        def round_trip() -> float:
+            _, times = limits.echo_run(address, messages, 200, in_flight=1)
+            return cluster.percentile(times, 0.5)
+
+        median("limit: gRPC echo, 256 KiB one way, 5 in flight", "MB/s", throughput)
+        median("limit: gRPC echo, 200 bytes, round trip p50", "ms", round_trip)
+
+
+def spark_figures(scale: float) -> None:
+    """Source and sink, beside the in-memory Python source."""
+    session = spark.session()
+    name = itertools.count()
+    with cluster.cluster(1) as running:
+        bootstrap = running.bootstrap_servers
+        for size in (100, 1_000):
+            rows = max(4_000, int(2_000_000 * scale) // (1 if size == 100 else 4))
+
+            def memory(rows: int = rows, size: int = size) -> float:
+                return spark.memory_source(session, rows, size, 4)
+
+            def sink(rows: int = rows, size: int = size) -> float:
+                topic = cluster.fresh_topic(running, f"sink-{next(name)}")
+                return spark.sink(session, bootstrap, topic, rows, size)
+
+            full = cluster.fresh_topic(running, f"source-{next(name)}")
+            cluster.produce_arrow(running, full, rows, size)
+
+            def source(rows: int = rows, full: str = full) -> float:
+                return spark.source(session, bootstrap, full, rows)
+
+            median(f"limit: in-memory Python source, {size} bytes", "rows/s", memory)
+            median(f"Spark source, {size} bytes", "rows/s", source)
+            median(f"Spark sink, {size} bytes", "rows/s", sink)
+    session.stop()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
+    parser.add_argument("--only", choices=["limits", "log", "spark"])
+    options = parser.parse_args()
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    if options.only in (None, "limits"):
+        limit_figures(options.scale)
+    if options.only in (None, "log"):
+        log_figures(1, options.scale)
+        log_figures(3, options.scale)
+    if options.only in (None, "spark"):
+        spark_figures(options.scale)
+
+
+if __name__ == "__main__":
+    main()
