@@ -121,7 +121,11 @@ class PartitionData:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaPartitionFetch:
-    """What a follower wants of one partition; `fetch_offset` is its log end."""
+    """What a follower wants of one partition; `fetch_offset` is its log end.
+
+    `high_watermark` is the one that the follower has (KIP-1166): the leader need not repeat it, and
+    need not guess whether an earlier answer arrived. -1: the follower does not say.
+    """
 
     topic_id: TopicId
     partition: int
@@ -130,6 +134,7 @@ class ReplicaPartitionFetch:
     last_fetched_epoch: LeaderEpoch
     log_start_offset: Offset
     max_bytes: int
+    high_watermark: Offset = Offset(-1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +362,16 @@ class ReplicaFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationFailed:
+    """A waiting request met a fault of this program, was answered with an error and is gone.
+
+    Log it loudly; a test or the simulator should stop.
+    """
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteReplicaLater:
     """The replica's directory was renamed away and may be removed after `delay_ms`."""
 
@@ -374,6 +389,7 @@ Effect = (
     | SendAlterPartition
     | ColdRead
     | ReplicaFailed
+    | OperationFailed
     | DeleteReplicaLater
 )
 
@@ -392,3 +408,7 @@ class PartitionState:
     log_start_offset: Offset
     high_watermark: Offset
     log_end_offset: Offset
+    # at the leader: each follower's end as its fetches told it, -1 when it has not fetched yet
+    follower_ends: tuple[tuple[BrokerId, Offset], ...] = ()
+    # why the replica does not work or lags: offline, or its last fetch failed
+    fault: str = ""
