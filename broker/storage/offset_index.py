@@ -1,0 +1,83 @@
+"""Where in a segment the batch of an offset begins: one entry about every 4 KiB.
+
+File format (`.index`, big-endian, Kafka's), 8 bytes an entry:
+
+    0  4  offset of the batch's last record, relative to the segment's base
+    4  4  position in the segment where that batch begins
+
+Pure: `Segment` writes the bytes. In memory the two columns are arrays: 8 bytes an entry too.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
+
+ENTRY: Final = struct.Struct(">II")
+RELATIVE_MAX: Final = 2**31 - 1
+
+
+class OffsetIndex:
+    """Strictly increasing offsets with the positions of their batches."""
+
+    __slots__ = ("_offsets", "_positions", "base_offset")
+
+    def __init__(self, base_offset: int) -> None:
+        self.base_offset = base_offset
+        self._offsets = array("I")
+        self._positions = array("I")
+
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def append(self, last_offset: int, position: int) -> bytes:
+        """Add an entry; its 8 bytes. InvalidOffset or IndexOffsetOverflow when it cannot stand."""
+        relative = last_offset - self.base_offset
+        if not 0 <= relative <= RELATIVE_MAX:
+            raise IndexOffsetOverflow(
+                f"offset {last_offset} is {relative} from its segment's base {self.base_offset}; "
+                f"an index takes 0 to {RELATIVE_MAX}"
+            )
+        if not 0 <= position <= RELATIVE_MAX:
+            raise InvalidOffset(f"position {position} of offset {last_offset} is not in 0..2^31-1")
+        if self._offsets and relative <= self._offsets[-1]:
+            raise InvalidOffset(
+                f"offset {last_offset} does not follow {self.base_offset + self._offsets[-1]}, "
+                f"the last of {len(self)} entries"
+            )
+        self._offsets.append(relative)
+        self._positions.append(position)
+        return ENTRY.pack(relative, position)
+
+    def lookup(self, offset: int) -> int:
+        """A position at or before the batch that contains `offset`; 0 when the index starts later.
+
+        The entry holds its batch's last offset, so the batch with `offset` is that one or later.
+        """
+        relative = offset - self.base_offset
+        if relative < 0:
+            return 0
+        index = bisect_right(self._offsets, min(relative, RELATIVE_MAX))
+        return self._positions[index - 1] if index else 0
+
+    def truncate_to_position(self, position: int) -> int:
+        """Drop entries of batches at or behind `position`; the number of entries left."""
+        keep = bisect_left(self._positions, position)
+        del self._offsets[keep:]
+        del self._positions[keep:]
+        return keep
+
+    def encode(self) -> bytes:
+        """The whole file."""
+        return b"".join(map(ENTRY.pack, self._offsets, self._positions))
+
+    def entries(self) -> list[tuple[int, int]]:
+        """(absolute offset, position) of every entry."""
+        return [
+            (self.base_offset + relative, position)
+            for relative, position in zip(self._offsets, self._positions, strict=True)
+        ]
