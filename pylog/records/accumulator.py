@@ -6,6 +6,7 @@ once, in a kernel, when the batch is sealed. Not thread safe: the owner's lock c
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 from typing import Final
 
@@ -59,7 +60,7 @@ class BatchBuilder:
         self.compression = compression
         self.size = HEADER_SIZE
         self.values: list[bytes | None] = []
-        self.timestamps: list[int] = []
+        self.timestamps = array("q")  # read by the kernel as it is
         self._keys: list[bytes | None] | None = None
         self._headers: list[bytes | None] | None = None
         self._first_timestamp = 0

@@ -32,7 +32,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from pylog.errors import CorruptMessage
+from pylog.errors import CorruptMessage, MessageTooLarge
 from pylog.model import NO_SEQUENCE, TimestampType
 
 Buffer = bytes | bytearray | memoryview
@@ -46,6 +46,7 @@ CRC_OFFSET: Final = 17
 CRC_START: Final = 21
 MAGIC: Final = 2
 BATCH_LENGTH_MIN: Final = HEADER_SIZE - LENGTH_END
+BATCH_LENGTH_MAX: Final = 2**31 - 1
 
 CODEC_MASK: Final = 0x07
 TIMESTAMP_TYPE_BIT: Final = 0x08
@@ -247,7 +248,6 @@ def _with_crc(batch: bytearray) -> bytes:
 
 def pack_header(
     *,
-    records_size: int,
     attributes: int,
     record_count: int,
     base_timestamp: int,
@@ -259,13 +259,13 @@ def pack_header(
     base_sequence: int = -1,
     last_offset_delta: int | None = None,
 ) -> bytearray:
-    """A header for records of `records_size` bytes, its CRC field still 0."""
+    """A header whose length and CRC wait for `finish_header`."""
     header = bytearray(HEADER_SIZE)
     HEADER.pack_into(
         header,
         0,
         base_offset,
-        records_size + BATCH_LENGTH_MIN,
+        BATCH_LENGTH_MIN,
         leader_epoch,
         MAGIC,
         0,
@@ -281,8 +281,21 @@ def pack_header(
     return header
 
 
+def finish_header(header: bytearray, records: Buffer) -> None:
+    """Set length and CRC for the records that follow, compressed already.
+
+    Raises MessageTooLarge when the batch would pass what its length field can say, 2 GiB.
+    """
+    size = len(records)
+    if size > BATCH_LENGTH_MAX - BATCH_LENGTH_MIN:
+        raise MessageTooLarge(
+            f"{size} bytes of records do not fit a batch, which ends at {BATCH_LENGTH_MAX} bytes"
+        )
+    _INT.pack_into(header, LENGTH_OFFSET, size + BATCH_LENGTH_MIN)
+    _CRC.pack_into(header, CRC_OFFSET, crc32c(records, crc32c(memoryview(header)[CRC_START:])))
+
+
 def seal(header: bytearray, records: Buffer) -> bytes:
-    """The finished batch: header with its CRC, then the records."""
-    crc = crc32c(records, crc32c(memoryview(header)[CRC_START:]))
-    _CRC.pack_into(header, CRC_OFFSET, crc)
+    """The finished batch."""
+    finish_header(header, records)
     return b"".join((header, records))

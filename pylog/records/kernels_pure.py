@@ -66,7 +66,7 @@ def encode_records(
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None,
     header_blobs: Sequence[bytes | None] | None,
-    timestamps: Sequence[int] | int,
+    timestamps: Sequence[int],
     base_timestamp: int,
 ) -> bytes:
     """The records section of a batch, uncompressed.
@@ -75,10 +75,9 @@ def encode_records(
     """
     parts: list[bytes] = []
     for index, value in enumerate(values):
-        timestamp = timestamps if isinstance(timestamps, int) else timestamps[index]
         body = [
             b"\x00",
-            encode_varint(wrap_int64(timestamp - base_timestamp)),
+            encode_varint(wrap_int64(timestamps[index] - base_timestamp)),
             encode_varint(index),
         ]
         for data in (keys[index] if keys is not None else None, value):

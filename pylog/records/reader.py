@@ -5,12 +5,11 @@ For Python values; `columnar` gives Arrow columns.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
 
 from pylog.errors import PylogError
-from pylog.records import faults, kernels_pure
 from pylog.records.batch import BatchHeader, Buffer, iter_headers
+from pylog.records.builder import SMALL_BATCH_RECORDS
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.record import Record, RecordChunk
 from pylog.records.record_columns import RecordColumns, RowColumns
@@ -91,12 +90,11 @@ def decode_columns(
     Raises InvalidRecord and UnsupportedCompressionType.
     """
     section = open_section(buffer, position, header, max_bytes=max_decompressed_bytes)
-    try:
-        rows = kernels_pure.decode_records(*section, header.record_count, header.last_offset_delta)
-    except kernels_pure.RecordFault as fault:
-        raise faults.invalid_record(fault.fault, fault.index) from None
-    first = bisect_left(rows, from_offset - header.base_offset, key=lambda row: row.offset_delta)
-    return RowColumns(section.buffer, header, rows[first:])
+    if header.record_count > SMALL_BATCH_RECORDS:
+        from pylog.records.array_columns import ArrayColumns
+
+        return ArrayColumns.decode(section, header, from_offset)
+    return RowColumns.decode(section, header, from_offset)
 
 
 def first_record_at_or_after(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Any, Protocol
 
 from pylog.model import TimestampType
 from pylog.records.batch import BatchHeader, Buffer
+from pylog.records.faults import invalid_record
 from pylog.records.headers import Header, read_headers
-from pylog.records.kernels_pure import RecordFields, wrap_int64
+from pylog.records.kernels_pure import RecordFault, RecordFields, decode_records, wrap_int64
+from pylog.records.sections import Section
 
 
 class RecordColumns(Protocol):
@@ -27,6 +30,17 @@ class RowColumns:
         self._buffer = buffer
         self._header = header
         self._rows = rows
+
+    @classmethod
+    def decode(cls, section: Section, header: BatchHeader, from_offset: int) -> RowColumns:
+        """The records at `from_offset` and after; InvalidRecord for a malformed section."""
+        try:
+            rows = decode_records(*section, header.record_count, header.last_offset_delta)
+        except RecordFault as fault:
+            raise invalid_record(fault.fault, fault.index) from None
+        delta = from_offset - header.base_offset
+        first = bisect_left(rows, delta, key=lambda row: row.offset_delta)
+        return cls(section.buffer, header, rows[first:])
 
     def values(self) -> list[Any]:
         return [self._data(row.value_start, row.value_length) for row in self._rows]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pylog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnsupportedVersion
 from pylog.model import NO_SEQUENCE
-from pylog.records import faults, kernels_pure
+from pylog.records import faults
 from pylog.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, BatchHeader, Buffer, read_header
 from pylog.records.compression import check_codec
 from pylog.records.kernels_pure import RecordsSummary
@@ -81,9 +81,13 @@ def check_records(
     decompression; the output never passes `max_decompressed_bytes`.
     """
     section = open_section(batch, 0, header, max_bytes=max_decompressed_bytes)
-    try:
-        return kernels_pure.check_records(
-            section.buffer, section.start, section.end, header.record_count, header.base_timestamp
-        )
-    except kernels_pure.RecordFault as fault:
-        raise faults.invalid_record(fault.fault, fault.index) from None
+    from pylog.records import decode_kernels
+    from pylog.records.raw_memory import buffer_address
+
+    address, _alive = buffer_address(section.buffer)
+    fault, index, smallest, largest, without_key = decode_kernels.check_records(
+        address, section.start, section.end, header.record_count, header.base_timestamp
+    )
+    if fault != faults.NONE:
+        raise faults.invalid_record(fault, index)
+    return RecordsSummary(smallest, largest, without_key)

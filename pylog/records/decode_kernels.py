@@ -1,0 +1,227 @@
+"""Compiled: records found, checked and copied out of a batch's memory.
+
+Twins of `kernels_pure.decode_records` and `check_records`. Importing this module compiles or loads
+its kernels. Counts, lengths and varints come from the wire: each is checked against the end of what
+holds it before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numba import types
+
+from pylog.records.faults import (
+    HEADERS,
+    KEY,
+    LENGTH,
+    NONE,
+    OFFSET,
+    TRAILING,
+    UNFILLED,
+    VALUE,
+    VARINT,
+)
+from pylog.records.raw_memory import helper, kernel, load_byte, new_bytes, set_item
+
+# Rows of the array that `decode_records` fills; positions are addresses less `address`.
+TIMESTAMP_DELTA: Final = 0
+OFFSET_DELTA: Final = 1
+KEY_START: Final = 2
+KEY_LENGTH: Final = 3
+VALUE_START: Final = 4
+VALUE_LENGTH: Final = 5
+HEADERS_START: Final = 6
+HEADER_COUNT: Final = 7
+END: Final = 8
+FIELDS: Final = 9
+
+_i64 = types.int64
+_vector = types.Array(types.int64, 1, "C")
+_matrix = types.Array(types.int64, 2, "C")
+_tuple_of: Any = types.UniTuple
+_pair = _tuple_of(types.int64, 2)
+_INT64_MAX: Final = 2**63 - 1
+
+
+@helper
+def read_varint(address: int, end: int, most: int) -> tuple[int, int]:
+    """(value, address after it), the address 0 for a fault. `most` bytes: 5 or 10."""
+    zigzag = 0
+    shift = 0
+    stop = min(end, address + most)
+    while address < stop:
+        byte = load_byte(address)
+        zigzag |= (byte & 127) << shift
+        address += 1
+        if byte < 128:
+            if (most == 5 and zigzag >> 32 != 0) or (shift == 63 and byte > 1):
+                return 0, 0
+            return ((zigzag >> 1) & _INT64_MAX) ^ -(zigzag & 1), address
+        shift += 7
+    return 0, 0
+
+
+@helper
+def skip_headers(address: int, count: int, end: int) -> int:
+    """Address after `count` headers, 0 when they do not fit before `end`."""
+    if count < 0 or count > (end - address) // 2:
+        return 0
+    for _ in range(count):
+        length, address = read_varint(address, end, 5)
+        if address == 0 or length < 0 or length > end - address:
+            return 0
+        length, address = read_varint(address + length, end, 5)
+        if address == 0 or length < -1 or length > end - address:
+            return 0
+        if length > 0:
+            address += length
+    return address
+
+
+@helper
+def parse_record(address: int, section_end: int) -> tuple[int, ...]:
+    """(fault, then the nine fields as addresses); the order is that of the rows above."""
+    length, address = read_varint(address, section_end, 5)
+    if address == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    if length < 0 or length > section_end - address:
+        return LENGTH, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    end = address + length
+    if length == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    timestamp_delta, address = read_varint(address + 1, end, 10)
+    if address == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    offset_delta, address = read_varint(address, end, 5)
+    if address == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    key_length, key_start = read_varint(address, end, 5)
+    if key_start == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    if key_length < -1 or key_length > end - key_start:
+        return KEY, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    address = key_start + max(key_length, 0)
+    value_length, value_start = read_varint(address, end, 5)
+    if value_start == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    if value_length < -1 or value_length > end - value_start:
+        return VALUE, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    address = value_start + max(value_length, 0)
+    header_count, headers_start = read_varint(address, end, 5)
+    if headers_start == 0:
+        return VARINT, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    if header_count != 0:
+        after = skip_headers(headers_start, header_count, end)
+        if after == 0:
+            return HEADERS, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    else:
+        after = headers_start
+    if after != end:
+        return UNFILLED, 0, 0, 0, 0, 0, 0, 0, 0, 0
+    return (
+        NONE,
+        timestamp_delta,
+        offset_delta,
+        key_start,
+        key_length,
+        value_start,
+        value_length,
+        headers_start,
+        header_count,
+        end,
+    )
+
+
+@kernel(_pair(_i64, _i64, _i64, _i64, _i64, _matrix), nogil=True)
+def decode_records(
+    address: int, start: int, end: int, count: int, last_offset_delta: int, fields: Any
+) -> tuple[int, int]:
+    """(fault, index of the record); `fields[:, i]` tells where the parts of record i lie.
+
+    `fields` has FIELDS rows and at least `count` columns. Offset deltas must rise and stay within
+    `last_offset_delta`.
+    """
+    previous = -1
+    position = address + start
+    stop = address + end
+    for index in range(count):
+        (
+            fault,
+            timestamp_delta,
+            offset_delta,
+            key_start,
+            key_length,
+            value_start,
+            value_length,
+            headers_start,
+            header_count,
+            position,
+        ) = parse_record(position, stop)
+        if fault != NONE:
+            return fault, index
+        if offset_delta <= previous or offset_delta > last_offset_delta:
+            return OFFSET, index
+        previous = offset_delta
+        fields[TIMESTAMP_DELTA, index] = timestamp_delta
+        fields[OFFSET_DELTA, index] = offset_delta
+        fields[KEY_START, index] = key_start - address
+        fields[KEY_LENGTH, index] = key_length
+        fields[VALUE_START, index] = value_start - address
+        fields[VALUE_LENGTH, index] = value_length
+        fields[HEADERS_START, index] = headers_start - address
+        fields[HEADER_COUNT, index] = header_count
+        fields[END, index] = position - address
+    if position != stop:
+        return TRAILING, count
+    return NONE, count
+
+
+@kernel(_tuple_of(types.int64, 5)(_i64, _i64, _i64, _i64, _i64), nogil=True)
+def check_records(
+    address: int, start: int, end: int, count: int, base_timestamp: int
+) -> tuple[int, int, int, int, int]:
+    """(fault, index, smallest timestamp, largest timestamp, first record without key or -1)."""
+    position = address + start
+    stop = address + end
+    smallest, largest, without_key = _INT64_MAX, -_INT64_MAX - 1, -1
+    for index in range(count):
+        (
+            fault,
+            timestamp_delta,
+            offset_delta,
+            _key_start,
+            key_length,
+            _value_start,
+            _value_length,
+            _headers_start,
+            _header_count,
+            position,
+        ) = parse_record(position, stop)
+        if fault == NONE and offset_delta != index:
+            fault = OFFSET
+        if fault != NONE:
+            return fault, index, 0, 0, 0
+        if key_length < 0 and without_key < 0:
+            without_key = index
+        timestamp = base_timestamp + timestamp_delta
+        smallest = min(smallest, timestamp)
+        largest = max(largest, timestamp)
+    if position != stop:
+        return TRAILING, count, 0, 0, 0
+    return NONE, count, smallest, largest, without_key
+
+
+@kernel(_i64(_i64, _i64, _vector, _vector))
+def fill_list(target: int, address: int, starts: Any, lengths: Any) -> int:
+    """Put a new bytes object for each (start, length) into the list object at `target`, which holds
+    as many None; a length of -1 leaves the None. Returns how many places were handled: fewer
+    means no memory.
+    """
+    for index in range(len(starts)):
+        if lengths[index] >= 0:
+            item = new_bytes(address + starts[index], lengths[index])
+            if item == 0:
+                return index
+            set_item(target, index, item)
+    return len(starts)

@@ -1,0 +1,187 @@
+"""Compiled: records written into a batch's memory, from Python lists or from columns.
+
+Twins of `kernels_pure.encode_records`. Importing this module compiles or loads its kernels.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numba import types
+
+from pylog.records.raw_memory import (
+    BYTES_DATA,
+    LIST_ITEMS,
+    OBJECT_SIZE,
+    OBJECT_TYPE,
+    copy_bytes,
+    helper,
+    kernel,
+    load_word,
+    store_byte,
+)
+
+CHANGED: Final = -1
+"""What `write_lists` returns when a list changed after it was measured."""
+
+_i64 = types.int64
+_words = types.Array(types.int64, 1, "C", readonly=True)
+_output = types.Array(types.int64, 1, "C")
+
+
+@helper
+def varint_size(value: int) -> int:
+    zigzag = (value << 1) ^ (value >> 63)
+    if zigzag < 0:
+        return 10
+    size = 1
+    while zigzag >= 128:
+        zigzag >>= 7
+        size += 1
+    return size
+
+
+@helper
+def write_varint(address: int, value: int) -> int:
+    """Address after it."""
+    zigzag = (value << 1) ^ (value >> 63)
+    while zigzag & ~127:
+        store_byte(address, zigzag & 127 | 128)
+        zigzag = (zigzag >> 7) & 0x01FF_FFFF_FFFF_FFFF
+        address += 1
+    store_byte(address, zigzag)
+    return address + 1
+
+
+@helper
+def data_size(length: int) -> int:
+    """Of a nullable byte string with its length; -1: null."""
+    return 1 if length < 0 else varint_size(length) + length
+
+
+@helper
+def write_data(address: int, source: int, length: int) -> int:
+    address = write_varint(address, length)
+    if length > 0:
+        copy_bytes(address, source, length)
+        address += length
+    return address
+
+
+# ---- lists ------------------------------------------------------------------------------------
+#
+# A list argument is the address of the list object, or 0 for "no such column". Lists are looked at
+# under the GIL and read anew in each call: between two calls another thread may have changed them.
+
+
+@helper
+def _item(column: int, index: int) -> int:
+    """Address of the object at `index`, 0 when the list is not that long (or absent)."""
+    if column == 0 or load_word(column + OBJECT_SIZE) <= index:
+        return 0
+    return load_word(load_word(column + LIST_ITEMS) + 8 * index)
+
+
+@helper
+def _length(item: int, none: int, bytes_type: int) -> int:
+    """Length of a bytes object, -1 for None or no object, -2 for an object of another type."""
+    if item in (0, none):
+        return -1
+    if load_word(item + OBJECT_TYPE) != bytes_type:
+        return -2
+    return load_word(item + OBJECT_SIZE)
+
+
+@helper
+def _body_size(
+    index: int, timestamp_delta: int, key_length: int, value_length: int, headers_length: int
+) -> int:
+    headers = headers_length if headers_length > 0 else 1
+    return (
+        1
+        + varint_size(timestamp_delta)
+        + varint_size(index)
+        + data_size(key_length)
+        + data_size(value_length)
+        + headers
+    )
+
+
+@kernel(_i64(_i64, _i64, _i64, _words, _i64, _i64, _i64, _i64))
+def measure_lists(
+    values: int,
+    keys: int,
+    blobs: int,
+    timestamps: Any,
+    base_timestamp: int,
+    count: int,
+    none: int,
+    bytes_type: int,
+) -> int:
+    """Bytes of the records section; -1 - i when record i holds something but bytes and None.
+
+    `timestamps` holds one for each record, or none when all are `base_timestamp`.
+    """
+    total = 0
+    stamped = len(timestamps) > 0
+    for index in range(count):
+        value = _length(_item(values, index), none, bytes_type)
+        key = _length(_item(keys, index), none, bytes_type)
+        blob = _length(_item(blobs, index), none, bytes_type)
+        if value < -1 or key < -1 or blob < -1:
+            return -1 - index
+        delta = timestamps[index] - base_timestamp if stamped else 0
+        body = _body_size(index, delta, key, value, blob)
+        total += varint_size(body) + body
+    return total
+
+
+@kernel(_i64(_i64, _i64, _i64, _i64, _i64, _words, _i64, _i64, _i64, _i64))
+def write_lists(
+    address: int,
+    capacity: int,
+    values: int,
+    keys: int,
+    blobs: int,
+    timestamps: Any,
+    base_timestamp: int,
+    count: int,
+    none: int,
+    bytes_type: int,
+) -> int:
+    """Write what `measure_lists` measured; bytes written, or CHANGED with nothing spilt."""
+    end = address + capacity
+    start = address
+    stamped = len(timestamps) > 0
+    for index in range(count):
+        value_item = _item(values, index)
+        key_item = _item(keys, index)
+        blob_item = _item(blobs, index)
+        value = _length(value_item, none, bytes_type)
+        key = _length(key_item, none, bytes_type)
+        blob = _length(blob_item, none, bytes_type)
+        if value < -1 or key < -1 or blob < -1:
+            return CHANGED
+        delta = timestamps[index] - base_timestamp if stamped else 0
+        body = _body_size(index, delta, key, value, blob)
+        if varint_size(body) + body > end - address:
+            return CHANGED
+        address = write_varint(address, body)
+        store_byte(address, 0)
+        address = write_varint(address + 1, delta)
+        address = write_varint(address, index)
+        address = write_data(address, key_item + BYTES_DATA, key)
+        address = write_data(address, value_item + BYTES_DATA, value)
+        if blob > 0:
+            copy_bytes(address, blob_item + BYTES_DATA, blob)
+            address += blob
+        else:
+            store_byte(address, 0)
+            address += 1
+    return address - start
+
+
+@kernel(types.void(_i64, _i64, _i64))
+def put_bytes(target: int, source: int, size: int) -> None:
+    """`copy_bytes` for callers in Python."""
+    copy_bytes(target, source, size)
