@@ -42,9 +42,12 @@ if [ ! -x .venv/bin/python ]; then
   "$python" -m venv .venv
 fi
 say "installing $(grep -c == requirements.lock) pinned Python packages into .venv"
-.venv/bin/python -m pip install -q --disable-pip-version-check --no-input -r requirements.lock
+pip() { .venv/bin/python -m pip "$1" -q --disable-pip-version-check --no-input "${@:2}"; }
+# The build tools first: two packages come as sources, and are built with these and no others.
+pip install $(grep -E '^(setuptools|wheel)==' requirements.lock)
+pip install --no-build-isolation --use-pep517 -r requirements.lock
 say "installing pylog-spark itself, editable"
-.venv/bin/python -m pip install -q --disable-pip-version-check --no-input --no-deps --no-build-isolation -e .
+pip install --no-deps --no-build-isolation -e .
 # Compiled once here, so that no broker compiles at its start.
 env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m compileall -q pylog broker connector pyspark_pylog
 .venv/bin/python -c 'from pylog.records import kernels; print(f"setup: compiled the record kernels in {kernels.warm():.0f} ms")'

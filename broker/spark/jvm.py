@@ -43,7 +43,7 @@ def bind_to_loopback(jvm: Any) -> None:
         ).getDeclaredField("m")
         inner.setAccessible(True)
         inner.get(read_only).put("SPARK_LOCAL_IP", "127.0.0.1")
-    except Exception as error:  # noqa: BLE001 - whatever a JVM throws here, the log goes on without it
+    except Exception as error:  # noqa: BLE001 - whatever a JVM throws
         logger.warning(
             "could not confine Spark's web ports to loopback (%s); "
             "set SPARK_LOCAL_IP=127.0.0.1 in the environment of spark-submit",
@@ -75,7 +75,7 @@ class _TaskListener:
 
     def __init__(
         self,
-        on_task_end: Callable[[int, int, str], None],
+        on_task_end: Callable[[int, int, str, str], None],
         on_executor_lost: Callable[[str, str], None],
     ) -> None:
         self._on_task_end = on_task_end
@@ -83,7 +83,8 @@ class _TaskListener:
 
     def onTaskEnd(self, event: Any) -> None:
         info = event.taskInfo()
-        self._on_task_end(info.index(), info.attemptNumber(), info.status())
+        reason = event.reason().toString()
+        self._on_task_end(info.index(), info.attemptNumber(), info.status(), reason)
 
     def onExecutorRemoved(self, event: Any) -> None:
         self._on_executor_lost(event.executorId(), event.reason())
@@ -101,34 +102,35 @@ def _pass_by(*_: Any) -> None:
     return None
 
 
-def hand_over_signals(context: SparkContext, on_signal: Callable[[str], None]) -> None:
+def hand_over_signals(on_signal: Callable[[str], None]) -> None:
     """SIGTERM and SIGINT to the JVM call `on_signal` instead of tearing Spark down at once.
 
     Ctrl-C reaches the JVM as well as Python. Its default would kill the executors before brokers
     can flush; the Python half decides, and the guardian makes sure that the JVM ends with it.
     """
-    _callbacks(context)
-    jvm: Any = context._jvm
+    _start_callbacks()
+    jvm: Any = SparkContext._jvm
     for name in ("TERM", "INT"):
         jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), _SignalHandler(on_signal))
 
 
 def watch_tasks(
     context: SparkContext,
-    on_task_end: Callable[[int, int, str], None],
+    on_task_end: Callable[[int, int, str, str], None],
     on_executor_lost: Callable[[str, str], None],
 ) -> None:
-    """Report `(slot, attempt, status)` of each ended task, and `(executor, reason)` of each lost
+    """Report `(slot, attempt, status, reason)` of each ended task, and `(executor, reason)` of each lost
     executor.
 
     Called on py4j's thread.
     """
-    _callbacks(context)
+    _start_callbacks()
     scala_context: Any = context._jsc.sc()
     scala_context.addSparkListener(_TaskListener(on_task_end, on_executor_lost))
 
 
-def _callbacks(context: SparkContext) -> None:
-    from pyspark.java_gateway import ensure_callback_server_started
+def _start_callbacks() -> None:
+    from pyspark import java_gateway
 
-    ensure_callback_server_started(context._gateway)
+    gateway: Any = java_gateway
+    gateway.ensure_callback_server_started(SparkContext._gateway)

@@ -1,0 +1,276 @@
+"""The driver: controller and gateway on this loop, and the Spark job whose tasks are the brokers.
+
+Threads: the main thread runs the loop and owns everything; `spark` runs the (blocking) Spark job;
+py4j's callback thread reports signals to the JVM and ended tasks, which it hands to the loop.
+Spark's JVM is another process. Whichever half ends, the other must: see `guardian`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkConf, SparkContext
+
+from broker.spark import checks, executor, jvm
+from broker.spark.settings import SparkSettings, parse_settings
+from pylog import errors
+
+logger = logging.getLogger("broker.spark.driver")
+
+# All of an orderly stop must fit into the two seconds after which both halves are gone.
+STOP_BROKERS_SECONDS: Final = 0.9
+
+_CANNOT_RUN: Final = re.compile(r"BrokerCannotRun: (.+)")
+
+
+class CannotStart(Exception):
+    """What the user has to change first; printed without a traceback."""
+
+
+def main() -> int:
+    """Run until stopped; the process's exit status. Prints why when it cannot."""
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s pylog.%(name)s: %(message)s",
+    )
+    try:
+        driver = _prepare()
+        return asyncio.run(driver.run())
+    except (CannotStart, errors.PylogError) as error:
+        sys.stderr.write(f"pylog: {error}\n")
+        return 1
+
+
+def _prepare() -> Driver:
+    """Read and check the configuration; nothing is bound or written yet."""
+    view = jvm.start_jvm()
+    conf = SparkConf()
+    values = dict(conf.getAll())
+    master = values.get("spark.master", "")
+    settings = parse_settings(values, submit_dir=str(Path.cwd()), master=master)
+    found = checks.problems(values, brokers=settings.brokers)
+    if found:
+        lines = "\n  ".join(str(problem) for problem in found)
+        raise CannotStart(f"brokers cannot live under these Spark settings:\n  {lines}")
+    if master.startswith("local"):
+        # Executors are on this machine: they shall run what the driver runs.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        if values.get("spark.driver.bindAddress") == "127.0.0.1":
+            jvm.bind_to_loopback(view)
+    if master.startswith("local-cluster"):
+        _check_work_dir(view)
+    return Driver(settings, conf, jvm.process_id(view))
+
+
+def _check_work_dir(view: Any) -> None:
+    """local-cluster writes its executors' files to $SPARK_HOME/work."""
+    home = os.environ.get("SPARK_HOME") or view.java.lang.System.getenv("SPARK_HOME")
+    if not home:
+        return
+    work = Path(os.environ.get("SPARK_WORKER_DIR") or Path(home) / "work")
+    probe = work if work.exists() else work.parent
+    if not os.access(probe, os.W_OK):
+        raise CannotStart(
+            f"local-cluster writes to {work}, which this user may not; make it writable or point "
+            "SPARK_WORKER_DIR to a folder that is"
+        )
+
+
+class Driver:
+    """Owned by the main thread's loop, but for `_supervise`, which runs on the thread `spark`."""
+
+    def __init__(self, settings: SparkSettings, conf: SparkConf, jvm_pid: int) -> None:
+        self._settings = settings
+        self._conf = conf
+        self._jvm_pid = jvm_pid
+        self._secret = secrets.token_bytes(32)
+        self._application_id = ""
+        self._status = 0
+        self._loop: asyncio.AbstractEventLoop
+        self._stopping: asyncio.Event
+        self._head: Any = None
+
+    async def run(self) -> int:
+        """Head first, then the brokers; the exit status once all is stopped. Does not return to
+        Python's own shutdown: Spark's threads could hold it up."""
+        from broker.head.head import Head
+        from broker.head.settings import HeadSettings
+
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            self._loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
+        self._watch_jvm()
+        guardian = self._start_guardian()
+        settings = self._settings
+        self._head = Head(
+            HeadSettings(
+                data_dir=settings.data_dir.replace("{slot}", "driver"),
+                brokers=settings.brokers,
+                secret=self._secret,
+                listen=settings.listen,
+                advertised_host=settings.advertised_host,
+                allow_plaintext=settings.allow_plaintext,
+                config=settings.broker_config,
+            )
+        )
+        try:
+            await self._head.start()
+        except OSError as error:
+            raise CannotStart(
+                f"the gateway cannot listen on {settings.listen}: {error.strerror or error}; "
+                "set spark.pylog.listen to a free address"
+            ) from None
+        threading.Thread(target=self._supervise, name="spark", daemon=True).start()
+        announce = self._loop.create_task(self._announce())
+        await self._stopping.wait()
+        announce.cancel()
+        await self._stop_all()
+        logger.info("stopped")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        # The guardian sees this process go, and the JVM with it; waiting for Spark's threads here
+        # would only cost the time in which the JVM can end in order.
+        del guardian
+        os._exit(self._status)
+
+    # ---- starting ------------------------------------------------------------------------------
+
+    def _watch_jvm(self) -> None:
+        fd = os.pidfd_open(self._jvm_pid)
+        self._loop.add_reader(fd, self._on_jvm_end, fd)
+
+    def _on_jvm_end(self, fd: int) -> None:
+        self._loop.remove_reader(fd)
+        self._status = 1
+        self.stop("Spark's JVM has ended")
+
+    def _start_guardian(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "broker.spark.guardian", str(self._jvm_pid), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
+        )
+
+    def _supervise(self) -> None:
+        """The thread `spark`: the job of N tasks, for as long as the application lives."""
+        try:
+            jvm.hand_over_signals(self._from_thread(self.stop))
+            context = SparkContext.getOrCreate(self._conf)
+            self._application_id = context.applicationId or ""
+            jvm.watch_tasks(
+                context,
+                self._from_thread(self._on_task_end),
+                self._from_thread(self._on_executor_lost),
+            )
+            slots = self._settings.brokers
+            task = functools.partial(executor.run_task, settings=self._task_settings())
+            context.parallelize(range(slots), slots).mapPartitionsWithIndex(task).collect()
+            reason = "the broker job has ended"
+        except Exception as error:  # noqa: BLE001 - the top of a thread: hand it to the loop
+            reason = f"the Spark job failed: {_first_line(error)}"
+        self._loop.call_soon_threadsafe(self._on_job_end, reason)
+
+    def _task_settings(self) -> executor.TaskSettings:
+        settings = self._settings
+        return executor.TaskSettings(
+            application_id=self._application_id,
+            data_dir=settings.data_dir,
+            controller=self._head.bootstrap,
+            secret=self._secret,
+            broker_listen=settings.broker_listen,
+            replication_listen=settings.replication_listen,
+            advertised_host=settings.advertised_host,
+            allow_plaintext=settings.allow_plaintext,
+            config=settings.broker_config,
+        )
+
+    def _from_thread(self, callback: Any) -> Any:
+        return functools.partial(self._loop.call_soon_threadsafe, callback)
+
+    async def _announce(self) -> None:
+        """The ready line; while it does not come, what is missing."""
+        wanted = self._settings.brokers
+        seconds = self._settings.start_timeout_ms / 1000
+        while True:
+            try:
+                await asyncio.wait_for(self._head.all_registered(wanted), seconds)
+            except TimeoutError:
+                self._say_what_is_missing(seconds)
+            else:
+                break
+        sys.stdout.write(
+            f"pylog ready: cluster={self._head.cluster_id} brokers={wanted} "
+            f"bootstrap={self._head.bootstrap}\n"
+        )
+        sys.stdout.flush()
+
+    def _say_what_is_missing(self, seconds: float) -> None:
+        live = sorted(self._head.live_brokers())
+        missing = self._settings.brokers - len(live)
+        logger.error(
+            "after %.0f s %d of %d brokers are registered (%s): %d task slots are missing or their "
+            "brokers cannot start; see the executors' stderr, and give Spark as many executors as "
+            "spark.pylog.brokers",
+            seconds,
+            len(live),
+            self._settings.brokers,
+            ", ".join(map(str, live)) or "none",
+            missing,
+        )
+
+    # ---- what Spark reports --------------------------------------------------------------------
+
+    def _on_task_end(self, slot: int, attempt: int, status: str, reason: str) -> None:
+        if self._stopping.is_set():
+            return
+        self._head.task_ended(executor.incarnation(self._application_id, slot, attempt))
+        fatal = _CANNOT_RUN.search(reason)
+        if fatal:
+            sys.stderr.write(f"pylog: a broker cannot run: {fatal[1]}\n")
+            self._status = 1
+            self.stop("a broker cannot run")
+        else:
+            logger.warning("task %d, attempt %d: %s; Spark restarts it", slot, attempt, status)
+
+    def _on_executor_lost(self, executor_id: str, reason: str) -> None:
+        if not self._stopping.is_set():
+            logger.warning("executor %s is lost (%s); Spark replaces it", executor_id, reason)
+
+    def _on_job_end(self, reason: str) -> None:
+        if not self._stopping.is_set():
+            self._status = 1
+            self.stop(reason)
+
+    # ---- stopping --------------------------------------------------------------------------------
+
+    def stop(self, why: str) -> None:
+        """End everything in order; more calls change nothing."""
+        if not self._stopping.is_set():
+            logger.info("stopping: %s", why)
+            self._stopping.set()
+
+    async def _stop_all(self) -> None:
+        if self._head is None:
+            return
+        if not await self._head.stop_cluster(STOP_BROKERS_SECONDS):
+            logger.warning("not all brokers ended within %.1f s", STOP_BROKERS_SECONDS)
+        await self._head.stop()
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

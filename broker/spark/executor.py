@@ -1,0 +1,177 @@
+"""One Spark task, one broker: what runs inside an executor's Python worker.
+
+Spark forks workers from a daemon, so gRPC and everything that starts threads is imported here, in
+the task, and not before. The broker ends when the cluster stops, when its worker is told to
+(SIGTERM, SIGHUP), and when the daemon or the executor above it dies: an orphan would serve under an
+identity that Spark is already giving to its successor.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
+"""In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
+
+BACKOFF_FIRST_MS: Final = 500
+BACKOFF_MAX_MS: Final = 15_000
+# After a death above, an orderly end takes well under this; a hung one must not hold the locks.
+ORPHAN_DEADLINE_SECONDS: Final = 5.0
+
+logger = logging.getLogger("broker.spark.executor")
+
+
+class BrokerCannotRun(Exception):
+    """Starting this broker again would fail the same way: the driver stops and prints why."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What the driver sends to each task. Pickled inside Spark's own RPC."""
+
+    application_id: str
+    data_dir: str
+    controller: str
+    secret: bytes = field(repr=False)
+    broker_listen: str
+    replication_listen: str
+    advertised_host: str | None
+    allow_plaintext: bool
+    config: dict[str, str]
+
+
+def incarnation(application_id: str, slot: int, attempt: int) -> str:
+    """Names one life of the broker in a slot; the driver derives the same from Spark's events."""
+    return f"{application_id}.{slot}.{attempt}"
+
+
+def data_root(settings: TaskSettings, slot: int) -> Path:
+    """This host's data root; BrokerCannotRun when Spark would clean it away."""
+    root = Path(os.environ.get(DATA_DIR_VARIABLE) or settings.data_dir.replace("{slot}", str(slot)))
+    forbidden = [Path(p) for p in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if p]
+    here = Path.cwd()
+    if here.parent.name.startswith("app-"):  # a standalone worker's <work>/<application>/<executor>
+        forbidden.append(here.parent.parent)
+    for folder in forbidden:
+        if root.resolve().is_relative_to(folder.resolve()):
+            raise BrokerCannotRun(
+                f"the data directory {root} lies under {folder}, which Spark cleans away; set "
+                "spark.pylog.data.dir to a folder outside of it"
+            )
+    return root
+
+
+def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator[str]:
+    """The task's body: serve as a broker until told to stop; yields why it ended.
+
+    Raises BrokerCannotRun when no restart can help, and RuntimeError when one may.
+    """
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s pylog.%(name)s: %(message)s",
+    )
+    yield _Task(slot, settings).run()
+
+
+class _Task:
+    """Owned by the worker's main thread, on which the broker's loop runs."""
+
+    def __init__(self, slot: int, settings: TaskSettings) -> None:
+        from pyspark import TaskContext
+
+        from broker.node.settings import NodeSettings
+
+        context = TaskContext.get()
+        attempt = context.attemptNumber() if context is not None else 0
+        self._ready = False
+        self._parents = _above()
+        self._settings = NodeSettings(
+            data_dir=str(data_root(settings, slot)),
+            controller=settings.controller,
+            secret=settings.secret,
+            listen=settings.broker_listen,
+            replication_listen=settings.replication_listen,
+            advertised_host=settings.advertised_host,
+            allow_plaintext=settings.allow_plaintext,
+            config=settings.config,
+            slot=slot,
+            incarnation_id=incarnation(settings.application_id, slot, attempt),
+        )
+
+    def run(self) -> str:
+        import uvloop
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(self._serve())
+
+    async def _serve(self) -> str:
+        """Start the broker, again and again with growing pauses while it does not get ready."""
+        from broker.node.broker import run_broker
+        from pylog import errors
+
+        stop = asyncio.Event()
+        self._listen_for_the_end(stop)
+        pause_ms = BACKOFF_FIRST_MS
+        while True:
+            try:
+                ended = await run_broker(self._settings, stop, on_ready=self._on_ready)
+            except errors.InvalidConfig as error:
+                raise BrokerCannotRun(str(error)) from None
+            if ended.clean or stop.is_set():
+                return ended.reason
+            if not ended.curable:
+                raise BrokerCannotRun(ended.reason)
+            if self._ready:
+                # It has served: a fresh process is the cleanest restart, and Spark gives one.
+                raise RuntimeError(ended.reason)
+            logger.warning("broker did not start (%s); again in %d ms", ended.reason, pause_ms)
+            try:
+                await asyncio.wait_for(stop.wait(), pause_ms / 1000)
+            except TimeoutError:
+                pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
+            else:
+                return ended.reason
+
+    def _on_ready(self, _: object) -> None:
+        self._ready = True
+
+    def _listen_for_the_end(self, stop: asyncio.Event) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self._end, stop, signal.Signals(number).name)
+        for name, fd in self._parents:
+            loop.add_reader(fd, self._orphaned, stop, name, fd)
+
+    def _end(self, stop: asyncio.Event, why: str) -> None:
+        if not stop.is_set():
+            logger.info("stopping: %s", why)
+            stop.set()
+
+    def _orphaned(self, stop: asyncio.Event, name: str, fd: int) -> None:
+        asyncio.get_running_loop().remove_reader(fd)
+        self._end(stop, f"the {name} above this broker has died")
+        last_resort = threading.Timer(ORPHAN_DEADLINE_SECONDS, os._exit, (1,))
+        last_resort.daemon = True
+        last_resort.start()
+
+
+def _above() -> list[tuple[str, int]]:
+    """A pidfd for the pyspark daemon and one for the executor's JVM above it."""
+    daemon = os.getppid()
+    stat = Path(f"/proc/{daemon}/stat").read_text()
+    executor = int(stat.rpartition(")")[2].split()[1])
+    return [
+        (name, os.pidfd_open(pid))
+        for name, pid in (("pyspark daemon", daemon), ("executor", executor))
+        if pid > 1
+    ]
