@@ -1,76 +1,253 @@
-"""The controller: the only writer of the cluster's metadata. (Signatures; behaviour follows.)"""
+"""The controller: the only writer of the cluster's metadata.
+
+Pure and event-sourced: a call takes the time and returns effects; state changes only by replay of
+the records that it asks to append, and whoever waits is answered when they are committed
+(`ledger.py` says why decisions may run ahead of commits). Ready for a quorum: with one voter the
+shell reports the commit after fsync, with several it would after a majority.
+
+This module is the table of contents: what can be asked, what waits, and the timers. The rules are
+next to it: `sessions` (who is heard), `claims` (who becomes which broker), `brokers` (registration,
+fencing), `election` and `partitions` (leaders, ISR), `topics`, `configs`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from broker.controller.effects import Effect
+from broker.controller.brokers import Brokers
+from broker.controller.claims import Claims
+from broker.controller.configs import Configs
+from broker.controller.effects import Effect, RejectSession, Reply, Report, SnapshotDue
+from broker.controller.election import Elections
+from broker.controller.ledger import Ledger
+from broker.controller.sessions import ObservedTime, Session, Sessions
 from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import AlterConfigs, CreateTopics, DeleteTopics, ElectLeaders
+from broker.controller.topics import Topics
+from broker.controller.waiting import Shutdowns, TopicWaits
+from broker.metadata.admin import (
+    AlterConfigs,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    TopicsCreated,
+)
 from broker.metadata.image import MetadataImage
-from broker.metadata.messages import AlterPartition, ClaimBroker, MetadataBatch, RegisterBroker
-from pylog.model import BrokerEpoch, BrokerId, ClusterDescription, ControllerEpoch, Offset
+from broker.metadata.messages import (
+    AlterPartition,
+    ClaimBroker,
+    Failure,
+    HeartbeatAccepted,
+    MetadataBatch,
+    ProducerIdBlock,
+    RegisterBroker,
+    ShutdownPermitted,
+)
+from broker.metadata.records import ClusterRecord, ControllerEpochRecord, ProducerIdsRecord
+from pylog import errors
+from pylog.model import (
+    BrokerDescription,
+    BrokerEpoch,
+    BrokerId,
+    ClusterDescription,
+    ControllerEpoch,
+    Offset,
+    ProducerId,
+)
+
+
+@dataclass(slots=True)
+class _Timers:
+    """Observed times at which something periodic is due; None: never (again)."""
+
+    guard_ends: int | None
+    balance: int | None
 
 
 class Controller:
-    """Pure: takes times and answers, returns effects.
+    """One controller. `start` comes first, once; then any method, from one thread.
 
-    Every method returns the effects to perform, in order. A `Reply` to `token` may come with a
-    later call (`on_committed`, `on_time`, ...). A refused call is a `Reply` with a `Failure`.
+    Every method returns the effects to perform, in order. The `Reply` to a `token` comes exactly
+    once, with this call or a later one; a refused call is answered with a `Failure`. `now_ms` is a
+    monotonic clock's.
+
+    For one session time-out after the start nobody is taken for dead because it has not called
+    yet, and no unclean election takes place: brokers may be about to return. Who has called, and
+    then broke off, is judged as ever.
     """
 
     def __init__(
         self, image: MetadataImage, settings: ControllerSettings, new_id: Callable[[], str]
     ) -> None:
-        """`image` as recovered from disk (empty: a new cluster).
-
-        `new_id()` gives 22 characters of URL-safe base64 for 16 random bytes.
+        """`image` as recovered from disk (empty: a new cluster); it is the controller's from now
+        on. `new_id()` gives a topic or cluster id: 16 random bytes as 22 characters of base64.
         """
-        raise NotImplementedError
+        self._settings = settings
+        self._new_id = new_id
+        self._time = ObservedTime()
+        self._ledger = Ledger(image, tail_records_max=settings.tail_records_max)
+        self._sessions = Sessions(
+            grace_ms=settings.session_grace_ms, timeout_ms=settings.session_timeout_ms
+        )
+        self._claims = Claims(settings, self._sessions)
+        self._elections = Elections(self._ledger, settings)
+        self._brokers = Brokers(self._ledger, self._sessions, self._claims, self._elections)
+        self._topics = Topics(self._ledger, settings, new_id)
+        self._configs = Configs(self._ledger, settings, self._elections)
+        self._topic_waits = TopicWaits(self._ledger, self._sessions)
+        self._shutdowns = Shutdowns()
+        self._timers = _Timers(None, None)
+        self._records_at_snapshot = image.offset
+        self._started = False
+
+    # ---- what others may look at ---------------------------------------------------------------
 
     @property
     def image(self) -> MetadataImage:
-        """What is committed: what brokers and clients may know. Read only."""
-        raise NotImplementedError
+        """What is committed: all that brokers and clients may know. Read only."""
+        return self._ledger.committed
+
+    @property
+    def decided(self) -> MetadataImage:
+        """What is decided but maybe not yet committed: for tests and invariants. Read only."""
+        return self._ledger.decided
 
     @property
     def controller_epoch(self) -> ControllerEpoch:
-        raise NotImplementedError
+        """The epoch of this start of the controller."""
+        return self._ledger.decided.controller_epoch
 
     @property
     def next_deadline_ms(self) -> int | None:
-        raise NotImplementedError
+        """When to call `on_time` at the latest; earlier does no harm."""
+        due = [
+            self._sessions.deadline(),
+            self._timers.guard_ends,
+            self._timers.balance,
+            self._topic_waits.deadline(),
+            self._shutdowns.deadline(),
+        ]
+        earliest = min((at for at in due if at is not None), default=None)
+        return None if earliest is None else self._time.wake_up_ms(earliest)
 
     def batches_since(self, from_offset: Offset) -> tuple[MetadataBatch, ...]:
-        """Committed metadata from `from_offset` on; one snapshot batch when that is too old."""
-        raise NotImplementedError
+        """Committed metadata from `from_offset` on, oldest first; the first batch may begin before
+        it. One snapshot when that is too old; nothing when there is nothing newer.
+        """
+        return self._ledger.batches_since(from_offset)
 
     def describe_cluster(self) -> ClusterDescription:
-        raise NotImplementedError
+        """The live brokers, as committed."""
+        image = self._ledger.committed
+        return ClusterDescription(
+            image.cluster_id,
+            image.controller_epoch,
+            tuple(
+                BrokerDescription(
+                    broker.broker_id,
+                    broker.client_endpoint.host,
+                    broker.client_endpoint.port,
+                    broker.rack,
+                    broker.broker_epoch,
+                )
+                for _, broker in sorted(image.brokers.items())
+                if not broker.fenced
+            ),
+        )
+
+    def missing_brokers(self) -> list[BrokerId]:
+        """Known brokers that neither run nor are about to: for "not all are there" messages."""
+        return self._claims.missing(self._ledger.decided)
+
+    # ---- start, commit, time -------------------------------------------------------------------
 
     def start(self, now_ms: int) -> list[Effect]:
-        """Once, first: raises the controller epoch."""
-        raise NotImplementedError
+        """Raises the controller epoch, durably before anything else; names a new cluster."""
+        assert not self._started
+        self._started = True
+        observed = self._time.advance(now_ms)
+        image = self._ledger.decided
+        if not image.cluster_id:
+            self._ledger.write(ClusterRecord(self._new_id()))
+        epoch = ControllerEpoch(max(0, image.controller_epoch) + 1)
+        self._ledger.write(ControllerEpochRecord(epoch))
+        self._configs.record_defaults()
+        for broker, registration in sorted(image.brokers.items()):
+            self._sessions.add(
+                Session(
+                    broker,
+                    registration.broker_epoch,
+                    registration.incarnation_id,
+                    last_seen=observed,
+                    heard=False,
+                    lost=registration.fenced,
+                )
+            )
+        self._timers.guard_ends = observed + self._settings.session_timeout_ms
+        if self._settings.auto_leader_rebalance:
+            self._timers.balance = observed + self._settings.leader_imbalance_check_ms
+        return self._leave([Report(f"controller epoch {epoch} of cluster {image.cluster_id}")])
 
     def on_committed(self, now_ms: int, offset: Offset) -> list[Effect]:
-        raise NotImplementedError
+        """Everything up to `offset` is durable (with a quorum: committed)."""
+        self._observe(now_ms)
+        effects = self._ledger.commit(offset)
+        effects += self._leave(self._topic_waits.settled(self._time.ms))
+        committed = self._ledger.committed
+        if committed.offset - self._records_at_snapshot >= self._settings.snapshot_interval_records:
+            self._records_at_snapshot = committed.offset
+            effects.append(SnapshotDue(committed.offset, committed.controller_epoch))
+        return effects
 
     def on_time(self, now_ms: int) -> list[Effect]:
-        raise NotImplementedError
+        """Carries out what is due."""
+        observed = self._observe(now_ms)
+        effects: list[Effect] = []
+        for session, why in self._sessions.expired(observed):
+            self._brokers.fence(session.broker_id, why)
+        if self._timers.guard_ends is not None and observed >= self._timers.guard_ends:
+            self._timers.guard_ends = None
+            self._elections.unclean_allowed = True
+            self._elections.elect_offline()
+        if self._timers.balance is not None and observed >= self._timers.balance:
+            self._timers.balance = observed + self._settings.leader_imbalance_check_ms
+            elected = self._elections.balance()
+            if elected:
+                effects.append(Report(f"{elected} partitions went back to their preferred leader"))
+        effects += self._look_at_shutdowns(observed)
+        effects += self._topic_waits.settled(observed)
+        return self._leave(effects)
 
-    # ---- brokers: replies BrokerClaim, BrokerRegistered, HeartbeatAccepted, ShutdownPermitted ------
+    # ---- brokers -------------------------------------------------------------------------------
 
     def claim_broker(self, now_ms: int, request: ClaimBroker, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Which broker shall this incarnation be? Answered with a BrokerClaim."""
+        observed = self._observe(now_ms)
+        answer = self._claims.claim(self._ledger.decided, observed, request)
+        return self._answer(token, answer)
 
     def register_broker(self, now_ms: int, request: RegisterBroker, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """A new incarnation; its predecessor is over. Answered with a BrokerRegistered."""
+        answer = self._brokers.register(self._observe(now_ms), request)
+        return self._answer(token, answer)
 
     def session_opened(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, incarnation_id: str
     ) -> list[Effect]:
-        """Each opened stream is broken once; several may overlap (a reconnect)."""
-        raise NotImplementedError
+        """A session stream is there. Every opened one is reported broken once; several may overlap
+        for a moment. Answered with a TellSession, or with a RejectSession.
+        """
+        observed = self._observe(now_ms)
+        session = self._sessions.get(broker_id, broker_epoch)
+        if (
+            session is None
+            or session.incarnation_id != incarnation_id
+            or self._sessions.has_ended(incarnation_id)
+        ):
+            return self._leave([_stale_session(broker_id, broker_epoch)])
+        session.opened(observed)
+        fenced = self._ledger.decided.brokers[broker_id].fenced
+        return self._leave([self._brokers.greeting(session, fenced=fenced)])
 
     def session_progress(
         self,
@@ -80,54 +257,195 @@ class Controller:
         metadata_offset: Offset,
         want_unfence: bool,
     ) -> list[Effect]:
-        raise NotImplementedError
+        """The broker has applied metadata up to `metadata_offset`; it may be unfenced for it."""
+        observed = self._observe(now_ms)
+        session = self._sessions.get(broker_id, broker_epoch)
+        if session is None or session.streams == 0:
+            return self._leave([])  # it was rejected, or has broken since
+        session.seen(observed)
+        session.metadata_offset = max(session.metadata_offset, metadata_offset)
+        session.want_unfence = want_unfence
+        self._brokers.maybe_unfence(session)
+        return self._leave(self._topic_waits.settled(observed))
 
     def session_broken(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch
     ) -> list[Effect]:
-        raise NotImplementedError
+        """A stream broke; with the broker's last one its grace begins."""
+        observed = self._observe(now_ms)
+        session = self._sessions.get(broker_id, broker_epoch)
+        if session is not None:
+            session.broken(observed)
+        return self._leave([])
 
     def heartbeat(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, token: object
     ) -> list[Effect]:
-        raise NotImplementedError
+        """Renews the lease. Answered with a HeartbeatAccepted."""
+        observed = self._observe(now_ms)
+        session = self._sessions.get(broker_id, broker_epoch)
+        if session is None:
+            return self._answer(token, self._stale(broker_id, broker_epoch))
+        session.seen(observed)
+        self._brokers.maybe_unfence(session)
+        fenced = self._ledger.decided.brokers[broker_id].fenced
+        return self._answer(token, HeartbeatAccepted(self.controller_epoch, fenced))
 
     def task_ended(self, now_ms: int, incarnation_id: str) -> list[Effect]:
-        """Spark reported the end of the task that ran this incarnation: it is dead."""
-        raise NotImplementedError
+        """Spark reported the end of the task that ran this incarnation: it is dead at once, and
+        stays dead should an orphan of it still speak.
+        """
+        self._observe(now_ms)
+        self._sessions.end(incarnation_id)
+        self._claims.release(incarnation_id)
+        effects: list[Effect] = []
+        for session in self._sessions:
+            if session.incarnation_id == incarnation_id:
+                self._brokers.fence(session.broker_id, "its task has ended")
+                if session.streams > 0:
+                    effects.append(_stale_session(session.broker_id, session.broker_epoch))
+                session.streams = 0
+                session.broken_at = None
+                session.lost = True
+        effects += self._topic_waits.settled(self._time.ms)
+        return self._leave(effects)
 
     def controlled_shutdown(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, token: object
     ) -> list[Effect]:
-        raise NotImplementedError
+        """The broker wants to stop: others lead what it leads. Answered with a ShutdownPermitted
+        when it leads nothing, after a wait for replicas that may still catch up.
+        """
+        observed = self._observe(now_ms)
+        registration = self._ledger.decided.brokers.get(broker_id)
+        if registration is None or registration.broker_epoch != broker_epoch:
+            return self._answer(token, self._stale(broker_id, broker_epoch))
+        if self._brokers.stopping_cluster:
+            return self._answer(token, ShutdownPermitted(0))  # nobody is left to lead
+        self._brokers.mark_stopping(registration)
+        until = observed + self._settings.controlled_shutdown_wait_ms
+        self._shutdowns.add(broker_id, broker_epoch, until, token)
+        return self._leave(self._look_at_shutdowns(observed))
 
     def unregister_broker(self, now_ms: int, broker_id: BrokerId, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Forgets a broker that is gone for good. Answered with a BrokerUnregistered."""
+        self._observe(now_ms)
+        return self._answer(token, self._brokers.unregister(broker_id))
 
     def stop_cluster(self, now_ms: int) -> list[Effect]:
-        """The whole cluster stops in order: tells all sessions, fences nobody any more."""
-        raise NotImplementedError
+        """The whole cluster stops in order: tells every session, and fences nobody any more, so
+        that all in-sync replicas of today are so after the next start.
+        """
+        self._observe(now_ms)
+        self._brokers.stopping_cluster = True
+        brokers = self._ledger.decided.brokers
+        effects: list[Effect] = [
+            self._brokers.greeting(session, fenced=brokers[session.broker_id].fenced)
+            for session in self._sessions
+            if session.streams > 0
+        ]
+        return self._leave(effects)
 
-    # ---- partitions, producer ids: replies PartitionsAltered, ProducerIdBlock, LeadersElected ------
+    # ---- partitions and producer ids -----------------------------------------------------------
 
     def alter_partition(self, now_ms: int, request: AlterPartition, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """ISR changes of a leader, each compared and set. Answered with a PartitionsAltered."""
+        observed = self._observe(now_ms)
+        answer = Reply(token, self._elections.alter_partition(request))
+        return self._leave([answer, *self._look_at_shutdowns(observed)])
 
     def allocate_producer_ids(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, token: object
     ) -> list[Effect]:
-        raise NotImplementedError
+        """A block that no one gets twice. Answered with a ProducerIdBlock."""
+        self._observe(now_ms)
+        image = self._ledger.decided
+        registration = image.brokers.get(broker_id)
+        if registration is None or registration.broker_epoch != broker_epoch:
+            return self._answer(token, self._stale(broker_id, broker_epoch))
+        first, count = image.next_producer_id, self._settings.producer_id_block
+        self._ledger.write(ProducerIdsRecord(broker_id, broker_epoch, ProducerId(first + count)))
+        return self._answer(token, ProducerIdBlock(first, count))
 
     def elect_leaders(self, now_ms: int, request: ElectLeaders, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Preferred or unclean elections by command. Answered with a LeadersElected."""
+        self._observe(now_ms)
+        answer = self._elections.elect(request)
+        effects: list[Effect] = [Reply(token, answer)]
+        if request.unclean:
+            effects += [
+                Report(
+                    f"unclean election by command: broker {elected.leader} leads "
+                    f"{elected.topic}-{elected.partition}; acknowledged records may be lost",
+                    warning=True,
+                )
+                for elected in answer.partitions
+                if elected.failure is None
+            ]
+        return self._leave(effects)
 
-    # ---- topics and configs: replies TopicsCreated, TopicsDeleted, ConfigsAltered ----------------
+    # ---- topics and configurations -------------------------------------------------------------
 
     def create_topics(self, now_ms: int, request: CreateTopics, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Answered with a TopicsCreated when the live brokers know of the new partitions, at the
+        latest after `request.timeout_ms`.
+        """
+        observed = self._observe(now_ms)
+        answer = self._topics.create(request)
+        if request.validate_only or all(topic.failure for topic in answer.topics):
+            return self._answer(token, answer)
+        self._wait_for_topics(observed, request, answer, token)
+        return self._leave([])
+
+    def _wait_for_topics(
+        self, observed: int, request: CreateTopics, answer: TopicsCreated, token: object
+    ) -> None:
+        until = observed + max(0, request.timeout_ms)
+        self._topic_waits.add(self._ledger.decided.offset, until, answer, token)
 
     def delete_topics(self, now_ms: int, request: DeleteTopics, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Answered with a TopicsDeleted when it is durable."""
+        self._observe(now_ms)
+        return self._answer(token, self._topics.delete(request))
 
     def alter_configs(self, now_ms: int, request: AlterConfigs, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """Answered with a ConfigsAltered when it is durable."""
+        self._observe(now_ms)
+        return self._answer(token, self._configs.alter(request))
+
+    # ---- inside --------------------------------------------------------------------------------
+
+    def _observe(self, now_ms: int) -> int:
+        assert self._started, "start() comes first"
+        return self._time.advance(now_ms)
+
+    def _answer(self, token: object, response: object) -> list[Effect]:
+        return self._leave([Reply(token, response)])
+
+    def _leave(self, effects: list[Effect]) -> list[Effect]:
+        """What may leave of everything that this call decided."""
+        said, self._brokers.out = self._brokers.out, []
+        return self._ledger.seal(said + effects)
+
+    def _look_at_shutdowns(self, observed: int) -> list[Effect]:
+        return self._shutdowns.settled(observed, self._ledger.decided, self._elections.on_stopping)
+
+    def _stale(self, broker: BrokerId, epoch: BrokerEpoch) -> Failure:
+        known = self._ledger.decided.brokers.get(broker)
+        if known is None:
+            return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")
+        return Failure(
+            errors.StaleBrokerEpoch.code,
+            f"broker {broker} has the epoch {known.broker_epoch}, the request {epoch}",
+        )
+
+
+def _stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:
+    return RejectSession(
+        broker,
+        epoch,
+        Failure(
+            errors.StaleBrokerEpoch.code,
+            f"broker {broker} with the epoch {epoch} is not the registered incarnation; stop it",
+        ),
+    )

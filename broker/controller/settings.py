@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from broker.config import BrokerConfig, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -10,7 +12,7 @@ class ControllerSettings:
     """Times in milliseconds. `expected_brokers` is N, the number of task slots: it caps ids."""
 
     expected_brokers: int
-    claim_wait_ms: int = 30_000
+    claim_wait_ms: int = 10_000
     # As long as a granted id waits for its registration: a start waits up to 10 s for the lock of
     # a directory whose old owner is still flushing, then recovers its logs.
     claim_hold_ms: int = 30_000
@@ -19,8 +21,7 @@ class ControllerSettings:
     controlled_shutdown_wait_ms: int = 3_000
     num_partitions: int = 1
     default_replication_factor: int = 1
-    min_insync_replicas: int = 1
-    unclean_leader_election: bool = False
+    topic_defaults: TopicConfig = field(default_factory=TopicConfig)
     auto_leader_rebalance: bool = True
     leader_imbalance_check_ms: int = 300_000
     leader_imbalance_percentage: int = 10
@@ -28,10 +29,26 @@ class ControllerSettings:
     # memory of every image in the cluster.
     partitions_per_request_max: int = 10_000
     partitions_max: int = 100_000
-    # Ids are durable before use: a block costs one fsync, and a crash wastes at most one block
-    # (Kafka's size).
+    # Ids are durable before use: a block costs one fsync, and a crash wastes at most one block.
     producer_id_block: int = 1_000
     snapshot_interval_records: int = 20_000
     # Committed records kept in memory for brokers that reconnect; who is further behind gets a
     # snapshot.
     tail_records_max: int = 50_000
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig, *, expected_brokers: int) -> ControllerSettings:
+        """The settings that a configuration stands for."""
+        return cls(
+            expected_brokers=expected_brokers,
+            claim_wait_ms=config.broker_claim_wait_ms,
+            session_grace_ms=config.broker_session_grace_ms,
+            session_timeout_ms=config.broker_session_timeout_ms,
+            num_partitions=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+            topic_defaults=config.topic,
+            auto_leader_rebalance=config.auto_leader_rebalance_enable,
+            leader_imbalance_check_ms=config.leader_imbalance_check_interval_seconds * 1_000,
+            leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
+            producer_id_block=config.producer_id_block_size,
+        )

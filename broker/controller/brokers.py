@@ -1,0 +1,292 @@
+"""The life of a broker: registration, fencing and unfencing, stopping, leaving for good.
+
+A broker registers once per incarnation and gets an epoch, higher than any before (the offset of
+its registration in the metadata log). It starts fenced: in no ISR, leader of nothing. When it has
+replayed the metadata up to its own registration and asks for it, it is unfenced. When it is lost
+it is fenced again, and if it was only slow it may be unfenced under the same epoch.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+
+from broker.controller.claims import Claims
+from broker.controller.effects import Effect, RejectSession, Report, TellSession
+from broker.controller.election import Elections, Loss
+from broker.controller.ledger import Ledger
+from broker.controller.sessions import Session, Sessions
+from broker.metadata.image import BrokerRegistration
+from broker.metadata.messages import BrokerRegistered, BrokerUnregistered, Failure, RegisterBroker
+from broker.metadata.records import (
+    BrokerChangeRecord,
+    Endpoint,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId
+
+BROKER_ID_MAX = 1_000_000
+"""Far above any cluster; only so that a garbled request is recognised."""
+
+
+class Brokers:
+    """Writes broker records to the ledger, and through `Elections` what follows for partitions.
+
+    Effects other than the append are added to `out`, which the controller seals.
+    """
+
+    def __init__(
+        self, ledger: Ledger, sessions: Sessions, claims: Claims, elections: Elections
+    ) -> None:
+        self._ledger = ledger
+        self._sessions = sessions
+        self._claims = claims
+        self._elections = elections
+        self.stopping_cluster = False
+        self.out: list[Effect] = []
+
+    # ---- registration --------------------------------------------------------------------------
+
+    def register(self, observed: int, request: RegisterBroker) -> BrokerRegistered | Failure:
+        """The epoch of this incarnation: a new one, or the one that it already has.
+
+        The incarnation holds the lock of its directory. So when it has the directory of the
+        registered one, that one is dead, whatever its session looks like; with another directory
+        it has to wait until that session is over.
+        """
+        image = self._ledger.decided
+        known = image.brokers.get(request.broker_id)
+        failure = self._refusal(request, known)
+        if failure is not None:
+            return failure
+        if known is not None and known.incarnation_id == request.incarnation_id:
+            session = self._sessions.get(request.broker_id)
+            if session is not None:
+                session.seen(observed)
+            self._claims.release(request.incarnation_id)
+            return BrokerRegistered(known.broker_epoch, image.controller_epoch)
+        if known is not None:
+            self._replace(known)
+        epoch = BrokerEpoch(self._ledger.next_offset)
+        self._ledger.write(
+            RegisterBrokerRecord(
+                broker_id=request.broker_id,
+                broker_epoch=epoch,
+                incarnation_id=request.incarnation_id,
+                host_id=request.host_id,
+                rack=request.rack,
+                client_endpoint=request.client_endpoint,
+                replication_endpoint=request.replication_endpoint,
+                directory_id=request.directory_id,
+                boot_id=request.boot_id,
+            )
+        )
+        loss = _loss(known, request)
+        alone = self._elections.on_registered(request.broker_id, loss, request.directory_id)
+        self._sessions.add(
+            Session(request.broker_id, epoch, request.incarnation_id, observed, heard=True)
+        )
+        self._claims.release(request.incarnation_id)
+        self._report_registration(request, epoch, loss, alone, first=known is None)
+        return BrokerRegistered(epoch, image.controller_epoch)
+
+    def _refusal(self, request: RegisterBroker, known: BrokerRegistration | None) -> Failure | None:
+        image = self._ledger.decided
+        if request.cluster_id != image.cluster_id:
+            return Failure(
+                errors.InconsistentClusterId.code,
+                f"broker {request.broker_id} is of cluster {request.cluster_id}, this is cluster "
+                f"{image.cluster_id}; give it another data directory",
+            )
+        if request.highest_controller_epoch > image.controller_epoch:
+            return Failure(
+                errors.StaleControllerEpoch.code,
+                f"broker {request.broker_id} has seen the controller epoch "
+                f"{request.highest_controller_epoch}, this controller has "
+                f"{image.controller_epoch}: it runs on an old copy of the metadata directory",
+            )
+        if self._sessions.has_ended(request.incarnation_id):
+            return Failure(
+                errors.StaleBrokerEpoch.code,
+                f"the incarnation {request.incarnation_id} of broker {request.broker_id} was "
+                "replaced or its task has ended; stop it",
+            )
+        fault = _fault(request)
+        if fault is not None:
+            return Failure(errors.InvalidRegistration.code, fault)
+        for other in image.brokers.values():
+            if other.broker_id != request.broker_id and other.directory_id == request.directory_id:
+                return Failure(
+                    errors.InvalidRegistration.code,
+                    f"the directory {request.directory_id} belongs to broker {other.broker_id}: "
+                    f"broker {request.broker_id} runs on a copy of it",
+                )
+        return self._duplicate(request, known)
+
+    def _duplicate(
+        self, request: RegisterBroker, known: BrokerRegistration | None
+    ) -> Failure | None:
+        holder = self._claims.holder(request.broker_id)
+        if holder is not None and holder != request.incarnation_id:
+            return Failure(
+                errors.DuplicateBrokerRegistration.code,
+                f"the id {request.broker_id} was granted to the incarnation {holder}; claim anew",
+            )
+        if (
+            known is None
+            or known.incarnation_id == request.incarnation_id
+            or known.directory_id == request.directory_id
+        ):
+            return None
+        session = self._sessions.get(request.broker_id)
+        if session is None or session.lost:
+            return None
+        return Failure(
+            errors.DuplicateBrokerRegistration.code,
+            f"broker {request.broker_id} is registered with the directory {known.directory_id} "
+            f"and its session is not over; {request.directory_id} may take its place when it is",
+        )
+
+    def _replace(self, known: BrokerRegistration) -> None:
+        """A newer incarnation is there: the known one is over."""
+        self._sessions.end(known.incarnation_id)
+        session = self._sessions.get(known.broker_id)
+        if session is not None and session.streams > 0:
+            self.out.append(
+                RejectSession(
+                    known.broker_id,
+                    known.broker_epoch,
+                    Failure(
+                        errors.StaleBrokerEpoch.code,
+                        f"a newer incarnation of broker {known.broker_id} has registered",
+                    ),
+                )
+            )
+
+    def _report_registration(
+        self, request: RegisterBroker, epoch: BrokerEpoch, loss: Loss, alone: int, *, first: bool
+    ) -> None:
+        who = f"broker {request.broker_id} registered from host {request.host_id}, epoch {epoch}"
+        if first or loss is Loss.NONE:
+            self.out.append(Report(who))
+            return
+        what = "with another directory" if loss is Loss.ALL else "after an unclean stop"
+        text = f"{who}, {what}: it may lead nothing until it has caught up"
+        if alone:
+            text += (
+                f"; it holds the only replica of {alone} partitions, whose last records may be gone"
+            )
+        self.out.append(Report(text, warning=True))
+
+    # ---- fenced and unfenced -------------------------------------------------------------------
+
+    def fence(self, broker: BrokerId, why: str) -> None:
+        """The broker is lost. When the whole cluster stops in order, nobody is: their ISRs stay."""
+        registration = self._ledger.decided.brokers.get(broker)
+        if registration is None or registration.fenced or self.stopping_cluster:
+            return
+        self._change(registration, fenced=True, stopping=registration.in_controlled_shutdown)
+        self._elections.on_fenced(broker)
+        self._tell(registration, fenced=True)
+        self.out.append(Report(f"broker {broker} is fenced: {why}", warning=True))
+
+    def maybe_unfence(self, session: Session) -> None:
+        """Unfences the broker if it wants to, is heard, and knows of its own registration."""
+        registration = self._ledger.decided.brokers.get(session.broker_id)
+        if (
+            registration is None
+            or registration.broker_epoch != session.broker_epoch
+            or not registration.fenced
+            or registration.in_controlled_shutdown
+            or self.stopping_cluster
+            or not session.want_unfence
+            or not session.running
+            or session.streams == 0
+            or session.metadata_offset < registration.broker_epoch
+        ):
+            return
+        self._change(registration, fenced=False, stopping=False)
+        self._elections.on_unfenced(session.broker_id)
+        self._tell(registration, fenced=False)
+        self.out.append(Report(f"broker {session.broker_id} is unfenced"))
+
+    def mark_stopping(self, registration: BrokerRegistration) -> None:
+        """The broker asked to stop in order; until it registers anew it may join no ISR."""
+        if not registration.in_controlled_shutdown:
+            self._change(registration, fenced=registration.fenced, stopping=True)
+            self.out.append(Report(f"broker {registration.broker_id} stops in order"))
+
+    def unregister(self, broker: BrokerId) -> BrokerUnregistered | Failure:
+        """Forgets a broker that is gone for good."""
+        if broker not in self._ledger.decided.brokers:
+            return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")
+        session = self._sessions.get(broker)
+        if session is not None and not session.lost:
+            return Failure(
+                errors.InvalidRequest.code,
+                f"broker {broker} is running; stop it before it is unregistered",
+            )
+        registration = self._ledger.decided.brokers[broker]
+        self._sessions.end(registration.incarnation_id)
+        self._sessions.remove(broker)
+        self._ledger.write(UnregisterBrokerRecord(broker))
+        self._elections.on_unregistered(broker)
+        self.out.append(Report(f"broker {broker} is unregistered", warning=True))
+        return BrokerUnregistered(broker)
+
+    def _change(self, registration: BrokerRegistration, *, fenced: bool, stopping: bool) -> None:
+        self._ledger.write(
+            BrokerChangeRecord(registration.broker_id, registration.broker_epoch, fenced, stopping)
+        )
+
+    def _tell(self, registration: BrokerRegistration, *, fenced: bool) -> None:
+        session = self._sessions.get(registration.broker_id, registration.broker_epoch)
+        if session is not None and session.streams > 0:
+            self.out.append(self.greeting(session, fenced=fenced))
+
+    def greeting(self, session: Session, *, fenced: bool) -> TellSession:
+        """What the broker is to know about itself."""
+        return TellSession(
+            session.broker_id,
+            session.broker_epoch,
+            fenced,
+            self.stopping_cluster,
+            self._ledger.decided.controller_epoch,
+        )
+
+
+def _loss(known: BrokerRegistration | None, request: RegisterBroker) -> Loss:
+    if known is None or known.directory_id != request.directory_id:
+        return Loss.ALL
+    return Loss.NONE if request.log_intact else Loss.TAIL
+
+
+def _fault(request: RegisterBroker) -> str | None:
+    if not 1 <= request.broker_id <= BROKER_ID_MAX:
+        return f"the broker id {request.broker_id} is not from 1 to {BROKER_ID_MAX}"
+    if not request.incarnation_id:
+        return f"broker {request.broker_id} names no incarnation"
+    if not request.directory_id:
+        return f"broker {request.broker_id} names no directory; it needs exactly one"
+    for what, endpoint in (
+        ("client", request.client_endpoint),
+        ("replication", request.replication_endpoint),
+    ):
+        fault = _endpoint_fault(endpoint)
+        if fault is not None:
+            return f"broker {request.broker_id} advertises the {what} address {endpoint}: {fault}"
+    return None
+
+
+def _endpoint_fault(endpoint: Endpoint) -> str | None:
+    if not endpoint.host.strip():
+        return "the host is empty"
+    if not 1 <= endpoint.port <= 65_535:
+        return "the port is not from 1 to 65535"
+    try:
+        if ipaddress.ip_address(endpoint.host).is_unspecified:
+            return "nobody can connect to it; advertise an address of the host"
+    except ValueError:
+        pass  # a name
+    return None

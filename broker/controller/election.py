@@ -1,0 +1,371 @@
+"""Leaders and ISRs: what a broker's coming and going, a leader's wish or an operator changes.
+
+`partitions.py` knows how one partition changes; this module knows which ones do, and who is live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Final
+
+from broker.controller.ledger import Ledger
+from broker.controller.partitions import joined, next_state, without
+from broker.controller.settings import ControllerSettings
+from broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
+from broker.metadata.messages import (
+    AlteredPartition,
+    AlterPartition,
+    Failure,
+    PartitionIsr,
+    PartitionsAltered,
+)
+from broker.metadata.records import PartitionRecord
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId, TopicId
+
+MIN_ISR: Final = "min.insync.replicas"
+UNCLEAN: Final = "unclean.leader.election.enable"
+
+
+class Loss(Enum):
+    """What a broker's new incarnation may lack of what the old one had."""
+
+    NONE = auto()
+    """The same directory, and the log survived: a clean stop, or the same boot of the host."""
+    TAIL = auto()
+    """The same directory, but what was not fsynced may be gone (KIP-966's unclean shutdown)."""
+    ALL = auto()
+    """Another directory: whatever it holds is not what the cluster counted on."""
+
+
+class Elections:
+    """Writes partition records to the ledger. Owns no state but the start-up rule below."""
+
+    def __init__(self, ledger: Ledger, settings: ControllerSettings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        # Off until brokers had one session time-out to come back after a start: a replica that
+        # holds everything may only be slower than one that does not.
+        self.unclean_allowed = False
+
+    # ---- settings of a topic -------------------------------------------------------------------
+
+    def min_isr(self, topic_id: TopicId) -> int:
+        """`min.insync.replicas` of the topic: its own, the cluster's, or the default."""
+        value = self._setting(topic_id, MIN_ISR)
+        return self._settings.topic_defaults.min_insync_replicas if value is None else int(value)
+
+    def _unclean(self, topic_id: TopicId) -> bool:
+        if not self.unclean_allowed:
+            return False
+        value = self._setting(topic_id, UNCLEAN)
+        if value is None:
+            return self._settings.topic_defaults.unclean_leader_election_enable
+        return value.lower() == "true"
+
+    def _setting(self, topic_id: TopicId, name: str) -> str | None:
+        image = self._ledger.decided
+        topic = image.topics_by_id[topic_id]
+        own = image.topic_configs(topic.name).get(name)
+        return image.cluster_configs().get(name) if own is None else own
+
+    # ---- brokers come and go -------------------------------------------------------------------
+
+    def on_fenced(self, broker: BrokerId) -> None:
+        """The broker is fenced or gone: it leaves every ISR, and others lead."""
+        for partition in self._ledger.decided.partitions_of(broker):
+            if broker in partition.isr:
+                self._change(partition, isr=without(partition.isr, broker))
+
+    def on_registered(self, broker: BrokerId, loss: Loss, directory_id: str) -> int:
+        """A new incarnation, still fenced. How many partitions have no other replica than this
+        one, which may lack records.
+
+        A replica that may lack records leaves ISR and ELR, also when it is the last one there:
+        the partition is then offline until a better replica or an operator comes, but loses
+        nothing silently. Only where there is no other replica that could be better (replication
+        factor 1, same directory), nothing is gained by staying offline.
+        """
+        alone = 0
+        for partition in self._ledger.decided.partitions_of(broker):
+            lost = loss is not Loss.NONE
+            if loss is Loss.TAIL and len(partition.replicas) == 1:
+                lost = False
+                alone += 1
+            self._change(
+                partition,
+                isr=without(partition.isr, broker),
+                lost=(broker,) if lost else (),
+                directories=_with_directory(partition, broker, directory_id),
+            )
+        return alone
+
+    def on_unfenced(self, broker: BrokerId) -> None:
+        """The broker may lead again: partitions without a leader look at it."""
+        for partition in self._ledger.decided.partitions_of(broker):
+            if partition.leader == NO_LEADER:
+                self._change(partition, isr=partition.isr)
+
+    def on_unregistered(self, broker: BrokerId) -> None:
+        """The broker will not come back; its data count as lost."""
+        for partition in self._ledger.decided.partitions_of(broker):
+            self._change(partition, isr=without(partition.isr, broker), lost=(broker,))
+
+    def on_stopping(self, broker: BrokerId, *, wait: bool) -> int:
+        """The broker (already marked as stopping) hands over what it leads.
+
+        With `wait` it keeps leading partitions for which a live replica may still catch up; how
+        many these are is the answer.
+        """
+        live = self._ledger.decided.is_live
+        remaining = 0
+        for partition in self._ledger.decided.partitions_of(broker):
+            if broker not in partition.isr:
+                continue
+            others = without(partition.isr, broker)
+            may_follow = wait and any(live(replica) for replica in partition.replicas)
+            if partition.leader == broker and not any(map(live, others)) and may_follow:
+                remaining += 1
+            else:
+                self._change(partition, isr=others)
+        return remaining
+
+    # ---- changes that do not come from a broker's life ------------------------------------------
+
+    def on_min_isr_changed(self, topic_id: TopicId) -> None:
+        """Bumps every partition of a topic whose `min.insync.replicas` changed.
+
+        The eligible replicas depend on it. And a leader must not shrink its ISR under the new
+        value while it still advances its high watermark under the old one: with a higher partition
+        epoch its request is refused until it has replayed this record, and the setting before it.
+        """
+        for partition in list(self._ledger.decided.topics_by_id[topic_id].partitions.values()):
+            self._change(partition, isr=partition.isr, touch=True)
+
+    def elect_offline(self) -> None:
+        """Looks again at every partition without a leader (unclean elections became allowed)."""
+        for partition in list(self._ledger.decided.partitions()):
+            if partition.leader == NO_LEADER:
+                self._change(partition, isr=partition.isr)
+
+    def balance(self) -> int:
+        """Gives preferred leaders back to brokers that lack too many of theirs; how many.
+
+        A broker's imbalance is the part of the partitions it should lead that others lead.
+        """
+        image = self._ledger.decided
+        preferred: dict[BrokerId, list[PartitionRecord]] = {}
+        for partition in image.partitions():
+            preferred.setdefault(partition.replicas[0], []).append(partition)
+        elected = 0
+        for broker in sorted(preferred):
+            partitions = preferred[broker]
+            away = [partition for partition in partitions if partition.leader != broker]
+            limit = self._settings.leader_imbalance_percentage * len(partitions)
+            if image.is_live(broker) and len(away) * 100 > limit:
+                elected += sum(self._prefer(partition) for partition in away)
+        return elected
+
+    def _prefer(self, partition: PartitionRecord) -> bool:
+        first = partition.replicas[0]
+        if first not in partition.isr or not self._ledger.decided.is_live(first):
+            return False
+        return self._change(partition, isr=partition.isr, preferred=True) is not None
+
+    def elect(self, request: ElectLeaders) -> LeadersElected:
+        """Elections by command."""
+        if request.partitions is None and request.unclean:
+            return LeadersElected(
+                (),
+                Failure(
+                    errors.InvalidRequest.code,
+                    "an unclean election may lose acknowledged records: name the partitions",
+                ),
+            )
+        if request.partitions is None:
+            image = self._ledger.decided
+            away = [p for p in image.partitions() if p.leader != p.replicas[0]]
+            return LeadersElected(
+                tuple(
+                    self._elect(image.topics_by_id[p.topic_id].name, p.partition, unclean=False)
+                    for p in away
+                )
+            )
+        return LeadersElected(
+            tuple(
+                self._elect(topic, partition, unclean=request.unclean)
+                for topic, partition in request.partitions
+            )
+        )
+
+    def _elect(self, name: str, number: int, *, unclean: bool) -> ElectedLeader:
+        topic = self._ledger.decided.topics_by_name.get(name)
+        partition = None if topic is None else topic.partitions.get(number)
+
+        def refused(error: type[errors.PylogError], why: str) -> ElectedLeader:
+            return ElectedLeader(name, number, Failure(error.code, f"{name}-{number}: {why}"))
+
+        if partition is None:
+            return refused(errors.UnknownTopicOrPartition, "there is no such partition")
+        if unclean:
+            if partition.leader != NO_LEADER:
+                return refused(errors.ElectionNotNeeded, f"broker {partition.leader} leads it")
+            changed = self._change(partition, isr=partition.isr, unclean=True)
+            if changed is None or changed.leader == NO_LEADER:
+                return refused(errors.EligibleLeadersNotAvailable, "none of its replicas is live")
+            return ElectedLeader(name, number, leader=changed.leader)
+        first = partition.replicas[0]
+        if partition.leader == first:
+            return refused(errors.ElectionNotNeeded, "its preferred leader leads it")
+        if not self._prefer(partition):
+            return refused(
+                errors.PreferredLeaderNotAvailable, f"broker {first} is not live and in sync"
+            )
+        return ElectedLeader(name, number, leader=first)
+
+    # ---- a leader's wish ------------------------------------------------------------------------
+
+    def alter_partition(self, request: AlterPartition) -> PartitionsAltered:
+        """Sets the ISRs that a leader asks for, each compared with what is current (KIP-497)."""
+        broker = self._ledger.decided.brokers.get(request.broker_id)
+        if broker is None or broker.broker_epoch != request.broker_epoch:
+            return PartitionsAltered(
+                Failure(
+                    errors.StaleBrokerEpoch.code,
+                    f"broker {request.broker_id} has the epoch "
+                    f"{broker.broker_epoch if broker else 'of no registration'}, "
+                    f"the request {request.broker_epoch}",
+                )
+            )
+        return PartitionsAltered(
+            partitions=tuple(self._alter(request.broker_id, wish) for wish in request.partitions)
+        )
+
+    def _alter(self, leader: BrokerId, wish: PartitionIsr) -> AlteredPartition:
+        partition = self._ledger.decided.partition(wish.topic_id, wish.partition)
+        if partition is None:
+            known = wish.topic_id in self._ledger.decided.topics_by_id
+            error = errors.UnknownTopicOrPartition if known else errors.UnknownTopicId
+            what = f"there is no partition {wish.partition} of a topic with the id {wish.topic_id}"
+            failure: Failure | None = Failure(error.code, what)
+        else:
+            failure = self._refusal(leader, partition, wish)
+        if failure is not None or partition is None:
+            return AlteredPartition(wish.topic_id, wish.partition, failure)
+        proposed = tuple(state.broker_id for state in wish.isr)
+        if not _same_members(proposed, partition.isr):
+            partition = self._change(partition, isr=joined(partition, proposed)) or partition
+            if not self._ledger.decided.is_live(leader):
+                # A stopping leader was waiting for just this replica.
+                partition = self._change(partition, isr=without(partition.isr, leader)) or partition
+            if partition.leader != leader:
+                why = f"broker {leader} is stopping, broker {partition.leader} leads now"
+                failure = Failure(errors.NewLeaderElected.code, why)
+        return AlteredPartition(
+            partition.topic_id,
+            partition.partition,
+            failure,
+            partition.leader,
+            partition.leader_epoch,
+            partition.isr,
+            partition.partition_epoch,
+        )
+
+    def _refusal(
+        self, leader: BrokerId, partition: PartitionRecord, wish: PartitionIsr
+    ) -> Failure | None:
+        proposed = tuple(state.broker_id for state in wish.isr)
+        if wish.leader_epoch < partition.leader_epoch:
+            return Failure(
+                errors.FencedLeaderEpoch.code,
+                f"the leader epoch is {partition.leader_epoch}, the request's {wish.leader_epoch}",
+            )
+        if (
+            wish.leader_epoch > partition.leader_epoch
+            or wish.partition_epoch > partition.partition_epoch
+        ):
+            return Failure(
+                errors.NotController.code, "the request knows more than this controller: ask again"
+            )
+        if leader != partition.leader:
+            return Failure(errors.InvalidRequest.code, f"broker {partition.leader} is the leader")
+        if wish.partition_epoch < partition.partition_epoch:
+            # A repeat of what was applied is no fault: its answer got lost.
+            if _same_members(proposed, partition.isr):
+                return None
+            return Failure(
+                errors.InvalidUpdateVersion.code,
+                f"the partition epoch is {partition.partition_epoch}, "
+                f"the request's {wish.partition_epoch}",
+            )
+        if (
+            leader not in proposed
+            or len(set(proposed)) != len(proposed)
+            or not set(proposed) <= set(partition.replicas)
+        ):
+            return Failure(
+                errors.InvalidRequest.code,
+                f"the ISR {list(proposed)} must hold the leader {leader} and replicas of "
+                f"{list(partition.replicas)}, each once",
+            )
+        return self._ineligible(leader, wish)
+
+    def _ineligible(self, leader: BrokerId, wish: PartitionIsr) -> Failure | None:
+        image = self._ledger.decided
+        for state in wish.isr:
+            broker = image.brokers.get(state.broker_id)
+            if broker is None or broker.broker_epoch != state.broker_epoch:
+                why = "has registered anew since (its broker epoch differs)"
+            elif image.is_live(state.broker_id) or state.broker_id == leader:
+                continue
+            else:
+                why = "is fenced" if broker.fenced else "is stopping"
+            return Failure(
+                errors.IneligibleReplica.code,
+                f"broker {state.broker_id} {why} and may not join the ISR",
+            )
+        return None
+
+    # ---- one partition ---------------------------------------------------------------------------
+
+    def _change(
+        self,
+        partition: PartitionRecord,
+        *,
+        isr: tuple[BrokerId, ...],
+        lost: tuple[BrokerId, ...] = (),
+        unclean: bool = False,
+        preferred: bool = False,
+        directories: tuple[str, ...] | None = None,
+        touch: bool = False,
+    ) -> PartitionRecord | None:
+        live: Callable[[BrokerId], bool] = self._ledger.decided.is_live
+        changed = next_state(
+            partition,
+            isr=isr,
+            min_isr=self.min_isr(partition.topic_id),
+            live=live,
+            lost=lost,
+            unclean=unclean or self._unclean(partition.topic_id),
+            preferred=preferred,
+            directories=directories,
+            touch=touch,
+        )
+        if changed is not None:
+            self._ledger.write(changed)
+        return changed
+
+
+def _same_members(one: tuple[BrokerId, ...], other: tuple[BrokerId, ...]) -> bool:
+    return len(one) == len(other) and set(one) == set(other)
+
+
+def _with_directory(
+    partition: PartitionRecord, broker: BrokerId, directory_id: str
+) -> tuple[str, ...]:
+    known = partition.directories or ("",) * len(partition.replicas)
+    return tuple(
+        directory_id if replica == broker else directory
+        for replica, directory in zip(partition.replicas, known, strict=True)
+    )

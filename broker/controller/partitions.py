@@ -1,0 +1,128 @@
+"""How one partition changes: its leader, ISR and eligible leader replicas (KIP-841, KIP-966).
+
+Pure functions from a partition record to the next one. Who is live, and when to call, is decided
+by the callers.
+
+What holds in every record that comes out (and what I9 of the simulator checks):
+
+- the ISR holds live brokers only, except a leader that is stopping and still waits for a successor;
+- ISR and ELR have no broker in common, and both are replicas of the partition;
+- an ISR of at least `min.insync.replicas` has an empty ELR beside it;
+- the leader is in the ISR; an offline partition has an empty ISR.
+
+Why members of the ELR may lead: while the ISR is smaller than `min.insync.replicas`, the high
+watermark stands still, so a replica that leaves then holds everything committed for as long as
+the ISR stays that small. Its data must be intact, therefore who comes back without its data
+leaves the ELR, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from broker.metadata.records import PartitionRecord
+from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
+
+Live = Callable[[BrokerId], bool]
+
+
+def next_state(
+    partition: PartitionRecord,
+    *,
+    isr: tuple[BrokerId, ...],
+    min_isr: int,
+    live: Live,
+    lost: Collection[BrokerId] = (),
+    unclean: bool = False,
+    preferred: bool = False,
+    directories: tuple[str, ...] | None = None,
+    touch: bool = False,
+) -> PartitionRecord | None:
+    """The partition with this ISR and the leader that follows from it; None when nothing changes.
+
+    `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `unclean`: a
+    replica that may lack committed records may lead when no other can. `preferred`: the first
+    replica leads if it can. `touch`: raise the partition epoch even if nothing else changes.
+    """
+    isr = tuple(broker for broker in isr if broker not in lost)
+    elr, last_known = _eligible(partition, isr, min_isr, lost)
+    leader = _leader(partition, isr, live, preferred)
+    if leader == NO_LEADER:
+        leader = _first(partition.replicas, elr, live)
+        if leader == NO_LEADER and unclean:
+            leader = _first(partition.replicas, last_known, live)
+            if leader == NO_LEADER:
+                leader = _first(partition.replicas, partition.replicas, live)
+            if leader != NO_LEADER:
+                # Its log becomes the truth: whoever holds more will cut it, so nobody stays
+                # eligible for what they hold now.
+                isr, elr, last_known = (leader,), (), ()
+        if leader != NO_LEADER and not isr:
+            isr = (leader,)
+            elr, last_known = _eligible(partition, isr, min_isr, lost)
+    changed = replace(
+        partition,
+        isr=isr,
+        eligible_leader_replicas=elr,
+        last_known_elr=last_known,
+        leader=leader,
+        leader_epoch=(
+            LeaderEpoch(partition.leader_epoch + 1)
+            if leader != partition.leader
+            else partition.leader_epoch
+        ),
+        directories=partition.directories if directories is None else directories,
+    )
+    if changed == partition and not touch:
+        return None
+    return replace(changed, partition_epoch=PartitionEpoch(partition.partition_epoch + 1))
+
+
+def joined(partition: PartitionRecord, proposed: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    """The proposed ISR in the order of joining: members keep their places, new ones come last."""
+    stay = tuple(broker for broker in partition.isr if broker in proposed)
+    return stay + tuple(broker for broker in proposed if broker not in partition.isr)
+
+
+def without(brokers: tuple[BrokerId, ...], broker: BrokerId) -> tuple[BrokerId, ...]:
+    """`brokers` without one of them."""
+    return tuple(other for other in brokers if other != broker)
+
+
+def _leader(
+    partition: PartitionRecord, isr: tuple[BrokerId, ...], live: Live, preferred: bool
+) -> BrokerId:
+    first = partition.replicas[0]
+    if preferred and first in isr and live(first):
+        return first
+    if partition.leader in isr and live(partition.leader):
+        return partition.leader
+    elected = _first(partition.replicas, isr, live)
+    if elected == NO_LEADER and partition.leader in isr:
+        return partition.leader  # stopping, and nobody can take over yet
+    return elected
+
+
+def _first(
+    replicas: tuple[BrokerId, ...], candidates: Collection[BrokerId], live: Live
+) -> BrokerId:
+    for broker in replicas:
+        if broker in candidates and live(broker):
+            return broker
+    return NO_LEADER
+
+
+def _eligible(
+    partition: PartitionRecord,
+    isr: tuple[BrokerId, ...],
+    min_isr: int,
+    lost: Collection[BrokerId],
+) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
+    """The eligible replicas beside this ISR, and those that once were (KIP-966)."""
+    if len(isr) >= min(min_isr, len(partition.replicas)):
+        return (), ()
+    were = dict.fromkeys(partition.eligible_leader_replicas + partition.isr)
+    elr = tuple(broker for broker in were if broker not in isr and broker not in lost)
+    once = dict.fromkeys(partition.last_known_elr + tuple(were))
+    return elr, tuple(broker for broker in once if broker not in isr and broker not in elr)

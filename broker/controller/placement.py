@@ -1,0 +1,74 @@
+"""Which brokers hold the replicas of new partitions.
+
+Round-robin over a ring in which neighbours stand in different racks (or on different hosts, when
+not every broker names a rack). The first replicas, which lead, go round the ring; the others
+follow at a distance that grows by one with every round, so that the partitions of a lost broker
+are taken over by all others and not by one neighbour. This is Apache Kafka's scheme; like there,
+spreading is even when racks have equally many brokers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from broker.metadata.image import BrokerRegistration
+from pylog.model import BrokerId
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A broker, and what its replicas should not share."""
+
+    broker_id: BrokerId
+    domain: str
+
+
+def ring(brokers: Iterable[BrokerRegistration]) -> list[Spot]:
+    """The brokers in an order in which neighbours have different racks or hosts, if they can."""
+    registrations = sorted(brokers, key=lambda broker: broker.broker_id)
+    racked = all(broker.rack for broker in registrations)
+    domains: dict[str, list[Spot]] = {}
+    for broker in registrations:
+        domain = broker.rack if racked and broker.rack else broker.host_id
+        domains.setdefault(domain, []).append(Spot(broker.broker_id, domain))
+    rounds = zip_longest(*domains.values())
+    return [spot for around in rounds for spot in around if spot is not None]
+
+
+def place(
+    spots: list[Spot], partitions: int, replication_factor: int, start: int
+) -> list[tuple[BrokerId, ...]]:
+    """The replicas of each of so many new partitions, preferred leader first.
+
+    `start` turns the ring, so that topics of one partition do not all begin at the same broker.
+    """
+    count = len(spots)
+    assert 1 <= replication_factor <= count
+    domains = len({spot.domain for spot in spots})
+    placed = []
+    for index in range(start, start + partitions):
+        around, first = divmod(index, count)
+        placed.append(_replicas(spots, domains, first, around, replication_factor))
+    return placed
+
+
+def _replicas(
+    spots: list[Spot], domains: int, first: int, shift: int, replication_factor: int
+) -> tuple[BrokerId, ...]:
+    chosen = [spots[first]]
+    # First one in each domain; then, with all domains used, again one in each, and so on.
+    while len(chosen) < replication_factor:
+        used = {spot.domain for spot in chosen} if len(chosen) % domains else set()
+        followers = len(spots) - 1
+        for step in range(followers):
+            spot = spots[(first + 1 + (shift + len(chosen) - 1 + step) % followers) % len(spots)]
+            if spot not in chosen and spot.domain not in used:
+                chosen.append(spot)
+                break
+        else:
+            # Domains of unequal size: the small ones are full, so any broker will do.
+            rest = (spots[(first + 1 + step) % len(spots)] for step in range(followers))
+            chosen.append(next(spot for spot in rest if spot not in chosen))
+    return tuple(spot.broker_id for spot in chosen)

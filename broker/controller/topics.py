@@ -1,0 +1,272 @@
+"""Creating and deleting topics: what is refused and why, and the records of what is not.
+
+Every item is checked whole before any record of it is written, so nothing is created in part.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from broker.config import TopicConfig
+from broker.controller.configs import effective_min_isr
+from broker.controller.ledger import Ledger
+from broker.controller.placement import place, ring
+from broker.controller.settings import ControllerSettings
+from broker.metadata.admin import (
+    CreatedTopic,
+    CreateTopics,
+    DeletedTopic,
+    DeleteTopics,
+    TopicsCreated,
+    TopicsDeleted,
+)
+from broker.metadata.image import MetadataImage, TopicImage
+from broker.metadata.messages import Failure
+from broker.metadata.records import (
+    ConfigRecord,
+    ConfigResourceType,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId, topic_name_fault
+
+INTERNAL_PREFIX: Final = "__"
+REPLICATION_FACTOR_MAX: Final = 32_767
+
+_Replicas = list[tuple[BrokerId, ...]]
+
+
+class _Refused(Exception):
+    """Why an item cannot be done."""
+
+    def __init__(self, error: type[errors.PylogError], message: str) -> None:
+        super().__init__(message)
+        self.failure = Failure(error.code, message)
+
+
+class Topics:
+    """Writes topics to the ledger. Owns no state."""
+
+    def __init__(
+        self, ledger: Ledger, settings: ControllerSettings, new_id: Callable[[], str]
+    ) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._new_id = new_id
+
+    # ---- create --------------------------------------------------------------------------------
+
+    def create(self, request: CreateTopics) -> TopicsCreated:
+        """Writes what can be created; the answer is to be given when the brokers know of it."""
+        names = Counter(topic.name for topic in request.topics)
+        asked = sum(max(0, self._partitions_asked(topic)) for topic in request.topics)
+        created = []
+        for topic in request.topics:
+            try:
+                if names[topic.name] > 1:
+                    raise _Refused(
+                        errors.InvalidRequest, f"the request names topic {topic.name!r} twice"
+                    )
+                self._check_size(topic, asked)
+                created.append(self._create(topic, request))
+            except _Refused as refused:
+                created.append(CreatedTopic(topic.name, refused.failure))
+        return TopicsCreated(tuple(created))
+
+    def _partitions_asked(self, topic: NewTopic) -> int:
+        if topic.replica_assignment is not None:
+            return len(topic.replica_assignment)
+        return self._settings.num_partitions if topic.num_partitions == -1 else topic.num_partitions
+
+    def _check_size(self, topic: NewTopic, asked: int) -> None:
+        most = self._settings.partitions_per_request_max
+        count = self._partitions_asked(topic)
+        if not 1 <= count <= most:
+            raise _Refused(
+                errors.InvalidPartitions,
+                f"topic {topic.name[:80]!r}: {count} partitions; it must be 1 to {most}",
+            )
+        if asked > most:
+            raise _Refused(
+                errors.InvalidPartitions,
+                f"the request asks for {asked} partitions; the limit is {most} in one request",
+            )
+        there = self._ledger.decided.partition_count
+        if there + count > self._settings.partitions_max:
+            raise _Refused(
+                errors.InvalidPartitions,
+                f"topic {topic.name[:80]!r}: the cluster has {there} partitions, {count} more "
+                f"would exceed its limit of {self._settings.partitions_max}",
+            )
+
+    def _create(self, topic: NewTopic, request: CreateTopics) -> CreatedTopic:
+        image = self._ledger.decided
+        fault = topic_name_fault(topic.name)
+        if fault is not None:
+            raise _Refused(errors.InvalidTopic, fault)
+        if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
+            raise _Refused(
+                errors.TopicAuthorizationFailed,
+                f"topic {topic.name}: names with {INTERNAL_PREFIX} in front are the cluster's own",
+            )
+        if topic.name in image.topics_by_name:
+            raise _Refused(errors.TopicAlreadyExists, f"topic {topic.name} already exists")
+        if topic.replica_assignment is not None:
+            replicas = _assigned(image, topic, topic.replica_assignment)
+        else:
+            replicas = self._placed(image, topic)
+        factor = len(replicas[0])
+        values = self._checked_config(image, topic, factor)
+        topic_id = None
+        if not request.validate_only:
+            topic_id = TopicId(self._new_id())
+            assert topic_id not in image.topics_by_id
+            self._write(topic.name, topic_id, replicas, values)
+        return CreatedTopic(topic.name, None, topic_id, len(replicas), factor)
+
+    def _placed(self, image: MetadataImage, topic: NewTopic) -> _Replicas:
+        factor = topic.replication_factor
+        if factor == -1:
+            factor = self._settings.default_replication_factor
+        if not 1 <= factor <= REPLICATION_FACTOR_MAX:
+            raise _Refused(
+                errors.InvalidReplicationFactor,
+                f"topic {topic.name}: replication factor {factor}; it must be 1 to "
+                f"{REPLICATION_FACTOR_MAX} and at most the number of brokers",
+            )
+        live = image.live_brokers()
+        if factor > len(image.brokers):
+            raise _Refused(
+                errors.InvalidReplicationFactor,
+                f"topic {topic.name}: replication factor {factor}, but only {len(image.brokers)} "
+                "brokers are registered",
+            )
+        if factor > len(live):
+            away = [broker for broker in sorted(image.brokers) if broker not in live]
+            raise _Refused(
+                errors.InvalidReplicationFactor,
+                f"topic {topic.name}: replication factor {factor}, but only {len(live)} of "
+                f"{len(image.brokers)} registered brokers are live; try again when brokers "
+                f"{away} are back",
+            )
+        spots = ring(image.brokers[broker] for broker in live)
+        count = self._partitions_asked(topic)
+        return place(spots, count, factor, start=image.partition_count)
+
+    def _checked_config(
+        self, image: MetadataImage, topic: NewTopic, factor: int
+    ) -> Mapping[str, str]:
+        values = dict(topic.config or {})
+        try:
+            TopicConfig.from_mapping(values, self._settings.topic_defaults)
+        except errors.InvalidConfig as error:
+            raise _Refused(errors.InvalidConfig, f"topic {topic.name}: {error}") from None
+        wanted = effective_min_isr(image, values, self._settings.topic_defaults)
+        if wanted > factor and "min.insync.replicas" in values:
+            # Taken from a default it only means "as many as there are" (KIP-966).
+            raise _Refused(
+                errors.InvalidConfig,
+                f"topic {topic.name}: min.insync.replicas={wanted} is above the replication "
+                f"factor {factor}, so that no acks=all write could ever succeed",
+            )
+        return values
+
+    def _write(
+        self, name: str, topic_id: TopicId, replicas: _Replicas, values: Mapping[str, str]
+    ) -> None:
+        image, write = self._ledger.decided, self._ledger.write
+        write(TopicRecord(name, topic_id))
+        for key in sorted(values):
+            write(ConfigRecord(ConfigResourceType.TOPIC, name, key, values[key]))
+        for number, brokers in enumerate(replicas):
+            isr = tuple(broker for broker in brokers if image.is_live(broker))
+            write(
+                PartitionRecord(
+                    topic_id=topic_id,
+                    partition=number,
+                    replicas=brokers,
+                    isr=isr,
+                    leader=isr[0],
+                    leader_epoch=LeaderEpoch(0),
+                    partition_epoch=PartitionEpoch(0),
+                    directories=tuple(image.brokers[broker].directory_id for broker in brokers),
+                )
+            )
+
+    # ---- delete --------------------------------------------------------------------------------
+
+    def delete(self, request: DeleteTopics) -> TopicsDeleted:
+        """Writes the removal of what is there. Named twice, the second finds nothing."""
+        image = self._ledger.decided
+        deleted = []
+        for name in request.names:
+            topic = image.topics_by_name.get(name)
+            deleted.append(self._delete(name, None, topic, request))
+        for topic_id in request.topic_ids:
+            topic = image.topics_by_id.get(topic_id)
+            deleted.append(self._delete(None, topic_id, topic, request))
+        return TopicsDeleted(tuple(deleted))
+
+    def _delete(
+        self,
+        name: str | None,
+        topic_id: TopicId | None,
+        topic: TopicImage | None,
+        request: DeleteTopics,
+    ) -> DeletedTopic:
+        if name is not None and name.startswith(INTERNAL_PREFIX) and not request.internal:
+            why = f"topic {name}: names that begin with {INTERNAL_PREFIX} are the cluster's own"
+            return DeletedTopic(name, None, Failure(errors.TopicAuthorizationFailed.code, why))
+        if topic is None and name is not None:
+            fault = topic_name_fault(name)
+            if fault is not None:
+                return DeletedTopic(name, None, Failure(errors.InvalidTopic.code, fault))
+            why = f"there is no topic {name}"
+            return DeletedTopic(name, None, Failure(errors.UnknownTopicOrPartition.code, why))
+        if topic is None:
+            why = f"there is no topic with the id {topic_id}"
+            return DeletedTopic(None, topic_id, Failure(errors.UnknownTopicId.code, why))
+        if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
+            why = "the topic is the cluster's own"
+            return DeletedTopic(None, topic_id, Failure(errors.TopicAuthorizationFailed.code, why))
+        self._ledger.write(RemoveTopicRecord(topic.topic_id))
+        return DeletedTopic(topic.name, topic.topic_id)
+
+
+def _assigned(
+    image: MetadataImage, topic: NewTopic, assignment: Mapping[int, Sequence[int]]
+) -> _Replicas:
+    """The replicas that the caller chose; every partition with equally many."""
+
+    def refuse(why: str) -> _Refused:
+        return _Refused(errors.InvalidReplicaAssignment, f"topic {topic.name}: {why}")
+
+    # NewTopic's own default for the partitions is 1.
+    if topic.num_partitions not in (-1, 1) or topic.replication_factor != -1:
+        raise _Refused(
+            errors.InvalidRequest,
+            f"topic {topic.name}: give either counts or a replica assignment, not both",
+        )
+    if sorted(assignment) != list(range(len(assignment))):
+        raise refuse(f"the partitions must be numbered 0 to {len(assignment) - 1} without a gap")
+    replicas: _Replicas = []
+    for number in range(len(assignment)):
+        brokers = tuple(BrokerId(broker) for broker in assignment[number])
+        if not brokers or len(set(brokers)) != len(brokers):
+            raise refuse(f"partition {number} must name one or more different brokers")
+        if len(brokers) != len(assignment[0]):
+            raise refuse(
+                f"partition {number} has {len(brokers)} replicas, partition 0 has "
+                f"{len(assignment[0])}: all must have equally many"
+            )
+        unknown = [broker for broker in brokers if broker not in image.brokers]
+        if unknown:
+            raise refuse(f"partition {number} names broker {unknown[0]}, which is not registered")
+        if not any(image.is_live(broker) for broker in brokers):
+            raise refuse(f"none of the brokers {list(brokers)} of partition {number} is live")
+        replicas.append(brokers)
+    return replicas
