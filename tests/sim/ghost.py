@@ -9,10 +9,10 @@ incremental: a step costs what it changed. The numbers are those of ARCHITECTURE
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from broker.metadata.records import PartitionRecord
 from broker.replication.messages import PartitionState
 from pylog.model import BrokerId, TopicId
 
@@ -64,7 +64,6 @@ class Shadow:
     start: int = 0
     end: int = 0
     high_watermark: int = 0
-    cuts: int = -1
     agreed: int = 0  # number of leading batches that are known to equal `committed`
     intact: bool = True  # False from a power loss until the controller took the new registration
 
@@ -76,18 +75,18 @@ class Shadow:
 class PartitionGhost:
     """One partition over all its replicas."""
 
-    def __init__(self, key: PartitionKey, sometimes: Counter[str]) -> None:
+    def __init__(self, key: PartitionKey) -> None:
         self.key = key
         self.committed: list[Batch] = []
         self.committed_end = 0
         self.shadows: dict[BrokerId, Shadow] = {}
         self.leader_of: dict[int, BrokerId] = {}
         self.newest_epoch = -1
-        self.members: tuple[BrokerId, ...] = ()  # the controller's ISR and ELR
+        self.record: PartitionRecord | None = None  # as the controller last published it
+        self.members: tuple[BrokerId, ...] = ()  # its ISR and ELR
         self._sequences = SequenceBook()
         self._links: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._bases: list[int] = []
-        self._sometimes = sometimes
 
     # ---- logs
 
@@ -239,28 +238,6 @@ class PartitionGhost:
             )
         if batch.last >= self.shadow(broker).high_watermark:
             raise Violation("I10", f"{self._name(broker)} acknowledges {batch} above its hw")
-
-    def check_recovery(self, broker: BrokerId, recovered: list[Batch], durable_end: int) -> None:
-        """I15: what recovery found is a first part of what was written, at least what was synced.
-
-        To be called before the shadow is replaced.
-        """
-        shadow = self.shadow(broker)
-        written = shadow.batches
-        for old, new in zip(written, recovered, strict=False):
-            if old != new:
-                raise Violation("I15", f"{self._name(broker)} recovered {new} instead of {old}")
-        end = recovered[-1].last + 1 if recovered else shadow.start
-        if len(recovered) > len(written):
-            raise Violation(
-                "I15", f"{self._name(broker)} recovered to {end}, written to {shadow.end}"
-            )
-        if end < durable_end:
-            raise Violation(
-                "I15", f"{self._name(broker)} recovered to {end}, synced was {durable_end}"
-            )
-        if end < shadow.end:
-            self._sometimes["recovery lost a tail"] += 1
 
     def _name(self, broker: BrokerId) -> str:
         return f"broker {broker} partition {self.key[1]}"

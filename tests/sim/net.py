@@ -47,6 +47,10 @@ class Net:
         """From now on nothing that `source` sends reaches `target`; the other way still works."""
         self._cut.add((source, target))
 
+    def uncut(self, source: str, target: str) -> None:
+        """End one cut."""
+        self._cut.discard((source, target))
+
     def heal(self) -> None:
         """End all cuts."""
         self._cut.clear()

@@ -1,0 +1,83 @@
+"""`python -m tests.sim`: run seeds of the simulator and say what came of them.
+
+python -m tests.sim --seed 17 --trace          one seed, with every event
+python -m tests.sim --seeds 1..200 --jobs 2    many
+python -m tests.sim --count 200                as many fresh ones; the first is printed
+"""
+
+from __future__ import annotations
+
+import argparse
+import secrets
+import sys
+from collections import Counter
+
+from tests.sim.run import Outcome, never_happened, run_seed, run_seeds
+from tests.sim.variants import VARIANTS
+
+
+def main() -> int:
+    """The exit code: 0 when every seed held (or, with a variant, when it was caught)."""
+    parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", help="A..B, both included")
+    parser.add_argument("--count", type=int, default=200, help="so many fresh seeds")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--variant", default="production", choices=sorted(VARIANTS))
+    parser.add_argument("--trace", action="store_true", help="print every event of --seed")
+    parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
+    given = parser.parse_args()
+    if given.seed is not None:
+        outcome = run_seed(given.seed, given.variant, _say if given.trace else None)
+        _tell(outcome)
+        _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
+        return 1 if outcome.invariant else 0
+    if given.seeds:
+        first, _, last = given.seeds.partition("..")
+        seeds = range(int(first), int(last or first) + 1)
+    else:
+        base = secrets.randbelow(10**9)
+        seeds = range(base, base + given.count)
+    _say(f"seeds {seeds.start}..{seeds.stop - 1}, variant {given.variant}")
+    outcomes = run_seeds(
+        seeds,
+        given.jobs,
+        given.variant,
+        stop_at_failure=not given.keep_going,
+        heard=_tell,
+    )
+    return _sum_up(outcomes, len(seeds), given.variant)
+
+
+def _sum_up(outcomes: list[Outcome], wanted: int, variant: str) -> int:
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total += outcome.sometimes
+    for name, count in sorted(total.items()):
+        _say(f"{count:9d} {name}")
+    failed = [outcome for outcome in outcomes if outcome.invariant]
+    _say(
+        f"{len(outcomes)} seeds, {sum(o.events for o in outcomes)} events, {len(failed)} failed"
+        + "".join(f"\n  seed {o.seed}: {o.invariant}" for o in failed)
+    )
+    if variant != "production":
+        return 0 if failed else 1
+    missing = never_happened(outcomes)
+    if missing and len(outcomes) == wanted >= 100:
+        _say(f"never happened, so nothing is proved about it: {', '.join(missing)}")
+        return 1
+    return 1 if failed else 0
+
+
+def _tell(outcome: Outcome) -> None:
+    if outcome.invariant:
+        _say(outcome.report)
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

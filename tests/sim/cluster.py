@@ -1,0 +1,378 @@
+"""One simulated cluster: controller, brokers, clients, network and the ghost state together.
+
+A run has three parts: come up and create the topic; faults for 20 simulated seconds; heal, and at
+most 40 simulated seconds to converge. Then the clients' histories are checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.config import BrokerConfig
+from broker.controller.settings import ControllerSettings
+from broker.metadata.admin import CreateTopics, TopicsCreated
+from broker.metadata.image import MetadataImage
+from broker.metadata.messages import (
+    BrokerClaim,
+    BrokerDirectory,
+    Failure,
+    MetadataBatch,
+    PartitionsAltered,
+)
+from broker.metadata.records import PartitionRecord, RegisterBrokerRecord
+from broker.replication.messages import ReplicaFailed, ReplicaFetched
+from broker.replication.settings import ReplicationSettings
+from pylog import errors
+from pylog.model import BrokerId, NewTopic, ProducerId, TopicPartition
+from tests.sim.broker_node import BrokerNode, BrokerProcess
+from tests.sim.clients import ProducerClient, ReaderClient
+from tests.sim.controller_node import ControllerNode, ControllerProcess
+from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.net import Net
+from tests.sim.rpc import Actor, Machine, Rpc, unary
+from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
+from tests.sim.shadows import Shadows
+from tests.sim.swarm import Swarm, draw
+
+if TYPE_CHECKING:
+    from tests.sim.variants import Variant
+
+TOPIC = "t"
+WALL_MS = 1_700_000_000_000
+UP_WITHIN_S = 30
+CONVERGE_WITHIN_S = 40
+
+
+class Cluster:
+    """Everything of one run."""
+
+    def __init__(self, seed: int, variant: Variant, trace: Trace | None = None) -> None:
+        self.scheduler = Scheduler(seed, trace)
+        self.variant = variant
+        self.swarm: Swarm = variant.adapt(draw(self.scheduler.rng("swarm")))
+        self.sometimes: Counter[str] = Counter()
+        self.net = Net(self.scheduler, self.swarm.net)
+        self.shadows = Shadows(self.sometimes)
+        self.image = MetadataImage()  # the ghost's: what the controller published
+        self.controller = ControllerNode(self)
+        self.brokers = {n: BrokerNode(self, n) for n in range(1, self.swarm.brokers + 1)}
+        self.owners: dict[BrokerId, BrokerNode] = {}
+        self.topic_created = False
+        self.producers: list[ProducerClient] = []
+        self.readers: list[ReaderClient] = []
+        self._producer_ids: set[int] = set()
+        self._admin = Actor(Machine("admin", self.scheduler, 0))
+        self._make_clients()
+
+    def _make_clients(self) -> None:
+        swarm = self.swarm
+        for partition in range(swarm.partitions):
+            where = TopicPartition(TOPIC, partition)
+            for number in range(swarm.producers + swarm.weak_producers):
+                self.producers.append(
+                    ProducerClient(
+                        self, f"p{partition}.{number}", where, idempotent=number < swarm.producers
+                    )
+                )
+            self.readers.append(ReaderClient(self, f"r{partition}", where))
+
+    # ---- what nodes and clients ask for
+
+    def wall_ms(self) -> int:
+        """The time of day."""
+        return WALL_MS + self.scheduler.now_us // US_PER_MS
+
+    def process(self, broker: BrokerId) -> BrokerProcess | None:
+        """The running process of a broker."""
+        node = self.owners.get(broker)
+        return None if node is None else node.process
+
+    def server(self, rpc: Rpc) -> BrokerProcess:
+        """The broker at the other end."""
+        assert isinstance(rpc.server, BrokerProcess)
+        return rpc.server
+
+    def ghost_of(self, topic_partition: TopicPartition) -> PartitionGhost:
+        """The ghost state of a partition that exists."""
+        topic = self.image.topics_by_name[topic_partition.topic]
+        return self.shadows.ghost(topic.topic_id, topic_partition.partition)
+
+    def note_producer_id(self, producer_id: ProducerId) -> None:
+        """No two producers ever get one id."""
+        if producer_id in self._producer_ids:
+            raise Violation("I11", f"producer id {producer_id} was handed out twice")
+        self._producer_ids.add(producer_id)
+
+    def controller_settings(self) -> ControllerSettings:
+        """Kafka's waits, shortened: a run has only seconds."""
+        return ControllerSettings(
+            expected_brokers=self.swarm.brokers,
+            claim_wait_ms=60_000,
+            claim_hold_ms=2_000,
+            session_grace_ms=300,
+            session_timeout_ms=self.swarm.session_timeout_ms,
+            controlled_shutdown_wait_ms=500,
+            default_replication_factor=self.swarm.replication_factor,
+            min_insync_replicas=self.swarm.min_insync,
+            leader_imbalance_check_ms=self.swarm.rebalance_ms,
+            producer_id_block=3,
+            snapshot_interval_records=self.swarm.snapshot_records,
+            tail_records_max=self.swarm.snapshot_records,
+        )
+
+    def broker_config(self) -> BrokerConfig:
+        """The brokers' settings."""
+        return BrokerConfig.from_mapping(
+            {
+                "min.insync.replicas": str(self.swarm.min_insync),
+                "log.segment.bytes": str(self.swarm.segment_bytes),
+                "log.index.interval.bytes": "100",
+                "replica.lag.time.max.ms": str(self.swarm.replica_lag_ms),
+                "replica.fetch.wait.max.ms": str(self.swarm.fetch_wait_ms),
+            }
+        )
+
+    def replication_settings(self) -> ReplicationSettings:
+        """Numbers that have no Kafka setting, or a lower bound that is too high here."""
+        return ReplicationSettings(
+            replica_lag_time_max_ms=self.swarm.replica_lag_ms,
+            replica_fetch_wait_max_ms=self.swarm.fetch_wait_ms,
+            replica_fetch_max_bytes=self.swarm.fetch_max_bytes,
+            replica_fetch_response_max_bytes=4 * self.swarm.fetch_max_bytes,
+        )
+
+    # ---- what the controller published
+
+    def on_published(self, batch: MetadataBatch) -> None:
+        """I2 and I9 on what changed, and what I4 follows from it."""
+        before = self.image.controller_epoch
+        if batch.first_offset + len(batch.records) - 1 <= self.image.offset:
+            return
+        delta = self.image.apply(batch)
+        if self.image.controller_epoch < before:
+            raise Violation("I2", f"controller epoch {self.image.controller_epoch} < {before}")
+        for record in batch.records:
+            if isinstance(record, RegisterBrokerRecord):
+                self._registered(record)
+        for partition in delta.partitions:
+            self._partition_changed(partition)
+        for broker in delta.brokers:
+            for partition in self.image.partitions_of(broker):
+                self._check_isr(partition)
+        for node in self.brokers.values():
+            self._settle_damage(node)
+
+    def _registered(self, record: RegisterBrokerRecord) -> None:
+        node = self.owners[record.broker_id]
+        life = int(record.incarnation_id.rpartition("-")[2])
+        if life > node.lost_life:
+            node.registered_since = True
+            self.shadows.trusted_again(record.broker_id)
+
+    def _settle_damage(self, node: BrokerNode) -> None:
+        if not node.damaged or not node.registered_since:
+            return
+        held = self.image.partitions_of(node.broker_id)
+        if all(node.broker_id in partition.isr for partition in held):
+            node.damaged = False
+
+    def _partition_changed(self, partition: PartitionRecord) -> None:
+        ghost = self.shadows.ghost(partition.topic_id, partition.partition)
+        known = ghost.record
+        if known is not None and (
+            partition.leader_epoch < known.leader_epoch
+            or partition.partition_epoch <= known.partition_epoch
+        ):
+            raise Violation("I2", f"{known} is followed by {partition}")
+        if known is not None and partition.leader != known.leader:
+            self.sometimes["leader changed"] += 1
+            if partition.leader in known.eligible_leader_replicas:
+                self.sometimes["ELR election"] += 1
+        ghost.record = partition
+        ghost.members = (*partition.isr, *partition.eligible_leader_replicas)
+        if len(partition.isr) == 1 and self.swarm.replication_factor > 1:
+            self.sometimes["ISR of one"] += 1
+        if partition.leader < 0:
+            self.sometimes["partition offline"] += 1
+        self._check_isr(partition)
+        ghost.check_members()
+
+    def _check_isr(self, partition: PartitionRecord) -> None:
+        isr, elr = partition.isr, partition.eligible_leader_replicas
+        if not set(isr) <= set(partition.replicas) or set(isr) & set(elr):
+            raise Violation("I9", f"ISR, ELR and replicas do not fit: {partition}")
+        if len(isr) >= min(self.swarm.min_insync, len(partition.replicas)) and elr:
+            raise Violation("I9", f"an ELR beside a full ISR: {partition}")
+        for broker in isr:
+            if broker != partition.leader and not self.image.is_live(broker):
+                raise Violation("I9", f"broker {broker} is not live: {partition}")
+
+    # ---- counters
+
+    def on_replica_failed(self, process: BrokerProcess, effect: ReplicaFailed) -> None:
+        """A replica went offline: restart the broker, as a supervisor would."""
+        self.sometimes["replica failed"] += 1
+        self.scheduler.note("failed", process.name, effect.topic_partition, effect.reason)
+        process.node.kill(process.node.rng.randint(100, 1_000))
+
+    def count_fetched(self, fetched: ReplicaFetched) -> None:
+        """What leaders told followers."""
+        if fetched.failure is not None and fetched.failure.code == errors.StaleBrokerEpoch.code:
+            self.sometimes["stale fetch refused"] += 1
+        for data in fetched.partitions:
+            if data.diverging is not None:
+                self.sometimes["divergence told"] += 1
+            if data.failure is not None:
+                name = errors.ERRORS_BY_CODE[data.failure.code].__name__
+                self.sometimes[f"replica fetch: {name}"] += 1
+                if data.failure.code == errors.StaleBrokerEpoch.code:
+                    self.sometimes["stale fetch refused"] += 1
+
+    def count_altered(self, answer: PartitionsAltered) -> None:
+        """What the controller said to ISR changes."""
+        failures = [answer.failure, *(partition.failure for partition in answer.partitions)]
+        for failure in failures:
+            if failure is not None:
+                name = errors.ERRORS_BY_CODE[failure.code].__name__
+                self.sometimes[f"ISR change: {name}"] += 1
+
+    # ---- the run
+
+    def come_up(self) -> None:
+        """Start everything on a calm network and create the topic."""
+        self.net.calm = True
+        self.controller.start()
+        for node in self.brokers.values():
+            node.start()
+        self._create_topic()
+        deadline = self.scheduler.now_us + UP_WITHIN_S * US_PER_S
+        self._run_until(lambda: self.topic_created and self._all_in_sync(), deadline)
+        if not self.topic_created:
+            raise Violation("L1", f"the topic was not created within {UP_WITHIN_S} s")
+        self.net.calm = False
+        for client in (*self.producers, *self.readers):
+            client.start()
+
+    def _create_topic(self) -> None:
+        if self.topic_created:
+            return
+        swarm = self.swarm
+        topic = NewTopic(
+            TOPIC,
+            swarm.partitions,
+            swarm.replication_factor,
+            config={
+                "min.insync.replicas": str(swarm.min_insync),
+                "segment.bytes": str(swarm.segment_bytes),
+            },
+        )
+
+        def created(answer: object) -> None:
+            if isinstance(answer, TopicsCreated):
+                failure = answer.topics[0].failure
+                if failure is None or failure.code == errors.TopicAlreadyExists.code:
+                    self.topic_created = True
+                    return
+            if isinstance(answer, Failure):
+                self.scheduler.note("create", answer.code, answer.message)
+            self._admin.timer(200, self._create_topic)
+
+        unary(
+            self.net,
+            self._admin,
+            lambda: self.controller.process,
+            ControllerProcess.serve_create_topics,
+            CreateTopics((topic,), timeout_ms=500),
+            created,
+            1_000,
+        )
+
+    def _run_until(self, done: Callable[[], bool], deadline_us: int) -> None:
+        while self.scheduler.now_us < deadline_us and not done():
+            self.scheduler.run_until(self.scheduler.now_us + US_PER_S // 10)
+
+    def heal(self) -> None:
+        """End all faults; L1: everything converges, every producer gets its answers."""
+        self.scheduler.note("heal")
+        self.net.calm = True
+        self.net.heal()
+        self.controller.machine.resume()
+        self.controller.start()
+        for node in self.brokers.values():
+            node.disk.full = False
+            node.disk.torn_write_rng = None
+            node.machine.resume()
+            node.start()
+        self.controller.disk.torn_write_rng = None
+        self.scheduler.run_until(self.scheduler.now_us + US_PER_S)
+        for producer in self.producers:
+            producer.stopped = True
+        deadline = self.scheduler.now_us + CONVERGE_WITHIN_S * US_PER_S
+        self._run_until(self.converged, deadline)
+        if not self.converged():
+            raise Violation("L1", f"not converged: {self.describe()}")
+
+    def _all_in_sync(self) -> bool:
+        return bool(self.image.topics_by_id) and all(
+            len(partition.isr) == len(partition.replicas) for partition in self.image.partitions()
+        )
+
+    def converged(self) -> bool:
+        """Whether all replicas are in sync and equal, and no client waits."""
+        if not self._all_in_sync() or any(producer.waiting for producer in self.producers):
+            return False
+        for partition in self.image.partitions():
+            ghost = self.shadows.ghost(partition.topic_id, partition.partition)
+            for broker in partition.replicas:
+                shadow = ghost.shadow(broker)
+                if not shadow.high_watermark == shadow.end == ghost.committed_end:
+                    return False
+                process = self.process(broker)
+                if process is None or process.core is None:
+                    return False
+        return all(reader.position == reader.ghost.committed_end for reader in self.readers)
+
+    def describe(self) -> str:
+        """Where everything stands, for a report."""
+        lines = []
+        for partition in self.image.partitions():
+            lines.append(str(partition))
+            ghost = self.shadows.ghost(partition.topic_id, partition.partition)
+            for broker in partition.replicas:
+                shadow = ghost.shadow(broker)
+                process = self.process(broker)
+                lines.append(
+                    f"  broker {broker}: start {shadow.start} hw {shadow.high_watermark} "
+                    f"end {shadow.end} committed {ghost.committed_end} "
+                    f"running {process is not None and process.core is not None}"
+                )
+        lines.extend(
+            f"  {producer.name}: {len(producer.waiting)} unanswered" for producer in self.producers
+        )
+        lines.extend(f"  {reader.name}: at {reader.position}" for reader in self.readers)
+        return "\n".join(lines)
+
+    def check_end(self) -> None:
+        """Client histories, and I14: the metadata on disk says what memory says."""
+        for producer in self.producers:
+            producer.check_history()
+        process = self.controller.process
+        assert process is not None
+        process.check_disk()
+
+    # ---- directories
+
+    def directories(self, node: BrokerNode) -> tuple[BrokerDirectory, ...]:
+        """What a host finds below its data directory."""
+        raise NotImplementedError
+
+    def granted(self, node: BrokerNode, broker: BrokerId) -> None:
+        """The controller made this host's process a broker."""
+        self.owners[broker] = node
+        node.broker_id = broker
+
+    def open_logs(self, process: BrokerProcess, claim: BrokerClaim) -> None:
+        """Open the broker's directory."""
+        raise NotImplementedError

@@ -1,0 +1,264 @@
+"""The controller's process in the simulation: the shell around `Controller` and its metadata log.
+
+It appends and syncs as two events, so that a crash falls between them, and only then says
+"committed". Everything that ever was published or answered is remembered: a controller that comes
+back must still know it (I14).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.controller.metadata_log import MetadataLog
+
+from broker.controller.controller import Controller
+from broker.controller.effects import (
+    AppendRecords,
+    Effect,
+    Publish,
+    RejectSession,
+    Reply,
+    Report,
+    SnapshotDue,
+    TellSession,
+)
+from broker.metadata.image import MetadataImage
+from broker.metadata.messages import AlterPartition
+from broker.metadata.records import MetadataRecord
+from pylog.model import BrokerEpoch, BrokerId, Offset
+from tests.sim.disk import Disk, TornWrite
+from tests.sim.files import SimFiles
+from tests.sim.ghost import Violation
+from tests.sim.rpc import Actor, Machine, Rpc
+
+if TYPE_CHECKING:
+    from tests.sim.broker_node import BrokerProcess
+    from tests.sim.cluster import Cluster
+
+DIRECTORY = "/data/controller"
+Answer = Callable[[object], None]
+
+
+class ControllerNode:
+    """The machine of the controller: restarts its process after each death."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.rng = cluster.scheduler.rng("controller")
+        self.machine = Machine("ctl", cluster.scheduler, self.rng.randint(0, 10**9))
+        self.disk = Disk()
+        self.process: ControllerProcess | None = None
+        # ghost state: every record appended, and how far it was shown to anybody
+        self.written: list[MetadataRecord] = []
+        self.shown_offset = -1
+        self.epochs_seen: list[int] = []
+
+    def start(self) -> None:
+        """A new process, recovering what is on disk."""
+        if self.process is None:
+            self.cluster.scheduler.note("ctl start")
+            self.process = ControllerProcess(self)
+            self.process.hear(self.process.begin)
+
+    def kill(self, away_ms: float, *, power: bool = False) -> None:
+        """The process dies (and its machine's power fails); it starts again after a while."""
+        process = self.process
+        if process is None:
+            return
+        self.cluster.scheduler.note("ctl power" if power else "ctl kill")
+        process.alive = False
+        process.files.die()
+        self.process = None
+        self.machine.resume()
+        self.cluster.net.break_all_of(self.machine.name, seen_by_peer=not power)
+        if power:
+            self.disk.lose_power(self.rng)
+        self.cluster.scheduler.after(int(away_ms * 1_000), self.start)
+
+
+class ControllerProcess(Actor):
+    """One life of the controller."""
+
+    def __init__(self, node: ControllerNode) -> None:
+        super().__init__(node.machine)
+        self.node = node
+        self.cluster = node.cluster
+        self.files = SimFiles(node.disk, rng=node.rng)
+        self.log = MetadataLog.open(self.files, DIRECTORY)
+        self._check_recovered(self.log.image)
+        self.core = self.cluster.variant.controller(
+            self.log.image, self.cluster.controller_settings(), self._new_id
+        )
+        self._watchers: list[Rpc] = []
+        self._sessions: dict[tuple[BrokerId, BrokerEpoch], Rpc] = {}
+        self._tick_at = -1
+        self._syncing = False
+
+    def _new_id(self) -> str:
+        raw = self.node.rng.randbytes(16)
+        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+    def _check_recovered(self, image: MetadataImage) -> None:
+        node = self.node
+        if image.offset < node.shown_offset:
+            raise Violation(
+                "I14", f"the controller recovered to {image.offset}, shown was {node.shown_offset}"
+            )
+        if image.offset >= len(node.written):
+            raise Violation(
+                "I14", f"recovered to {image.offset}, {len(node.written)} records written"
+            )
+        del node.written[image.offset + 1 :]
+        if image.records() != _replayed(node.written).records():
+            raise Violation("I14", "the recovered image is not a replay of what was written")
+
+    def begin(self) -> None:
+        """Raise the epoch, then act."""
+        self.perform(self.core.start(self.machine.now_ms()))
+
+    def run(self, fn: Callable[..., None], *args: Any) -> None:
+        try:
+            fn(*args)
+        except TornWrite:
+            self.node.kill(self.node.rng.randint(50, 1_000))
+
+    # ---- effects
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Do what the core asks for."""
+        for effect in effects:
+            match effect:
+                case AppendRecords():
+                    self._append(effect)
+                case Reply():
+                    self._show()
+                    answer: Any = effect.token
+                    answer(effect.response)
+                case Publish():
+                    self._show()
+                    self.cluster.on_published(effect.batch)
+                    self._push(effect.batch)
+                case TellSession():
+                    self._tell(effect)
+                case RejectSession():
+                    self._reject(effect)
+                case SnapshotDue():
+                    self.log.write_snapshot(self.core.image)
+                    self.cluster.sometimes["metadata snapshot"] += 1
+                case Report():
+                    self.cluster.scheduler.note("report", effect.message)
+        self._arm()
+
+    def _append(self, effect: AppendRecords) -> None:
+        if effect.first_offset != len(self.node.written):
+            raise Violation(
+                "I14", f"records at {effect.first_offset}, the log ends at {len(self.node.written)}"
+            )
+        self.cluster.scheduler.note("ctl append", effect.first_offset, *effect.records)
+        self.node.written.extend(effect.records)
+        self.log.append(effect)
+        if not self._syncing:
+            self._syncing = True
+            self.timer(self.node.rng.expovariate(1.0), self._sync)
+
+    def _sync(self) -> None:
+        self._syncing = False
+        self.log.flush()
+        offset = Offset(len(self.node.written) - 1)
+        self.perform(self.core.on_committed(self.machine.now_ms(), offset))
+
+    def _show(self) -> None:
+        """Something leaves the process: what it may rest on must be durable by now."""
+        self.node.shown_offset = max(self.node.shown_offset, self.core.image.offset)
+
+    def _push(self, batch: object) -> None:
+        self._watchers = [rpc for rpc in self._watchers if rpc.open]
+        for rpc in self._watchers:
+            process: Any = rpc.client
+            rpc.push(process.on_metadata_batch, rpc, batch)
+
+    def _tell(self, effect: TellSession) -> None:
+        rpc = self._sessions.get((effect.broker_id, effect.broker_epoch))
+        if rpc is not None and rpc.open:
+            process: Any = rpc.client
+            rpc.push(process.on_session_state, effect)
+
+    def _reject(self, effect: RejectSession) -> None:
+        rpc = self._sessions.pop((effect.broker_id, effect.broker_epoch), None)
+        if rpc is not None and rpc.open:
+            process: Any = rpc.client
+            rpc.push(process.on_session_rejected, effect)
+
+    def _arm(self) -> None:
+        deadline = self.core.next_deadline_ms
+        if deadline is not None and (self._tick_at < 0 or deadline < self._tick_at):
+            self._tick_at = deadline
+            self.timer(max(0, deadline - self.machine.now_ms()), self._tick, deadline)
+
+    def _tick(self, deadline: int) -> None:
+        if deadline == self._tick_at:
+            self._tick_at = -1
+            self.perform(self.core.on_time(self.machine.now_ms()))
+
+    # ---- what brokers ask
+
+    def serve_claim(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.claim_broker(self.machine.now_ms(), request, answer))
+
+    def serve_register(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.register_broker(self.machine.now_ms(), request, answer))
+
+    def serve_heartbeat(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
+        self.perform(self.core.heartbeat(self.machine.now_ms(), *broker, answer))
+
+    def serve_alter_partition(self, request: AlterPartition, answer: Answer) -> None:
+        self.perform(self.core.alter_partition(self.machine.now_ms(), request, answer))
+
+    def serve_producer_ids(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
+        self.perform(self.core.allocate_producer_ids(self.machine.now_ms(), *broker, answer))
+
+    def serve_shutdown(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
+        self.perform(self.core.controlled_shutdown(self.machine.now_ms(), *broker, answer))
+
+    def serve_create_topics(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.create_topics(self.machine.now_ms(), request, answer))
+
+    def serve_watch(self, rpc: Rpc, from_offset: Offset) -> None:
+        """A broker wants committed metadata from an offset on, for as long as it listens."""
+        self._watchers.append(rpc)
+        process: Any = rpc.client
+        for batch in self.core.batches_since(from_offset):
+            self.node.shown_offset = max(self.node.shown_offset, self.core.image.offset)
+            rpc.push(process.on_metadata_batch, rpc, batch)
+
+    def serve_session(self, rpc: Rpc, process: BrokerProcess) -> None:
+        """A broker's session stream."""
+        broker, epoch = process.broker_id, process.broker_epoch
+        self._sessions[broker, epoch] = rpc
+        self.perform(
+            self.core.session_opened(self.machine.now_ms(), broker, epoch, process.incarnation)
+        )
+
+    def serve_session_progress(
+        self, broker: BrokerId, epoch: BrokerEpoch, offset: Offset, want_unfence: bool
+    ) -> None:
+        """The broker's metadata has reached `offset`."""
+        self.perform(
+            self.core.session_progress(self.machine.now_ms(), broker, epoch, offset, want_unfence)
+        )
+
+    def session_ended(self, broker: BrokerId, epoch: BrokerEpoch) -> None:
+        """A session stream broke."""
+        self.perform(self.core.session_broken(self.machine.now_ms(), broker, epoch))
+
+
+def _replayed(records: list[MetadataRecord]) -> MetadataImage:
+    image = MetadataImage()
+    for offset, record in enumerate(records):
+        image.replay(record, Offset(offset))
+    return image
+
+
+__all__ = ["Controller", "ControllerNode", "ControllerProcess"]

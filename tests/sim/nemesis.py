@@ -1,0 +1,176 @@
+"""What goes wrong: one fault at a time or several at once, within the budget of the promises.
+
+The budget: a power loss strikes only while fewer than `min.insync.replicas` - 1 other brokers
+have lost power and not come back into all their ISRs. Beyond it the right outcome would be an
+offline partition, which is another test's business. Kills, pauses and cuts have no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tests.sim.scheduler import US_PER_MS
+
+if TYPE_CHECKING:
+    from tests.sim.broker_node import BrokerNode
+    from tests.sim.cluster import Cluster
+
+PAUSE_MS_MAX = 4_000
+FULL_MS_MAX = 1_500
+
+
+class Nemesis:
+    """Draws faults until it is told to stop."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.rng = cluster.scheduler.rng("nemesis")
+        self.stopped = False
+        self._strike: dict[str, Callable[[], None]] = {
+            "kill": lambda: self._any().kill(self._away_ms()),
+            "torn_write": self._torn_write,
+            "power": self._power,
+            "pause": self._pause,
+            "isolate": self._isolate,
+            "one_way": self._one_way,
+            "reset": self._reset,
+            "cut_controller": self._cut_controller,
+            "controller_kill": self._controller_kill,
+            "kill_all": self._kill_all,
+            "disk_full": self._disk_full,
+            "stop": self._stop,
+        }
+
+    def start(self) -> None:
+        """Begin."""
+        self._next()
+
+    def _next(self) -> None:
+        interval = self.cluster.swarm.fault_interval_ms
+        wait_ms = self.rng.expovariate(1.0 / interval)
+        self.cluster.scheduler.after(int(wait_ms * US_PER_MS), self._act)
+
+    def _act(self) -> None:
+        if self.stopped:
+            return
+        kind = self.rng.choice(self.cluster.swarm.faults)
+        self.cluster.scheduler.note("nemesis", kind)
+        self._strike[kind]()
+        self._next()
+
+    # ---- choices
+
+    def _any(self) -> BrokerNode:
+        return self.rng.choice(list(self.cluster.brokers.values()))
+
+    def _target(self) -> BrokerNode:
+        """A broker, more often than not one that leads: there is more to lose."""
+        leaders = [
+            node
+            for node in self.cluster.brokers.values()
+            if any(p.leader == node.broker_id for p in self.cluster.image.partitions())
+        ]
+        if leaders and self.rng.random() < 0.6:
+            return self.rng.choice(leaders)
+        return self._any()
+
+    def _away_ms(self) -> int:
+        return self.rng.randint(20, self.cluster.swarm.away_ms)
+
+    def _later(self, wait_ms: int, fn: Callable[[], None]) -> None:
+        self.cluster.scheduler.after(wait_ms * US_PER_MS, fn)
+
+    # ---- processes and machines
+
+    def _torn_write(self) -> None:
+        node = self._target()
+        node.disk.torn_write_rng = self.rng
+
+    def _power(self) -> None:
+        cluster = self.cluster
+        damaged = [node for node in cluster.brokers.values() if node.damaged]
+        budget = cluster.swarm.min_insync - 1
+        node = self._target() if len(damaged) < budget else None
+        if node is None:
+            # one that lost its power already may lose it again
+            node = self.rng.choice(damaged) if damaged and self.rng.random() < 0.3 else None
+        if node is not None:
+            cluster.sometimes["power loss"] += 1
+            node.kill(self._away_ms(), power=True)
+
+    def _pause(self) -> None:
+        machine = self.rng.choice((self._target().machine, self.cluster.controller.machine))
+        machine.pause()
+        self._later(self.rng.randint(50, PAUSE_MS_MAX), machine.resume)
+
+    def _controller_kill(self) -> None:
+        controller = self.cluster.controller
+        if self.rng.random() < 0.3:
+            controller.disk.torn_write_rng = self.rng
+        else:
+            controller.kill(self._away_ms(), power=self.rng.random() < 0.5)
+        self.cluster.sometimes["controller restart"] += 1
+
+    def _kill_all(self) -> None:
+        # all within 100 ms, the controller with them: the driver is gone
+        for node in self.cluster.brokers.values():
+            self._later(
+                self.rng.randint(0, 100),
+                lambda node=node: node.kill(self._away_ms()),  # type: ignore[misc]
+            )
+        if self.rng.random() < 0.5:
+            self.cluster.controller.kill(self._away_ms())
+        self.cluster.sometimes["kill all"] += 1
+
+    def _disk_full(self) -> None:
+        disk = self._target().disk
+        disk.full = True
+
+        def free() -> None:
+            disk.full = False
+
+        self._later(self.rng.randint(50, FULL_MS_MAX), free)
+
+    def _stop(self) -> None:
+        process = self._target().process
+        if process is not None:
+            away_ms = self._away_ms()
+            process.hear(process.stop, away_ms)
+
+    # ---- the network
+
+    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+        net = self.cluster.net
+        for source, target in pairs:
+            net.cut(source, target)
+
+        def heal() -> None:
+            for source, target in pairs:
+                net.uncut(source, target)
+
+        self._later(self.rng.randint(100, max(200, self.cluster.swarm.away_ms)), heal)
+
+    def _others(self, node: BrokerNode) -> list[str]:
+        others = [n.machine.name for n in self.cluster.brokers.values() if n is not node]
+        return [*others, "ctl"]
+
+    def _isolate(self) -> None:
+        """From brokers and controller; clients still reach it."""
+        node = self._target()
+        name = node.machine.name
+        self._cut([pair for o in self._others(node) for pair in ((name, o), (o, name))])
+
+    def _one_way(self) -> None:
+        node = self._target()
+        other = self.rng.choice(self._others(node))
+        pair = (node.machine.name, other)
+        self._cut([pair if self.rng.random() < 0.5 else (pair[1], pair[0])])
+
+    def _reset(self) -> None:
+        for _ in range(self.rng.randint(1, 6)):
+            self.cluster.net.reset_some(self.rng)
+
+    def _cut_controller(self) -> None:
+        name = self._target().machine.name
+        self._cut([(name, "ctl"), ("ctl", name)])

@@ -1,0 +1,150 @@
+"""Runs of the simulator: one seed, many seeds over several processes, and their reports."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import subprocess
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from tests.sim.cluster import Cluster
+from tests.sim.ghost import Violation
+from tests.sim.nemesis import Nemesis
+from tests.sim.scheduler import US_PER_S, Trace
+from tests.sim.variants import VARIANTS
+
+FAULTS_S = 20
+
+REQUIRED = (
+    "acknowledged",
+    "log cut",
+    "divergence told",
+    "ISR of one",
+    "stale fetch refused",
+    "tail lost in recovery",
+    "torn write",
+    "duplicate answered",
+    "ELR election",
+    "leader changed",
+    "controller restart",
+    "kill all",
+    "power loss",
+    "clean stop",
+    "cold read",
+    "read",
+)
+"""Things that must happen at least once in a set of runs, or the set has proved nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one seed came to. `invariant` is empty when everything held."""
+
+    seed: int
+    hash: int
+    events: int
+    sometimes: Counter[str]
+    invariant: str = ""
+    report: str = field(default="", repr=False)
+
+
+def run_seed(
+    seed: int, variant: str = "production", echo: Callable[[str], None] | None = None
+) -> Outcome:
+    """Run one seed from start to end."""
+    trace = Trace(echo=echo)
+    gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
+    try:
+        with VARIANTS[variant].installed() as chosen:
+            cluster = Cluster(seed, chosen, trace)
+            invariant = report = ""
+            try:
+                _run(cluster)
+            except Violation as violation:
+                invariant, report = violation.invariant, str(violation)
+            except Exception:  # noqa: BLE001 - whatever a core raises is a finding
+                invariant, report = "raised", traceback.format_exc()
+            if invariant:
+                report = _failure(seed, variant, report, cluster)
+            return Outcome(
+                seed, trace.hash, cluster.scheduler.events, cluster.sometimes, invariant, report
+            )
+    finally:
+        gc.enable()
+        gc.collect()
+
+
+def _run(cluster: Cluster) -> None:
+    cluster.come_up()
+    nemesis = Nemesis(cluster)
+    nemesis.start()
+    cluster.scheduler.run_until(cluster.scheduler.now_us + FAULTS_S * US_PER_S)
+    nemesis.stopped = True
+    cluster.heal()
+    cluster.check_end()
+
+
+def _failure(seed: int, variant: str, report: str, cluster: Cluster) -> str:
+    lines = cluster.scheduler.trace.lines()
+    return "\n".join(
+        [
+            *lines,
+            f"seed {seed} variant {variant} commit {_commit()} {cluster.swarm}",
+            report,
+            cluster.describe(),
+            f"again: python -m tests.sim --seed {seed} --variant {variant} --trace",
+        ]
+    )
+
+
+def _commit() -> str:
+    done = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() or "unknown"
+
+
+def run_seeds(
+    seeds: Iterable[int],
+    jobs: int = 2,
+    variant: str = "production",
+    *,
+    stop_at_failure: bool = False,
+    heard: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Run many seeds, over `jobs` processes; outcomes in the order of the seeds."""
+    work = [(seed, variant) for seed in seeds]
+    found: list[Outcome] = []
+    if jobs <= 1:
+        for seed, name in work:
+            found.append(_one((seed, name)))
+            if heard is not None:
+                heard(found[-1])
+            if stop_at_failure and found[-1].invariant:
+                break
+        return found
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs) as pool:
+        for outcome in pool.imap(_one, work, chunksize=1):
+            found.append(outcome)
+            if heard is not None:
+                heard(outcome)
+            if stop_at_failure and outcome.invariant:
+                pool.terminate()
+                break
+    return found
+
+
+def _one(work: tuple[int, str]) -> Outcome:
+    return run_seed(*work)
+
+
+def never_happened(outcomes: Iterable[Outcome]) -> list[str]:
+    """What of REQUIRED no run has seen."""
+    total: Counter[str] = Counter()
+    for outcome in outcomes:
+        total += outcome.sometimes
+    return [name for name in REQUIRED if not total[name]]

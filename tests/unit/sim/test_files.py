@@ -1,0 +1,83 @@
+"""The simulator's files behave as the product's do."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+
+from broker.storage.files import Files
+from tests.sim.disk import Disk
+from tests.sim.files import SimFiles
+
+
+def process(disk: Disk) -> SimFiles:
+    return SimFiles(disk, rng=random.Random(1))
+
+
+def test_write_read_cut() -> None:
+    files: Files = process(Disk())
+    files.mkdir("/data/d")
+    handle = files.open("/data/d/f", create=True)
+    assert files.append(handle, [b"abc", b"def"]) == 6
+    assert files.pread(handle, 3, 2) == b"cde"
+    assert files.pread(handle, 9, 4) == b"ef"
+    files.truncate(handle, 4)
+    assert files.read_all("/data/d/f") == b"abcd"
+    assert files.size(handle) == 4
+    assert files.listdir("/data/d") == ["f"]
+    files.unlink("/data/d/f")
+    files.unlink("/data/d/f")
+    assert files.pread(handle, 4, 0) == b"abcd"
+    with pytest.raises(FileNotFoundError):
+        files.open("/data/d/f")
+
+
+def test_what_was_replaced_atomically_survives_a_power_loss() -> None:
+    for seed in range(30):
+        disk = Disk()
+        files = process(disk)
+        files.mkdir("/data")
+        disk.root.fsync()
+        files.write_atomic("/data/f", b"old")
+        files.write_atomic("/data/f", b"new")
+        files.die()
+        disk.lose_power(random.Random(seed))
+        assert process(disk).read_all("/data/f") == b"new"
+
+
+def test_a_lock_goes_with_its_process() -> None:
+    disk = Disk()
+    one, two = process(disk), process(disk)
+    one.mkdir("/data")
+    assert one.try_lock("/data/.lock") is not None
+    assert two.try_lock("/data/.lock") is None
+    one.die()
+    handle = two.try_lock("/data/.lock")
+    assert handle is not None
+    two.close(handle)
+    assert process(disk).try_lock("/data/.lock") is not None
+
+
+def test_a_full_disk_keeps_a_part_and_says_so() -> None:
+    disk = Disk()
+    files = process(disk)
+    handle = files.open("/f", create=True)
+    disk.full = True
+    with pytest.raises(OSError, match="no space") as raised:
+        files.append(handle, [b"x" * 30])
+    assert raised.value.errno == errno.ENOSPC
+    assert files.size(handle) == 10
+
+
+def test_a_renamed_directory_keeps_its_open_files() -> None:
+    disk = Disk()
+    files = process(disk)
+    files.mkdir("/data/t-0")
+    handle = files.open("/data/t-0/0.log", create=True)
+    files.rename("/data/t-0", "/data/t-0-delete")
+    files.append(handle, [b"x"])
+    assert files.read_all("/data/t-0-delete/0.log") == b"x"
+    files.truncate(handle, 0)
+    assert disk.cuts["/data/t-0-delete"] >= 1
