@@ -1,0 +1,158 @@
+"""What stands before every gRPC handler: garbage, deadlines and errors become statuses, once.
+
+Whatever concerns one topic or partition is an `Error` inside a response and never gets here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from pylog import errors
+
+_log = logging.getLogger("pylog.grpc")
+
+UNARY_SECONDS_MAX: Final = 330.0
+"""The longest that a call may take, whatever deadline its client set: the longest long poll and
+then some."""
+
+ERROR_CODE_KEY: Final = "pylog-error-code"
+"""Trailing metadata with Kafka's number of the error, beside the gRPC status."""
+
+_STATUS: Final[dict[type[errors.PylogError], grpc.StatusCode]] = {
+    errors.ClusterAuthorizationFailed: grpc.StatusCode.PERMISSION_DENIED,
+    errors.InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.InvalidConfig: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotOffered: grpc.StatusCode.UNIMPLEMENTED,
+    errors.UnsupportedVersion: grpc.StatusCode.UNIMPLEMENTED,
+    errors.ThrottlingQuotaExceeded: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.RequestTimedOut: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Handler = grpc.RpcMethodHandler[Any, Any]
+
+
+class _Garbage:
+    """Stands for a request that could not be parsed."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+def _lenient(parse: Callable[[bytes], Any] | None) -> Callable[[bytes], Any] | None:
+    if parse is None:
+        return None
+
+    def parsed(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except (DecodeError, UnicodeDecodeError, ValueError) as error:
+            return _Garbage(str(error))
+
+    return parsed
+
+
+def _checked(request: Any) -> Any:
+    if isinstance(request, _Garbage):
+        raise errors.InvalidRequest(f"the bytes are not this method's message: {request.reason}")
+    return request
+
+
+async def _checked_stream(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    async for request in requests:
+        yield _checked(request)
+
+
+async def refuse(context: Context, error: errors.PylogError) -> None:
+    """End the call with the status that goes with `error`."""
+    status = next(
+        (_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS),
+        grpc.StatusCode.UNAVAILABLE if error.retriable else grpc.StatusCode.FAILED_PRECONDITION,
+    )
+    await context.abort(status, f"{error.name}: {error}", ((ERROR_CODE_KEY, str(error.code)),))
+
+
+async def _guarded(context: Context, method: str, work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except (grpc.aio.AbortError, asyncio.CancelledError):
+        raise
+    except errors.PylogError as error:
+        await refuse(context, error)
+    except TimeoutError:
+        await refuse(context, errors.RequestTimedOut(f"{method} took over {UNARY_SECONDS_MAX:g} s"))
+    except Exception:  # noqa: BLE001 (the top of a call: the server must live on)
+        _log.exception("%s failed unexpectedly", method)
+        await refuse(context, errors.UnknownServerError())
+
+
+async def _with_deadline(work: Awaitable[Any]) -> Any:
+    async with asyncio.timeout(UNARY_SECONDS_MAX):
+        return await work
+
+
+def _wrap(handler: Handler, method: str) -> Handler:
+    parse = _lenient(handler.request_deserializer)
+    serialize = handler.response_serializer
+    inner: Any
+    if handler.request_streaming and handler.response_streaming:
+        inner = handler.stream_stream
+
+        async def stream_stream(requests: AsyncIterator[Any], context: Context) -> None:
+            await _guarded(context, method, inner(_checked_stream(requests), context))
+
+        return grpc.stream_stream_rpc_method_handler(stream_stream, parse, serialize)
+    if handler.response_streaming:
+        inner = handler.unary_stream
+
+        async def unary_stream(request: Any, context: Context) -> None:
+            async def work() -> None:
+                await inner(_checked(request), context)
+
+            await _guarded(context, method, work())
+
+        return grpc.unary_stream_rpc_method_handler(unary_stream, parse, serialize)
+    if handler.request_streaming:
+        return handler
+    inner = handler.unary_unary
+
+    async def unary_unary(request: Any, context: Context) -> Any:
+        async def work() -> Any:
+            return await inner(_checked(request), context)
+
+        return await _guarded(context, method, _with_deadline(work()))
+
+    return grpc.unary_unary_rpc_method_handler(unary_unary, parse, serialize)
+
+
+class Guard(grpc.aio.ServerInterceptor[Any, Any]):
+    """Wraps each of pylog's methods once. Their handlers are coroutines that use `context.write`;
+    services of other origin (health, reflection) pass through.
+    """
+
+    def __init__(self) -> None:
+        self._wrapped: dict[str, Handler] = {}
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        method = handler_call_details.method
+        wrapped = self._wrapped.get(method)
+        if wrapped is not None:
+            return wrapped
+        handler = await continuation(handler_call_details)
+        if handler is None or not method.startswith("/pylog."):
+            return handler
+        self._wrapped[method] = _wrap(handler, method.rpartition("/")[2])
+        return self._wrapped[method]

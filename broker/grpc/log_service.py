@@ -1,0 +1,305 @@
+"""The Log service of a broker: what producers and consumers call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.grpc import wire
+from broker.grpc.guard import Context
+from broker.grpc.metadata_view import metadata_response
+from broker.metadata.image import MetadataImage
+from broker.metadata.messages import Failure
+from broker.metadata.records import Endpoint
+from broker.replication.messages import (
+    Effect,
+    EpochEndQuery,
+    PartitionAck,
+    ReplicaEpochQuery,
+)
+from pylog import errors
+from pylog.clock import Clock
+from pylog.model import BrokerId, LeaderEpoch, ProducerId
+from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+
+if TYPE_CHECKING:
+    from broker.replication.manager import ReplicaManager
+
+PRODUCE_PIPELINE_MAX: Final = 64
+"""Requests of one produce stream that wait for their answer; then its reading pauses."""
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+CONSUMER: Final = BrokerId(-1)
+
+Perform = Callable[[Sequence[Effect]], None]
+
+
+class LogService(log_pb2_grpc.LogServicer):
+    """Requests of clients, handed to the replica manager in the order of their arrival.
+
+    Lives on the broker's loop. `in_flight_bytes` counts the batches whose answer is still due, so
+    that slow replication refuses new ones instead of filling the memory.
+    """
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        perform: Perform,
+        clock: Clock,
+        *,
+        image: Callable[[], MetadataImage],
+        controller: Callable[[], Endpoint | None],
+        take_producer_id: Callable[[], Any],
+        in_flight_bytes_max: int,
+    ) -> None:
+        self._manager = manager
+        self._perform = perform
+        self._clock = clock
+        self._image = image
+        self._controller = controller
+        self._take_producer_id = take_producer_id
+        self._in_flight_bytes_max = in_flight_bytes_max
+        self.in_flight_bytes = 0
+
+    # ---- metadata ------------------------------------------------------------------------------
+
+    async def Metadata(
+        self, request: log_pb2.MetadataRequest, context: Context
+    ) -> log_pb2.MetadataResponse:
+        """What leads where, as far as this broker has heard."""
+        return metadata_response(self._image(), request, self._controller())
+
+    # ---- produce -------------------------------------------------------------------------------
+
+    def _produce(
+        self, request: log_pb2.ProduceRequest
+    ) -> asyncio.Future[log_pb2.ProduceResponse]:
+        """Hand a request over now; the future gets its answer."""
+        future: asyncio.Future[log_pb2.ProduceResponse]
+        future = asyncio.get_running_loop().create_future()
+        size = sum(len(item.batch) for item in request.batches)
+        if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
+            future.set_result(self._throttled(request))
+            return future
+        self.in_flight_bytes += size
+
+        def done(acks: Sequence[PartitionAck]) -> None:
+            self.in_flight_bytes -= size
+            if not future.done():
+                future.set_result(wire.produced(request.correlation, acks))
+
+        clock = self._clock
+        self._perform(
+            self._manager.produce(
+                clock.monotonic_ms(), clock.wall_ms(), wire.produce_from(request), done
+            )
+        )
+        return future
+
+    def _throttled(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse:
+        failure = Failure(
+            errors.ThrottlingQuotaExceeded.code,
+            f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
+            f"broker; the limit is {self._in_flight_bytes_max} (queued.max.request.bytes); retry",
+        )
+        return log_pb2.ProduceResponse(
+            correlation=request.correlation,
+            acks=[
+                log_pb2.PartitionAck(
+                    error=wire.error_of(failure),
+                    topic=item.topic,
+                    partition=item.partition,
+                    base_offset=-1,
+                    log_append_time_ms=-1,
+                    log_start_offset=-1,
+                    current_leader=-1,
+                    current_leader_epoch=-1,
+                    record_index=-1,
+                )
+                for item in request.batches
+            ],
+        )
+
+    async def Produce(
+        self, request: log_pb2.ProduceRequest, context: Context
+    ) -> log_pb2.ProduceResponse:
+        """One request; for acks=0 an answer without acks."""
+        response = await self._produce(request)
+        if request.acks == 0:
+            return log_pb2.ProduceResponse(correlation=request.correlation)
+        return response
+
+    async def ProduceStream(
+        self, requests: AsyncIterator[log_pb2.ProduceRequest], context: Context
+    ) -> None:
+        """Requests are appended as they come, answers keep their order; acks=0 gets none."""
+        answers: asyncio.Queue[asyncio.Future[log_pb2.ProduceResponse] | None]
+        answers = asyncio.Queue(PRODUCE_PIPELINE_MAX)
+
+        async def read() -> None:
+            try:
+                async for request in requests:
+                    answer = self._produce(request)
+                    if request.acks != 0:
+                        await answers.put(answer)
+            finally:
+                await answers.put(None)
+
+        reader = asyncio.ensure_future(read())
+        try:
+            while (answer := await answers.get()) is not None:
+                await context.write(await answer)
+            await reader
+        finally:
+            reader.cancel()
+
+    # ---- fetch ---------------------------------------------------------------------------------
+
+    async def _fetch(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
+        future: asyncio.Future[log_pb2.FetchResponse] = asyncio.get_running_loop().create_future()
+
+        def done(partitions: Sequence[Any]) -> None:
+            if not future.done():
+                future.set_result(wire.fetched(request.correlation, partitions))
+
+        now_ms = self._clock.monotonic_ms()
+        self._perform(self._manager.fetch(now_ms, wire.fetch_from(request), done))
+        try:
+            return await future
+        finally:
+            if future.cancelled():
+                self._manager.cancel(done)
+
+    async def Fetch(
+        self, request: log_pb2.FetchRequest, context: Context
+    ) -> log_pb2.FetchResponse:
+        """One long poll; a client that hangs up frees its place."""
+        return await self._fetch(request)
+
+    async def FetchStream(
+        self, requests: AsyncIterator[log_pb2.FetchRequest], context: Context
+    ) -> None:
+        """One long poll after the other."""
+        async for request in requests:
+            await context.write(await self._fetch(request))
+
+    # ---- offsets -------------------------------------------------------------------------------
+
+    async def ListOffsets(
+        self, request: log_pb2.ListOffsetsRequest, context: Context
+    ) -> log_pb2.ListOffsetsResponse:
+        """Offsets by time."""
+        _bound(len(request.partitions))
+        return log_pb2.ListOffsetsResponse(
+            partitions=[
+                wire.offset_answer(self._manager.list_offsets(query))
+                for query in wire.queries_from(request)
+            ]
+        )
+
+    async def DeleteRecords(
+        self, request: log_pb2.DeleteRecordsRequest, context: Context
+    ) -> log_pb2.DeleteRecordsResponse:
+        """New log start offsets."""
+        _bound(len(request.partitions))
+        future: asyncio.Future[log_pb2.DeleteRecordsResponse]
+        future = asyncio.get_running_loop().create_future()
+
+        def done(watermarks: Sequence[Any]) -> None:
+            if not future.done():
+                future.set_result(wire.low_watermarks(watermarks))
+
+        now_ms = self._clock.monotonic_ms()
+        self._perform(self._manager.delete_records(now_ms, wire.cuts_from(request), done))
+        try:
+            return await future
+        finally:
+            if future.cancelled():
+                self._manager.cancel(done)
+
+    async def OffsetForLeaderEpoch(
+        self, request: log_pb2.OffsetForLeaderEpochRequest, context: Context
+    ) -> log_pb2.OffsetForLeaderEpochResponse:
+        """Where leader epochs end."""
+        _bound(len(request.partitions))
+        return log_pb2.OffsetForLeaderEpochResponse(
+            partitions=[self._epoch_end(item) for item in request.partitions]
+        )
+
+    def _epoch_end(self, item: log_pb2.PartitionEpoch) -> log_pb2.PartitionEpochEnd:
+        topic = self._image().topics_by_name.get(item.topic)
+        answer = log_pb2.PartitionEpochEnd(
+            topic=item.topic, partition=item.partition, leader_epoch=-1, end_offset=-1
+        )
+        if topic is None:
+            answer.error.code = errors.UnknownTopicOrPartition.code
+            answer.error.message = f"topic {item.topic} does not exist"
+            return answer
+        query = ReplicaEpochQuery(
+            topic.topic_id,
+            item.partition,
+            LeaderEpoch(item.current_leader_epoch),
+            LeaderEpoch(item.leader_epoch),
+        )
+        for end in self._manager.epoch_ends(EpochEndQuery(CONSUMER, (query,))).ends:
+            answer.leader_epoch = end.leader_epoch
+            answer.end_offset = end.end_offset
+            if end.failure:
+                answer.error.code = end.failure.code
+                answer.error.message = end.failure.message
+        return answer
+
+    # ---- producer ids --------------------------------------------------------------------------
+
+    async def InitProducerId(
+        self, request: log_pb2.InitProducerIdRequest, context: Context
+    ) -> log_pb2.InitProducerIdResponse:
+        """A fresh producer id, epoch 0."""
+        if request.transactional_id:
+            error: errors.PylogError = errors.NotOffered(
+                "transactions are not offered yet: leave transactional_id out"
+            )
+            return _no_producer_id(error)
+        try:
+            producer_id: ProducerId = await self._take_producer_id()
+        except errors.PylogError as fault:
+            return _no_producer_id(fault)
+        return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
+    return log_pb2.InitProducerIdResponse(
+        error=wire.error_of(Failure(fault.code, str(fault))), producer_id=-1, producer_epoch=-1
+    )
+
+
+def _bound(partitions: int) -> None:
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
+        )
+
+
+class GatewayLog(log_pb2_grpc.LogServicer):
+    """The gateway's part of the Log service: metadata only."""
+
+    def __init__(
+        self, image: Callable[[], MetadataImage], controller: Callable[[], Endpoint | None]
+    ) -> None:
+        self._image = image
+        self._controller = controller
+
+    async def Metadata(
+        self, request: log_pb2.MetadataRequest, context: Context
+    ) -> log_pb2.MetadataResponse:
+        """What leads where, as committed."""
+        return metadata_response(self._image(), request, self._controller())
+
+    async def _elsewhere(self, request: Any, context: Context) -> None:
+        raise errors.NotOffered(
+            "this is the gateway, which serves metadata and administration; send this call to the "
+            "broker that its metadata names"
+        )
+
+    ProduceStream = Produce = FetchStream = Fetch = _elsewhere
+    ListOffsets = InitProducerId = DeleteRecords = OffsetForLeaderEpoch = _elsewhere

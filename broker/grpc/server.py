@@ -1,0 +1,78 @@
+"""A gRPC server with pylog's limits, health and reflection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from broker.grpc.guard import Guard
+from pylog.errors import BrokerNotAvailable
+
+CONCURRENT_STREAMS_MAX: Final = 256
+"""Calls of one connection that run at once; a client of pylog keeps a handful."""
+CONCURRENT_CALLS_MAX: Final = 20_000
+METADATA_BYTES_MAX: Final = 16 * 1024
+
+
+def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
+    """Limits of one server: sizes, streams, pings."""
+    return [
+        ("grpc.max_receive_message_length", message_bytes_max),
+        # One batch larger than every limit must still be readable (KIP-74).
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_metadata_size", METADATA_BYTES_MAX),
+        ("grpc.max_concurrent_streams", CONCURRENT_STREAMS_MAX),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        # Two processes must never share a port unnoticed.
+        ("grpc.so_reuseport", 0),
+    ]
+
+
+class GrpcServer:
+    """Owns the server of one process."""
+
+    def __init__(self, message_bytes_max: int) -> None:
+        self._server = grpc.aio.server(
+            interceptors=[Guard()],
+            options=server_options(message_bytes_max),
+            maximum_concurrent_rpcs=CONCURRENT_CALLS_MAX,
+        )
+        self._health: Any = health.aio.HealthServicer()  # type: ignore[attr-defined]
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._names: list[str] = [health.SERVICE_NAME, reflection.SERVICE_NAME]
+
+    def add(self, register: Callable[[Any, Any], None], servicer: object, name: str) -> None:
+        """Serve `servicer` under its full service name; before `start`."""
+        register(servicer, self._server)
+        self._names.append(name)
+
+    async def start(self, target: str) -> int:
+        """Listen on `host:port` or a `unix-abstract:` name; gives the port.
+
+        Raises BrokerNotAvailable naming the address when it cannot be bound.
+        """
+        reflection.enable_server_reflection(self._names, self._server)
+        try:
+            port = self._server.add_insecure_port(target)
+        except RuntimeError as error:
+            raise BrokerNotAvailable(
+                f"cannot listen on {target}: the address is in use or not of this machine ({error})"
+            ) from None
+        await self._server.start()
+        return int(port)
+
+    async def set_serving(self, serving: bool, services: Sequence[str] = ("",)) -> None:
+        """What the health service says."""
+        status = health_pb2.HealthCheckResponse.ServingStatus
+        for service in services:
+            await self._health.set(service, status.SERVING if serving else status.NOT_SERVING)
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Refuse new calls, give running ones `grace_seconds`, close."""
+        await self._server.stop(grace_seconds)

@@ -1,0 +1,167 @@
+"""Between the messages of the Log service and the values of replication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from broker.metadata.messages import Failure
+from broker.replication.messages import (
+    DeleteRecords,
+    Fetch,
+    LowWatermark,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionAck,
+    PartitionBatch,
+    PartitionData,
+    PartitionFetch,
+    Produce,
+)
+from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.rpc.v1 import common_pb2, log_pb2
+
+
+def error_of(failure: Failure | None) -> common_pb2.Error | None:
+    """The failure as a message; None leaves the field out."""
+    return common_pb2.Error(code=failure.code, message=failure.message) if failure else None
+
+
+def produce_from(request: log_pb2.ProduceRequest) -> Produce:
+    """A produce request as the replica manager takes it."""
+    return Produce(
+        request.acks,
+        request.timeout_ms,
+        tuple(
+            PartitionBatch(
+                TopicPartition(item.topic, item.partition),
+                TopicId(item.topic_id) if item.topic_id else None,
+                item.batch,
+            )
+            for item in request.batches
+        ),
+    )
+
+
+def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceResponse:
+    """Its answer."""
+    return log_pb2.ProduceResponse(
+        correlation=correlation,
+        acks=[
+            log_pb2.PartitionAck(
+                error=error_of(ack.failure),
+                topic=ack.topic_partition.topic,
+                partition=ack.topic_partition.partition,
+                base_offset=ack.base_offset,
+                log_append_time_ms=ack.log_append_time_ms,
+                log_start_offset=ack.log_start_offset,
+                current_leader=ack.current_leader,
+                current_leader_epoch=ack.current_leader_epoch,
+                record_index=ack.record_index,
+            )
+            for ack in acks
+        ],
+    )
+
+
+def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
+    """A fetch request as the replica manager takes it."""
+    return Fetch(
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        tuple(
+            PartitionFetch(
+                TopicPartition(item.topic, item.partition),
+                TopicId(item.topic_id) if item.topic_id else None,
+                Offset(item.fetch_offset),
+                item.max_bytes,
+                LeaderEpoch(item.current_leader_epoch),
+                LeaderEpoch(item.last_fetched_epoch),
+            )
+            for item in request.partitions
+        ),
+        request.isolation_level == log_pb2.READ_COMMITTED,
+    )
+
+
+def fetched(correlation: int, partitions: Sequence[PartitionData]) -> log_pb2.FetchResponse:
+    """Its answer."""
+    return log_pb2.FetchResponse(
+        correlation=correlation,
+        partitions=[
+            log_pb2.PartitionData(
+                error=error_of(item.failure),
+                topic=item.topic_partition.topic,
+                partition=item.topic_partition.partition,
+                high_watermark=item.high_watermark,
+                last_stable_offset=item.last_stable_offset,
+                log_start_offset=item.log_start_offset,
+                batches=item.records,
+                aborted=[
+                    log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)
+                    for producer, first in item.aborted
+                ],
+                current_leader=item.current_leader,
+                current_leader_epoch=item.current_leader_epoch,
+                preferred_read_replica=-1,
+                diverging=log_pb2.EpochEnd(
+                    epoch=item.diverging.epoch, end_offset=item.diverging.end_offset
+                )
+                if item.diverging
+                else None,
+            )
+            for item in partitions
+        ],
+    )
+
+
+def queries_from(request: log_pb2.ListOffsetsRequest) -> list[OffsetQuery]:
+    """The queries of a list-offsets request."""
+    return [
+        OffsetQuery(
+            TopicPartition(item.topic, item.partition),
+            item.timestamp_ms,
+            LeaderEpoch(item.current_leader_epoch),
+            request.isolation_level == log_pb2.READ_COMMITTED,
+        )
+        for item in request.partitions
+    ]
+
+
+def offset_answer(answer: OffsetAnswer) -> log_pb2.PartitionOffset:
+    """The answer to one query."""
+    return log_pb2.PartitionOffset(
+        error=error_of(answer.failure),
+        topic=answer.topic_partition.topic,
+        partition=answer.topic_partition.partition,
+        offset=answer.offset,
+        timestamp_ms=answer.timestamp_ms,
+        leader_epoch=answer.leader_epoch,
+        topic_id=answer.topic_id or "",
+    )
+
+
+def cuts_from(request: log_pb2.DeleteRecordsRequest) -> DeleteRecords:
+    """A delete-records request as the replica manager takes it."""
+    return DeleteRecords(
+        tuple(
+            (TopicPartition(item.topic, item.partition), Offset(item.offset))
+            for item in request.partitions
+        ),
+        request.timeout_ms,
+    )
+
+
+def low_watermarks(watermarks: Iterable[LowWatermark]) -> log_pb2.DeleteRecordsResponse:
+    """Its answer."""
+    return log_pb2.DeleteRecordsResponse(
+        partitions=[
+            log_pb2.PartitionLowWatermark(
+                error=error_of(item.failure),
+                topic=item.topic_partition.topic,
+                partition=item.topic_partition.partition,
+                low_watermark=item.low_watermark,
+            )
+            for item in watermarks
+        ]
+    )

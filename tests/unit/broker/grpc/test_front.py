@@ -1,0 +1,102 @@
+"""The gateway's front: HTTP/2 goes through, strangers leave one line."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from broker.grpc.front import PREFACE, REPORT_INTERVAL_MS, Front, stranger
+
+KAFKA = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20)
+
+
+class SteppedClock:
+    def __init__(self) -> None:
+        self.now_ms = 1_000
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+
+
+@pytest.mark.parametrize(
+    ("first", "says"),
+    [
+        (PREFACE, None),
+        (PREFACE[:5], None),
+        (PREFACE + b"more", None),
+        (KAFKA[:4], None),
+        (KAFKA, "a Kafka client"),
+        (b"GET / HTTP/1.1", "a plain HTTP client"),
+        (b"\x16\x03\x01\x02\0\x01", "a TLS client"),
+        (b"\xff\xff\xff\xff\xff\xff\xff\xff", "an unknown client"),
+    ],
+)
+def test_first_bytes_tell_who_knocks(first: bytes, says: str | None) -> None:
+    what = stranger(first)
+    assert (what is None) if says is None else (what is not None and what.startswith(says))
+
+
+def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, None]]) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def main() -> None:
+        lines: list[str] = []
+        clock = SteppedClock()
+        path = "\0pylog-test-front"
+        inner = await asyncio.start_unix_server(echo, path)
+        front = Front(path, clock, lines.append)
+        await front.start("127.0.0.1", 0)
+        try:
+            async with asyncio.timeout(10):
+                await test(front, lines, clock)
+        finally:
+            await front.close()
+            inner.close()
+
+    asyncio.run(main())
+
+
+def test_http2_goes_through_both_ways() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        sent = PREFACE + bytes(range(256)) * 4000
+        writer.write(sent[:10])
+        await writer.drain()
+        writer.write(sent[10:])
+        assert await reader.readexactly(len(sent)) == sent
+        writer.close()
+        assert lines == []
+
+    run(test)
+
+
+def test_a_kafka_client_leaves_one_line_and_is_closed() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        for knock in range(4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+            writer.write(KAFKA)
+            with pytest.raises(ConnectionResetError):
+                assert await reader.read() == b""
+                raise ConnectionResetError
+            writer.close()
+            if knock == 2:
+                clock.now_ms += REPORT_INTERVAL_MS
+        assert len(lines) == 2
+        assert f"a Kafka client seems to have connected to the gRPC port {front.port}" in lines[0]
+        assert "set spark.pylog.kafka.listen" in lines[0]
+        assert "(2 more since the last line)" in lines[1]
+
+    run(test)
