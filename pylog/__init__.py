@@ -1,1 +1,71 @@
-"""pylog: a streaming log for people who live in Spark and Python."""
+"""pylog: a streaming log for people who live in Spark and Python.
+
+The names below are loaded at first use, so that `import pylog` costs milliseconds: Spark imports
+packages of this distribution in short-lived processes.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pylog import errors
+    from pylog.client.admin import AdminClient
+    from pylog.client.consumer import Consumer
+    from pylog.client.producer import Producer
+    from pylog.local import LocalCluster
+    from pylog.model import (
+        NewPartitions,
+        NewTopic,
+        OffsetAndMetadata,
+        OffsetAndTimestamp,
+        RecordMetadata,
+        TopicPartition,
+    )
+    from pylog.records.record import Record
+
+__all__ = [
+    "AdminClient",
+    "Consumer",
+    "LocalCluster",
+    "NewPartitions",
+    "NewTopic",
+    "OffsetAndMetadata",
+    "OffsetAndTimestamp",
+    "Producer",
+    "Record",
+    "RecordMetadata",
+    "TopicPartition",
+    "errors",
+]
+
+_HOMES = {
+    "AdminClient": "pylog.client.admin",
+    "Consumer": "pylog.client.consumer",
+    "LocalCluster": "pylog.local",
+    "NewPartitions": "pylog.model",
+    "NewTopic": "pylog.model",
+    "OffsetAndMetadata": "pylog.model",
+    "OffsetAndTimestamp": "pylog.model",
+    "Producer": "pylog.client.producer",
+    "Record": "pylog.records.record",
+    "RecordMetadata": "pylog.model",
+    "TopicPartition": "pylog.model",
+}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is not None:
+        value = getattr(import_module(home), name)
+    elif name == "errors":
+        value = import_module("pylog.errors")
+    else:
+        raise AttributeError(f"module 'pylog' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

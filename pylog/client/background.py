@@ -1,0 +1,113 @@
+"""The one asyncio loop, in one daemon thread, that all client objects of a process share.
+
+One, not one per object: gRPC's asyncio layer has a single poller per process and wakes every loop
+at each event, so a second loop costs both of them. Users' callbacks run on this thread; they must
+be short, and must not wait for pylog itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Protocol, TypeVar
+
+from pylog import errors
+
+logger = logging.getLogger("pylog.client")
+
+T = TypeVar("T")
+
+
+class _Closeable(Protocol):
+    def close_at_exit(self) -> None: ...
+
+
+class LoopThread:
+    """A running asyncio loop (uvloop) and its thread."""
+
+    def __init__(self) -> None:
+        import uvloop
+
+        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+        self.pid = os.getpid()
+        self._thread = threading.Thread(target=self._run, name="pylog-client", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def is_current(self) -> bool:
+        """Whether the caller runs on the loop's thread (in a callback of ours)."""
+        return threading.current_thread() is self._thread
+
+    def call(self, function: Callable[..., object], *args: object) -> None:
+        """Run `function` on the loop soon."""
+        self.loop.call_soon_threadsafe(function, *args)
+
+    def start(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine on the loop; the future is for other threads."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the loop and wait for it. The coroutine bounds its own time."""
+        if self.is_current():
+            coroutine.close()
+            raise errors.WrongThread(
+                "a blocking call inside a callback: it would wait for the thread that it runs on; "
+                "make the call from another thread"
+            )
+        future = self.start(coroutine)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C: nobody waits for it any more
+            raise
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(timeout=2.0)
+
+
+_lock = threading.Lock()
+_shared: LoopThread | None = None
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def shared_loop() -> LoopThread:
+    """The process's loop thread, started at the first call, and anew after a fork."""
+    global _shared
+    with _lock:
+        if _shared is None or _shared.pid != os.getpid():
+            if _shared is None:
+                atexit.register(_at_exit)
+            _shared = LoopThread()
+        return _shared
+
+
+def on_loop_thread() -> bool:
+    """Whether the caller is one of our callbacks, which must not wait for us."""
+    return _shared is not None and _shared.is_current()
+
+
+def close_at_exit(client: _Closeable) -> None:
+    """Have the client closed when the interpreter ends, unless it is gone by then."""
+    _open.add(client)
+
+
+def _at_exit() -> None:
+    if _shared is None or _shared.pid != os.getpid():
+        return
+    for client in list(_open):
+        try:
+            client.close_at_exit()
+        except Exception:
+            logger.warning("a client could not be closed at exit", exc_info=True)
+    _shared.stop()

@@ -1,0 +1,336 @@
+"""A client's connections: channels by address, bootstrap, and metadata kept fresh.
+
+Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. What is
+known (`metadata`) may be read from any thread: its values are frozen and replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import grpc.aio
+
+from pylog import errors
+from pylog.client.background import LoopThread, logger
+from pylog.client.metadata import (
+    Address,
+    ClusterMetadata,
+    TopicInfo,
+    addresses_to_ask,
+    parse_addresses,
+)
+from pylog.client.wire import fault_of, metadata_request, snapshot_of
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.rpc.channel import aio_channel
+from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc
+
+ASK_NEXT_AFTER_S: Final = 0.3
+"""One address that swallows packets must not hold up the others."""
+METADATA_ANSWER_S_MAX: Final = 10.0
+UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
+"""How long the cluster may deny a topic before the client believes it: the broker that answers may
+have been started a moment ago.
+"""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What connections need of a client's settings."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
+        """Out of a parsed settings table."""
+        return cls(
+            parse_addresses(values["bootstrap.servers"]),
+            values["client.id"],
+            values["request.timeout.ms"],
+            values["default.api.timeout.ms"],
+            values["retry.backoff.ms"],
+            values["retry.backoff.max.ms"],
+            values["metadata.max.age.ms"],
+        )
+
+    def backoff_s(self, attempts: int, jitter: float) -> float:
+        """Exponential, within 20 % (KIP-580)."""
+        wait = self.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30)
+        return float(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter) / 1000)
+
+
+class Server:
+    """One address: its channel, and how many calls wait on it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.channel = aio_channel(str(address))
+        self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
+        self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
+        self.waiting = 0
+
+    async def call(
+        self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
+    ) -> T:
+        """One unary call; BrokerUnreachable names the address and the fault."""
+        self.waiting += 1
+        try:
+            return await method(request, timeout=max(timeout_s, 0.001))
+        except grpc.aio.AioRpcError as error:
+            raise errors.BrokerUnreachable(
+                f"{self.address}: {fault_of(error, timeout_s)}"
+            ) from error
+        finally:
+            self.waiting -= 1
+
+
+class Cluster:
+    """Keeps `metadata` fresh and tells `on_change` after each refresh, on the loop."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        settings: ClusterSettings,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: random.Random | None = None,
+        on_change: Callable[[list[TopicInfo]], None] | None = None,
+    ) -> None:
+        self.thread = thread
+        self.settings = settings
+        self.clock = clock
+        self.rng = rng or random.Random()
+        self.metadata = ClusterMetadata()
+        self.topics: dict[str, None] = {}
+        """Topics that this client uses; each refresh asks for all of them."""
+        self.faults: dict[Address, str] = {}
+        """Why each address did not answer the last time."""
+        self.denied: dict[str, tuple[int, errors.PylogError]] = {}
+        """Topics that the cluster does not know: since when, and its words."""
+        self._on_change = on_change
+        self._servers: dict[Address, Server] = {}
+        self._wanted: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._closing: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    # ---- servers ------------------------------------------------------------------------------
+
+    def server(self, address: Address) -> Server:
+        """The server at an address; its channel connects at the first call."""
+        server = self._servers.get(address)
+        if server is None:
+            server = self._servers[address] = Server(address)
+        return server
+
+    def broker(self, broker: int) -> Server | None:
+        """A live broker's server, None when metadata does not have it."""
+        info = self.metadata.brokers.get(broker)
+        return self.server(info.address) if info is not None else None
+
+    def start(self) -> None:
+        """Begin to keep metadata fresh. On the loop."""
+        if self._task is None and not self._closed:
+            self._wanted = asyncio.Event()
+            self._task = asyncio.ensure_future(self._keep_fresh())
+
+    async def close(self) -> None:
+        """End the refreshing and close all channels."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for waiter in self._waiters:
+            waiter.cancel()
+        for server in self._servers.values():
+            await server.channel.close(None)
+        self._servers.clear()
+
+    # ---- metadata -----------------------------------------------------------------------------
+
+    def refresh_soon(self, *topics: str) -> None:
+        """Have metadata refreshed, with these topics from now on."""
+        self.topics.update(dict.fromkeys(topics))
+        self.start()
+        if self._wanted is not None:
+            self._wanted.set()
+
+    async def refresh(self, *topics: str) -> None:
+        """Wait for one refresh that begins from now on; the caller bounds the time."""
+        if self._closed:
+            raise errors.ClientClosed("the client is closed")
+        self.refresh_soon(*topics)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def topic(self, name: str, timeout_ms: int) -> TopicInfo:
+        """The topic as the cluster knows it.
+
+        UnknownTopicOrPartition when the cluster denies it, BootstrapFailed when nobody answers.
+        """
+        deadline = self.clock.monotonic_ms() + timeout_ms
+        while True:
+            known = self.metadata.topics.get(name)
+            if known is not None and name not in self.denied:
+                return known
+            self._refuse_denied(name, min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS))
+            left_s = (deadline - self.clock.monotonic_ms()) / 1000
+            try:
+                await asyncio.wait_for(self.refresh(name), max(left_s, 0))
+            except TimeoutError:
+                if name in self.denied:
+                    raise self.denied[name][1] from None
+                raise self.unreachable(timeout_ms) from None
+
+    def _refuse_denied(self, name: str, grace_ms: int) -> None:
+        if name not in self.denied:
+            return
+        since, error = self.denied[name]
+        if not error.retriable or self.clock.monotonic_ms() - since >= grace_ms:
+            raise error
+
+    async def connected(self, timeout_ms: int) -> None:
+        """Return once any server answered; BootstrapFailed names each address and its fault."""
+        if self.metadata.version:
+            return
+        try:
+            await asyncio.wait_for(self.refresh(), timeout_ms / 1000)
+        except TimeoutError:
+            raise self.unreachable(timeout_ms) from None
+
+    def unreachable(self, waited_ms: int) -> errors.BootstrapFailed:
+        """No server answered for this long."""
+        asked = dict.fromkeys([*self.settings.bootstrap, *self.faults])
+        faults = "; ".join(f"{a}: {self.faults.get(a, 'no answer yet')}" for a in asked)
+        return errors.BootstrapFailed(
+            f"no server answered within {waited_ms / 1000:.3g} s: {faults}. Check "
+            f"bootstrap_servers, and that the cluster runs"
+        )
+
+    async def _keep_fresh(self) -> None:
+        assert self._wanted is not None
+        failures = 0
+        while True:
+            if not failures:
+                max_age_s = self.settings.metadata_max_age_ms / 1000
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), max_age_s)
+            self._wanted.clear()
+            waiters, self._waiters = self._waiters, []
+            request = metadata_request(tuple(self.topics), all_topics=False)
+            try:
+                response = await self.ask_any(request)
+            except errors.BootstrapFailed:
+                failures += 1
+                self._waiters = waiters + self._waiters
+                await asyncio.sleep(self.settings.backoff_s(failures, self.rng.random()))
+                continue
+            failures = 0
+            self._learn(response)
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            # A broken leader makes many ask at once, and again until the next one is elected.
+            await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
+
+    def _learn(self, response: log_pb2.MetadataResponse) -> None:
+        snapshot = snapshot_of(response)
+        faulty = self.metadata.update(snapshot)
+        now_ms = self.clock.monotonic_ms()
+        for topic in snapshot.topics:
+            if topic.error is None:
+                self.denied.pop(topic.name, None)
+            else:
+                since = self.denied.get(topic.name, (now_ms, topic.error))[0]
+                self.denied[topic.name] = (since, topic.error)
+        live = {broker.address for broker in self.metadata.brokers.values()}
+        live.update(self.settings.bootstrap)
+        if self.metadata.controller is not None:
+            live.add(self.metadata.controller)
+        for address in [a for a, s in self._servers.items() if a not in live and not s.waiting]:
+            closing = asyncio.ensure_future(self._servers.pop(address).channel.close(None))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        if self._on_change is not None:
+            try:
+                self._on_change(faulty)
+            except Exception:  # noqa: BLE001  refreshing must go on
+                logger.exception("a metadata change could not be applied")
+
+    async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
+        """The first answer of any server; BootstrapFailed when all refused."""
+        load = {address: server.waiting for address, server in self._servers.items()}
+        shuffle: Callable[[list[Address]], None] = self.rng.shuffle
+        addresses = addresses_to_ask(self.metadata, self.settings.bootstrap, load, shuffle)
+        timeout_s = min(self.settings.request_timeout_ms / 1000, METADATA_ANSWER_S_MAX)
+        asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
+        self.faults = {a: f for a, f in self.faults.items() if a in addresses}
+        try:
+            remaining = iter(addresses)
+            address = next(remaining, None)
+            while True:
+                if address is not None:
+                    server = self.server(address)
+                    call = server.call(server.log.Metadata, request, timeout_s)
+                    asked[asyncio.ensure_future(call)] = address
+                address = next(remaining, None)
+                wait_s = ASK_NEXT_AFTER_S if address is not None else None
+                done, _ = await asyncio.wait(
+                    asked, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    asker = asked.pop(task)
+                    if task.exception() is None:
+                        self.faults.pop(asker, None)
+                        return task.result()
+                    self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
+                if not asked and address is None:
+                    raise self.unreachable(round(timeout_s * 1000))
+        finally:
+            for task in asked:
+                task.cancel()
+
+    # ---- calls with retries -------------------------------------------------------------------
+
+    async def retrying(
+        self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int, what: str
+    ) -> T:
+        """Run `attempt(seconds left)` until it succeeds; retriable errors are tried again, with
+        metadata refreshed where they ask for it. RequestTimedOut names `what` and the last fault.
+        """
+        deadline = self.clock.monotonic_ms() + timeout_ms
+        attempts = 0
+        await self.connected(timeout_ms)
+        while True:
+            attempts += 1
+            left_s = (deadline - self.clock.monotonic_ms()) / 1000
+            try:
+                return await attempt(min(left_s, self.settings.request_timeout_ms / 1000))
+            except errors.PylogError as error:
+                if not error.retriable:
+                    raise
+                wait_s = self.settings.backoff_s(attempts, self.rng.random())
+                if self.clock.monotonic_ms() + wait_s * 1000 >= deadline:
+                    if type(error) is errors.BootstrapFailed:
+                        raise
+                    raise errors.RequestTimedOut(
+                        f"{what}: not done within {timeout_ms / 1000:.3g} s; last fault: "
+                        f"{error.name}: {error}"
+                    ) from error
+                if error.refreshes_metadata:
+                    self.refresh_soon()
+                await asyncio.sleep(wait_s)

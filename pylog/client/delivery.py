@@ -1,0 +1,202 @@
+"""What `send()` returns: a handle on one record, whose lock and result belong to its batch.
+
+A `concurrent.futures.Future` per record costs microseconds and a condition each; a batch has one
+lock, taken only by those who wait or register callbacks.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from pylog import errors
+from pylog.client.background import logger, on_loop_thread
+from pylog.model import RecordMetadata, TopicPartition
+
+OnDelivery = Callable[[RecordMetadata | None, errors.PylogError | None], object]
+
+
+class Delivery:
+    """The outcome of one batch. Pending, then acknowledged or failed, once."""
+
+    __slots__ = (
+        "_base_offset",
+        "_callbacks",
+        "_error",
+        "_lock",
+        "_log_append_time_ms",
+        "_record_index",
+        "_timestamps",
+        "_topic_partition",
+        "_waiters",
+        "done",
+    )
+
+    def __init__(self) -> None:
+        self.done = False
+        self._lock = threading.Lock()
+        self._waiters: list[threading.Lock] = []
+        self._callbacks: list[Callable[[], object]] = []
+        self._topic_partition = TopicPartition("", -1)
+        self._base_offset = -1
+        self._log_append_time_ms = -1
+        self._timestamps: list[int] = []
+        self._error: errors.PylogError | None = None
+        self._record_index = -1
+
+    # ---- the producer's side ------------------------------------------------------------------
+
+    def succeed(
+        self,
+        topic_partition: TopicPartition,
+        base_offset: int,
+        log_append_time_ms: int,
+        timestamps: list[int],
+    ) -> None:
+        """Acknowledged; wakes waiters and runs the callbacks in the order of the records."""
+        self._topic_partition = topic_partition
+        self._base_offset = base_offset
+        self._log_append_time_ms = log_append_time_ms
+        self._timestamps = timestamps
+        self._finish()
+
+    def fail(self, error: errors.PylogError, record_index: int) -> None:
+        """Given up; `record_index` names the guilty record, -1 all of them."""
+        self._error = error
+        self._record_index = record_index
+        self._finish()
+
+    def on_delivery(self, index: int, callback: OnDelivery) -> None:
+        """Register `send(on_delivery=...)`, while the batch is still open."""
+        self._callbacks.append(lambda: self._tell(index, callback))
+
+    def _tell(self, index: int, callback: OnDelivery) -> None:
+        error = self.error_of(index)
+        callback(self.metadata_of(index) if error is None else None, error)
+
+    def _finish(self) -> None:
+        with self._lock:
+            self.done = True
+            waiters, self._waiters = self._waiters, []
+            callbacks, self._callbacks = self._callbacks, []
+        for waiter in waiters:
+            waiter.release()
+        for callback in callbacks:
+            _run(callback)
+
+    # ---- the handles' side --------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None) -> bool:
+        """Block until the outcome is there; False when `timeout_s` passed before."""
+        if self.done:
+            return True
+        if on_loop_thread():
+            raise errors.WrongThread(
+                "waiting for a delivery inside a callback would wait for the callback's own thread"
+            )
+        waiter = threading.Lock()
+        waiter.acquire()  # released by _finish
+        with self._lock:
+            if self.done:
+                return True
+            self._waiters.append(waiter)
+        if waiter.acquire(timeout=-1 if timeout_s is None else max(timeout_s, 0)):
+            return True
+        with self._lock:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+            return self.done
+
+    def add_callback(self, callback: Callable[[], object]) -> None:
+        """Run `callback` when done, at once if that is now."""
+        with self._lock:
+            if not self.done:
+                self._callbacks.append(callback)
+                return
+        _run(callback)
+
+    def metadata_of(self, index: int) -> RecordMetadata:
+        """Where the batch's record landed."""
+        topic, partition = self._topic_partition
+        offset = self._base_offset + index if self._base_offset >= 0 else -1
+        timestamp = self._log_append_time_ms
+        if timestamp < 0:
+            timestamp = self._timestamps[index]
+        return RecordMetadata(topic, partition, offset, timestamp)
+
+    def error_of(self, index: int) -> errors.PylogError | None:
+        """Why the record failed, or None."""
+        if self._error is None:
+            return None
+        if self._record_index in (-1, index):
+            return copy.copy(self._error)
+        return type(self._error)(
+            f"another record of the same batch was refused, so none was stored: {self._error}"
+        )
+
+
+def _run(callback: Callable[[], object]) -> None:
+    try:
+        callback()
+    except Exception:  # noqa: BLE001  a user's callback: the producer goes on
+        logger.exception("a delivery callback raised")
+
+
+class DeliveryHandle:
+    """A sent record's outcome, with the methods of a Future."""
+
+    __slots__ = ("_delivery", "_index")
+
+    def __init__(self, delivery: Delivery, index: int) -> None:
+        self._delivery = delivery
+        self._index = index
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Where the record landed. Raises the record's error, or TimeoutError after `timeout`
+        seconds without an outcome.
+        """
+        error = self.exception(timeout)
+        if error is not None:
+            raise error
+        return self._delivery.metadata_of(self._index)
+
+    def exception(self, timeout: float | None = None) -> errors.PylogError | None:
+        """The record's error, None when it was acknowledged; TimeoutError as `result`."""
+        delivery = self._delivery
+        if not delivery.done and not delivery.wait(timeout):
+            raise TimeoutError(f"the record was neither acknowledged nor failed in {timeout} s")
+        return delivery.error_of(self._index)
+
+    def done(self) -> bool:
+        """Whether `result` would return or raise at once."""
+        return self._delivery.done
+
+    def add_done_callback(self, callback: Callable[[DeliveryHandle], object]) -> None:
+        """Call `callback(handle)` on pylog's thread when done; at once, here, if that is now.
+
+        What it raises is logged.
+        """
+        self._delivery.add_callback(lambda: callback(self))
+
+    def as_future(self) -> Future[RecordMetadata]:
+        """A real `concurrent.futures.Future`, for `wait`, `as_completed` and asyncio."""
+        future: Future[RecordMetadata] = Future()
+        future.set_running_or_notify_cancel()
+
+        def settle() -> None:
+            error = self._delivery.error_of(self._index)
+            if error is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(self._delivery.metadata_of(self._index))
+
+        self._delivery.add_callback(settle)
+        return future
+
+    def __repr__(self) -> str:
+        if not self._delivery.done:
+            return "<DeliveryHandle pending>"
+        error = self._delivery.error_of(self._index)
+        return f"<DeliveryHandle {error or self._delivery.metadata_of(self._index)}>"

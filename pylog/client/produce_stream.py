@@ -1,0 +1,100 @@
+"""One ordered stream of produce requests to one broker.
+
+Loop only. Writes in the order of `send`, reports answers in the order of requests, and reports
+its end exactly once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+from grpc.aio import EOF  # type: ignore[attr-defined]
+
+from pylog.client.cluster import Server
+from pylog.client.wire import fault_of
+from pylog.rpc.v1 import log_pb2
+
+
+class ProduceStream:
+    """`on_response(stream, response)`, `on_written(stream, correlation)` and
+    `on_broken(stream, fault)` are called on the loop; none after `close`.
+    """
+
+    def __init__(
+        self,
+        broker: int,
+        server: Server,
+        *,
+        on_response: Callable[[ProduceStream, log_pb2.ProduceResponse], None],
+        on_written: Callable[[ProduceStream, int], None],
+        on_broken: Callable[[ProduceStream, str], None],
+    ) -> None:
+        self.broker = broker
+        self._on_response = on_response
+        self._on_written = on_written
+        self._on_broken = on_broken
+        self._queue: deque[log_pb2.ProduceRequest] = deque()
+        self._queued = asyncio.Event()
+        self._closed = False
+        self._server = server
+        server.waiting += 1
+        self._call: Any = server.log.ProduceStream()
+        self._writer = asyncio.ensure_future(self._write())
+        self._reader = asyncio.ensure_future(self._read())
+
+    def send(self, request: log_pb2.ProduceRequest) -> None:
+        """Write after everything sent before. The sender's in-flight limit bounds the queue."""
+        self._queue.append(request)
+        self._queued.set()
+
+    def close(self) -> None:
+        """Cut the stream; nothing is reported any more."""
+        if not self._closed:
+            self._reader.cancel()
+            self._end()
+
+    async def _write(self) -> None:
+        try:
+            while True:
+                while self._queue:
+                    request = self._queue.popleft()
+                    await self._call.write(request)
+                    if not self._closed:
+                        self._on_written(self, request.correlation)
+                self._queued.clear()
+                await self._queued.wait()
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            pass  # the reader learns the reason, and reports it
+
+    async def _read(self) -> None:
+        fault = "the broker closed the stream"
+        try:
+            while True:
+                response = await self._call.read()
+                if response is EOF:
+                    code = await self._call.code()
+                    if code is not grpc.StatusCode.OK:
+                        fault = f"{code.name}: {await self._call.details()}"
+                    break
+                if not self._closed:
+                    self._on_response(self, response)
+        except grpc.aio.AioRpcError as error:
+            fault = fault_of(error)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise
+            fault = "the stream was cancelled"
+        if not self._closed:
+            self._end()
+            self._on_broken(self, f"{self._server.address}: {fault}")
+
+    def _end(self) -> None:
+        self._closed = True
+        self._server.waiting -= 1
+        self._writer.cancel()
+        self._call.cancel()

@@ -1,0 +1,655 @@
+"""`Producer`: records in, acknowledged batches out.
+
+The shell around `accumulator` and `sender`. Users' threads add records under one lock; pylog's
+loop thread drains, encodes, sends and completes, with the same lock held only while the sender
+decides. The lock order is: producer, then a batch's delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pylog import errors
+from pylog.client.accumulator import Accumulator, Batch, HeaderList, TopicBuffer
+from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.cluster import Cluster, ClusterSettings
+from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
+from pylog.client.encoding import batch_bytes, header_list, record_size, to_bytes
+from pylog.client.metadata import TopicInfo
+from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.produce_stream import ProduceStream
+from pylog.client.sender import (
+    BatchDone,
+    BatchFailed,
+    Disconnect,
+    Effect,
+    RefreshMetadata,
+    RequestProducerId,
+    Sender,
+    SenderSettings,
+    SendRequest,
+)
+from pylog.client.settings import PRODUCER_SETTINGS
+from pylog.client.wire import acks_of, error_of
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import RecordMetadata, TopicPartition
+from pylog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Producer:
+    """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice.
+
+    Settings are Kafka's with underscores (`linger_ms=5`); an unknown one raises InvalidConfig,
+    which names the nearest. Nothing connects before the first call that needs the cluster.
+    """
+
+    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
+        values = _settings(bootstrap_servers, config)
+        self._clock: Clock = SYSTEM_CLOCK
+        self._rng = random.Random()
+        self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[values["acks"]]
+        self._max_block_ms: int = values["max.block.ms"]
+        self._max_request_size: int = values["max.request.size"]
+        self._request_timeout_ms: int = values["request.timeout.ms"]
+        self._compression: str = values["compression.type"]
+        self._partitioner: Callable[..., int] | None = values["partitioner"]
+        both = values["serializer"]
+        self._serialize_key: Callable[[str, Any], bytes | None] | None = (
+            values["key.serializer"] or both
+        )
+        self._serialize_value: Callable[[str, Any], bytes | None] | None = (
+            values["value.serializer"] or both
+        )
+        self._closed = False
+        self._lock = threading.Lock()
+        self._room = threading.Condition(self._lock)
+        self._wake_pending = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._streams: dict[int, ProduceStream] = {}
+        self._producer_ids = 0
+        self._counts: Counter[str] = Counter()
+        self._available: dict[str, tuple[int, list[int]]] = {}
+        self._thread = shared_loop()
+        self._cluster = Cluster(
+            self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
+        )
+        self._accumulator = Accumulator(
+            batch_size=min(values["batch.size"], self._max_request_size),
+            linger_ms=values["linger.ms"],
+            buffer_memory=values["buffer.memory"],
+            make_delivery=Delivery,
+            available=self._available_partitions,
+            first_sticky=self._rng.randrange,
+        )
+        self._sender = Sender(
+            _sender_settings(values, self._acks),
+            self._accumulator,
+            self._cluster.metadata,
+            self._rng.random,
+        )
+        self._batch_size = self._accumulator.batch_size
+        self._topics = self._accumulator.topics
+        self._thread.call(self._poll)
+        close_at_exit(self)
+
+    # ---- sending ------------------------------------------------------------------------------
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> DeliveryHandle:
+        """A handle on the record's outcome, at once; the record leaves with its batch.
+
+        `on_delivery(metadata, error)` is called on pylog's thread, one of the two being None.
+        Blocks up to `max_block_ms` for the topic's metadata and for room in `buffer_memory`.
+        Raises UnknownTopicOrPartition, MessageTooLarge, BufferExhausted, SerializationFailed,
+        BootstrapFailed, ClientClosed; whatever happens later is the handle's.
+        """
+        buffer = self._topics.get(topic)
+        if buffer is None or self._closed:
+            buffer = self._topic_buffer(topic)
+        if self._serialize_value is not None:
+            value = self._serialized(self._serialize_value, topic, value, "value")
+        elif type(value) is not bytes and value is not None:
+            value = to_bytes(value, topic, "value")
+        size = 21 if value is None else len(value) + 21  # RECORD_OVERHEAD, without a global look-up
+        if key is not None or self._serialize_key is not None:
+            if self._serialize_key is not None:
+                key = self._serialized(self._serialize_key, topic, key, "key")
+            elif type(key) is not bytes:
+                key = to_bytes(key, topic, "key")
+            if key is not None:
+                size += len(key)
+        pairs: HeaderList | None = None
+        if headers:
+            pairs = header_list(headers, topic)
+            size += record_size(pairs)
+        if size > self._max_request_size:
+            raise self._too_large(topic, size)
+        if timestamp_ms is None:
+            timestamp_ms = self._clock.wall_ms()
+        elif timestamp_ms < 0:
+            raise errors.InvalidTimestamp(
+                f"topic {topic}: timestamp_ms={timestamp_ms}; it must be 0 or more, in "
+                f"milliseconds since 1970"
+            )
+        if partition is not None:
+            self._check_partition(buffer, partition)
+        elif self._partitioner is not None:
+            partition = self._partitioner(topic, key, value, buffer.partitions)
+            self._check_partition(buffer, partition)
+        with self._lock:
+            if partition is None:
+                partition = buffer.sticky if key is None else buffer.partition_of(key)
+            batch = buffer.open.get(partition)
+            if batch is None or batch.size + size > self._batch_size:
+                sticky = key is None and partition == buffer.sticky
+                batch = self._open_batch(buffer, partition, size, sticky=sticky)
+            index = batch.add(value, key, pairs, timestamp_ms, size)
+            if on_delivery is not None:
+                batch.delivery.on_delivery(index, on_delivery)
+        return DeliveryHandle(batch.delivery, index)
+
+    def _open_batch(
+        self, buffer: TopicBuffer, partition: int, size: int, *, sticky: bool
+    ) -> Batch:
+        """A batch with room for the record; the lock is held, and given up while waiting."""
+        deadline: int | None = None
+        while True:
+            if self._closed:
+                raise errors.ClientClosed("the producer is closed")
+            batch = buffer.open.get(partition)
+            if batch is not None and batch.size + size <= self._batch_size:
+                return batch  # another thread's
+            if self._accumulator.has_room(size):
+                break
+            now_ms = self._clock.monotonic_ms()
+            deadline = deadline if deadline is not None else now_ms + self._max_block_ms
+            if now_ms >= deadline or self._thread.is_current():
+                raise errors.BufferExhausted(
+                    f"{buffer.name}-{partition}: buffer_memory={self._accumulator.buffer_memory} "
+                    f"is full of unacknowledged records and stayed so for max_block_ms="
+                    f"{self._max_block_ms}; send slower, raise either, or look at the brokers"
+                )
+            self._accumulator.close_batch(buffer, partition)
+            self._wake()
+            self._room.wait((deadline - now_ms) / 1000)
+        if sticky and batch is not None:
+            # The batch is full: keyless records go on to the next partition.
+            if self._accumulator.close_batch(buffer, partition):
+                self._wake()
+            return self._open_batch(buffer, buffer.sticky, size, sticky=False)
+        if self._accumulator.open_batch(self._clock.monotonic_ms(), buffer, partition, size):
+            self._wake()
+        return buffer.open[partition]
+
+    def send_arrow(
+        self, topic: str, data: pa.RecordBatch | pa.Table, *, partition: int | None = None
+    ) -> Future[list[RecordMetadata]]:
+        """Send every row; a Future of one RecordMetadata per record batch written, which names
+        its partition, its first offset and its first timestamp (rows are not looked at one by one).
+
+        Columns: `value` (binary or string), and optionally `key`, `headers`
+        (list<struct<key: string, value: binary>>), `partition` (int) and `timestamp` (timestamp,
+        or int milliseconds). Rows with a key go where `send` would put them; rows without one stay
+        together. Order is kept per partition. Blocks as `send` does when the buffer is full.
+        The Future fails with the first error; other batches may have been written all the same.
+        """
+        from pylog.client.arrow import encode_rows
+
+        buffer = self._topic_buffer(topic)
+        if partition is not None:
+            self._check_partition(buffer, partition)
+        with self._lock:
+            sticky = buffer.sticky
+        encoded = encode_rows(
+            topic,
+            data,
+            partitions=buffer.partitions,
+            partition=partition,
+            sticky=sticky,
+            batch_size=self._batch_size,
+            compression=self._compression,
+            now_ms=self._clock.wall_ms(),
+        )
+        handles = []
+        for number, batch, timestamps in encoded:
+            self._check_partition(buffer, number)
+            if len(batch) > self._max_request_size:
+                raise self._too_large(topic, len(batch))
+            with self._lock:
+                handles.append(self._add_encoded(buffer, number, batch, timestamps))
+        return _gather(handles)
+
+    def _add_encoded(
+        self, buffer: TopicBuffer, partition: int, encoded: bytes, timestamps: list[int]
+    ) -> DeliveryHandle:
+        deadline = self._clock.monotonic_ms() + self._max_block_ms
+        while not self._accumulator.has_room(len(encoded)):
+            now_ms = self._clock.monotonic_ms()
+            if self._closed:
+                raise errors.ClientClosed("the producer is closed")
+            if now_ms >= deadline or self._thread.is_current():
+                raise errors.BufferExhausted(
+                    f"{buffer.name}-{partition}: buffer_memory={self._accumulator.buffer_memory} "
+                    f"stayed full for max_block_ms={self._max_block_ms}"
+                )
+            self._wake()
+            self._room.wait((deadline - now_ms) / 1000)
+        if self._closed:
+            raise errors.ClientClosed("the producer is closed")
+        target = TopicPartition(buffer.name, partition)
+        now_ms = self._clock.monotonic_ms()
+        batch = self._accumulator.add_encoded(now_ms, target, encoded, timestamps)
+        self._wake()
+        return DeliveryHandle(batch.delivery, 0)
+
+    def _topic_buffer(self, topic: str) -> TopicBuffer:
+        """The topic's buffer, once the cluster told how many partitions it has."""
+        if self._closed:
+            raise errors.ClientClosed("the producer is closed")
+        if not isinstance(topic, str) or not topic:
+            raise errors.InvalidTopic(f"the topic must be a text that is not empty, not {topic!r}")
+        known = self._topics.get(topic)
+        if known is not None:
+            return known
+        info = self._thread.run(self._cluster.topic(topic, self._max_block_ms))
+        with self._lock:
+            return self._accumulator.topic(topic, len(info.partitions))
+
+    def _check_partition(self, buffer: TopicBuffer, partition: int) -> None:
+        if isinstance(partition, int) and 0 <= partition < buffer.partitions:
+            return
+        if isinstance(partition, int) and partition >= buffer.partitions:
+            # Perhaps the topic has grown: ask once.
+            self._thread.run(self._refresh_once(buffer.name))
+            if partition < buffer.partitions:
+                return
+        raise errors.UnknownTopicOrPartition(
+            f"topic {buffer.name} has partitions 0 to {buffer.partitions - 1}; there is no "
+            f"partition {partition!r}"
+        )
+
+    async def _refresh_once(self, topic: str) -> None:
+        try:
+            await asyncio.wait_for(self._cluster.refresh(topic), self._max_block_ms / 1000)
+        except TimeoutError:
+            raise self._cluster.unreachable(self._max_block_ms) from None
+
+    def _serialized(
+        self, serialize: Callable[[str, Any], bytes | None], topic: str, data: Any, what: str
+    ) -> bytes | None:
+        try:
+            return to_bytes(serialize(topic, data), topic, what)
+        except errors.PylogError:
+            raise
+        except Exception as error:
+            self._counts["records-failed"] += 1
+            raise errors.SerializationFailed(
+                f"topic {topic}: the serializer failed on the {what}: {error!r}"
+            ) from error
+
+    def _too_large(self, topic: str, size: int) -> errors.MessageTooLarge:
+        return errors.MessageTooLarge(
+            f"topic {topic}: the record takes up to {size} bytes; max_request_size is "
+            f"{self._max_request_size}. Raise it, and the topic's max.message.bytes with it"
+        )
+
+    # ---- waiting ------------------------------------------------------------------------------
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Return when everything sent before is acknowledged or failed; RequestTimedOut after
+        `timeout` seconds. What failed is told by its handle, not here.
+        """
+        if self._thread.is_current():
+            raise errors.WrongThread("flush() inside a callback would wait for its own thread")
+        with self._lock:
+            batches = list(self._accumulator.incomplete)
+            self._accumulator.mark_all_due()
+            self._wake()
+        deadline = None if timeout is None else self._clock.monotonic_ms() + int(timeout * 1000)
+        for i, batch in enumerate(batches):
+            left = None if deadline is None else (deadline - self._clock.monotonic_ms()) / 1000
+            if not batch.delivery.wait(left):
+                waiting = [b for b in batches[i:] if not b.delivery.done]
+                raise errors.RequestTimedOut(
+                    f"flush: {sum(b.count for b in waiting)} records in {len(waiting)} batches "
+                    f"are not acknowledged after {timeout} s, the first in "
+                    f"{batch.topic_partition}"
+                )
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partition numbers."""
+        return list(range(self._topic_buffer(topic).partitions))
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the start, and present levels, under Kafka's names where it has them."""
+        with self._lock:
+            return {
+                "record-send-total": self._counts["records-sent"],
+                "record-error-total": self._counts["records-failed"],
+                "batch-send-total": self._counts["batches-sent"],
+                "request-total": self._counts["requests"],
+                "byte-total": self._counts["bytes"],
+                "batches-incomplete": len(self._accumulator.incomplete),
+                "requests-in-flight": self._sender.requests_in_flight,
+                "buffer-total-bytes": self._accumulator.buffer_memory,
+                "buffer-available-bytes": self._accumulator.buffer_memory - self._accumulator.used,
+            }
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is buffered, wait up to `timeout` seconds (None: until `delivery_timeout_ms`
+        settles it), fail the rest with ClientClosed, and let go of connections.
+        """
+        if self._closed:
+            return
+        try:
+            if not self._thread.is_current():
+                self.flush(timeout)
+        except errors.RequestTimedOut as error:
+            logger.warning("producer closed with records outstanding: %s", error)
+        finally:
+            self._closed = True
+            closing = self._thread.start(self._shut_down())
+            if not self._thread.is_current():
+                closing.result()
+
+    def close_at_exit(self) -> None:
+        """The interpreter ends without a `close()`: a last moment for what is buffered."""
+        self.close(timeout=1.0)
+
+    async def _shut_down(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            effects = self._sender.fail_all(
+                errors.ClientClosed("the producer was closed before the record was acknowledged")
+            )
+            self._room.notify_all()
+        self._perform(effects)
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
+        await self._cluster.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("Producer", name, PRODUCER_NOT_OFFERED)
+
+    # ---- the loop's side ----------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Have the loop look. The lock is held."""
+        if not self._wake_pending:
+            self._wake_pending = True
+            self._thread.call(self._poll)
+
+    def _poll(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            self._wake_pending = False
+            if self._closed:
+                return
+            effects = self._sender.poll(now_ms)
+        self._perform(effects)
+        self._set_timer()
+
+    def _set_timer(self) -> None:
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            next_ms = self._sender.next_deadline_ms(now_ms)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if next_ms is not None and not self._closed:
+            # Clocks are read in whole milliseconds: half a one more, so that the time has come.
+            delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
+            self._timer = self._thread.loop.call_later(delay_s, self._poll)
+
+    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Give the sender an event and carry out what it decides."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            effects = event(now_ms, *arguments)
+        self._perform(effects)
+        self._set_timer()
+
+    def _perform(self, effects: list[Effect]) -> None:
+        finished = False
+        for effect in effects:
+            match effect:
+                case SendRequest():
+                    self._send(effect)
+                case BatchDone(batch, base_offset, log_append_time_ms):
+                    finished = True
+                    self._counts["records-sent"] += batch.count
+                    self._counts["batches-sent"] += 1
+                    batch.forget_records()
+                    batch.delivery.succeed(
+                        batch.topic_partition, base_offset, log_append_time_ms, batch.timestamps
+                    )
+                case BatchFailed(batch, error, record_index):
+                    finished = True
+                    self._counts["records-failed"] += batch.count
+                    batch.forget_records()
+                    batch.delivery.fail(error, record_index)
+                case RefreshMetadata(topics):
+                    self._cluster.refresh_soon(*topics)
+                case Disconnect(broker):
+                    stream = self._streams.pop(broker, None)
+                    if stream is not None:
+                        stream.close()
+                case RequestProducerId():
+                    self._request_producer_id()
+        if finished:
+            with self._lock:
+                self._room.notify_all()
+
+    def _send(self, effect: SendRequest) -> None:
+        stream = self._streams.get(effect.broker)
+        if stream is None:
+            server = self._cluster.broker(effect.broker)
+            if server is None:  # gone from metadata since the sender looked
+                self._thread.loop.call_soon(
+                    self._step,
+                    self._sender.on_disconnected,
+                    effect.broker,
+                    f"broker {effect.broker} is not alive",
+                )
+                return
+            stream = self._streams[effect.broker] = ProduceStream(
+                effect.broker,
+                server,
+                on_response=self._on_response,
+                on_written=self._on_written,
+                on_broken=self._on_broken,
+            )
+        request = log_pb2.ProduceRequest(
+            correlation=effect.correlation,
+            acks=self._acks,
+            timeout_ms=self._request_timeout_ms,
+            client_id=self._cluster.settings.client_id,
+        )
+        topic_id = self._cluster.metadata.topic_id
+        for batch in effect.batches:
+            topic, partition = batch.topic_partition
+            encoded = batch_bytes(batch, self._compression)
+            self._counts["bytes"] += len(encoded)
+            request.batches.add(
+                topic=topic, topic_id=topic_id(topic), partition=partition, batch=encoded
+            )
+        self._counts["requests"] += 1
+        stream.send(request)
+
+    def _on_response(self, stream: ProduceStream, response: log_pb2.ProduceResponse) -> None:
+        acks = acks_of(response.acks)
+        self._step(self._sender.on_acks, stream.broker, response.correlation, acks)
+
+    def _on_written(self, stream: ProduceStream, correlation: int) -> None:
+        if self._acks == 0:
+            self._step(self._sender.on_written, stream.broker, correlation)
+
+    def _on_broken(self, stream: ProduceStream, fault: str) -> None:
+        if self._streams.get(stream.broker) is stream:
+            del self._streams[stream.broker]
+            self._step(self._sender.on_disconnected, stream.broker, fault)
+
+    def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
+        metadata = self._cluster.metadata
+        with self._lock:
+            for name, buffer in self._topics.items():
+                buffer.grow(max(metadata.partition_count(name) or 0, buffer.partitions))
+        self._step(self._sender.on_metadata)
+
+    def _available_partitions(self, topic: str) -> list[int]:
+        metadata = self._cluster.metadata
+        version, available = self._available.get(topic, (-1, []))
+        if version != metadata.version:
+            version, available = metadata.version, metadata.available(topic)
+            self._available[topic] = (version, available)
+        return available
+
+    def _request_producer_id(self) -> None:
+        self._producer_ids += 1
+        if self._producer_ids > 1:
+            logger.warning(
+                "the sequence of a partition broke (a batch failed, or a broker lost records): "
+                "going on with a fresh producer id"
+            )
+        task = asyncio.ensure_future(self._fetch_producer_id())
+        task.add_done_callback(self._on_producer_id)
+
+    async def _fetch_producer_id(self) -> tuple[int, int]:
+        cluster = self._cluster
+        cluster.start()
+        await cluster.connected(cluster.settings.default_api_timeout_ms)
+        brokers = sorted(cluster.metadata.brokers)
+        server = cluster.broker(self._rng.choice(brokers)) if brokers else None
+        if server is None:
+            cluster.refresh_soon()
+            raise errors.CoordinatorNotAvailable("the cluster has no live broker yet")
+        request = log_pb2.InitProducerIdRequest(producer_id=-1, producer_epoch=-1)
+        timeout_s = cluster.settings.request_timeout_ms / 1000
+        response = await server.call(server.log.InitProducerId, request, timeout_s)
+        error = error_of(response.error, "InitProducerId")
+        if error is not None:
+            raise error
+        return response.producer_id, response.producer_epoch
+
+    def _on_producer_id(self, task: asyncio.Task[tuple[int, int]]) -> None:
+        if task.cancelled() or self._closed:
+            return
+        error = task.exception()
+        if error is None:
+            self._step(self._sender.on_producer_id, *task.result())
+            return
+        if not isinstance(error, errors.PylogError):
+            logger.error("asking for a producer id failed", exc_info=error)
+            error = errors.UnknownServerError(repr(error))
+        if isinstance(error, errors.StaleMetadataError):
+            self._cluster.refresh_soon()
+        self._step(self._sender.on_producer_id_failed, error)
+
+
+def _settings(bootstrap_servers: str | Iterable[str], config: Mapping[str, Any]) -> dict[str, Any]:
+    given = dict(config)
+    if not isinstance(given.get("acks", ""), str):
+        given["acks"] = str(given["acks"])  # acks=0, acks=1, acks=-1 as numbers
+    bootstrap = (
+        bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+    )
+    values = PRODUCER_SETTINGS.parse({"bootstrap_servers": bootstrap, **given})
+    acks_all = values["acks"] in ("all", "-1")
+    idempotent = values["enable.idempotence"]
+    in_flight = values["max.in.flight.requests.per.connection"]
+    if idempotent and not acks_all:
+        raise errors.InvalidConfig(
+            f"enable_idempotence=True needs acks='all', not {values['acks']!r}"
+        )
+    if idempotent and in_flight > 5:
+        raise errors.InvalidConfig(
+            f"enable_idempotence=True allows max_in_flight_requests_per_connection of at most 5, "
+            f"not {in_flight}: brokers remember the last five batches of a producer"
+        )
+    if idempotent is None:
+        values["enable.idempotence"] = acks_all and in_flight <= 5
+    shortest = values["linger.ms"] + values["request.timeout.ms"]
+    if values["delivery.timeout.ms"] < shortest:
+        if "delivery_timeout_ms" in given and "request_timeout_ms" in given:
+            raise errors.InvalidConfig(
+                f"delivery_timeout_ms={values['delivery.timeout.ms']} must be at least linger_ms "
+                f"+ request_timeout_ms = {shortest}"
+            )
+        values["request.timeout.ms"] = max(
+            values["delivery.timeout.ms"] - values["linger.ms"], 1
+        )
+    return values
+
+
+def _sender_settings(values: Mapping[str, Any], acks: int) -> SenderSettings:
+    return SenderSettings(
+        acks=acks,
+        idempotent=values["enable.idempotence"],
+        max_in_flight=values["max.in.flight.requests.per.connection"],
+        max_request_size=values["max.request.size"],
+        request_timeout_ms=values["request.timeout.ms"],
+        delivery_timeout_ms=values["delivery.timeout.ms"],
+        retries=values["retries"],
+        retry_backoff_ms=values["retry.backoff.ms"],
+        retry_backoff_max_ms=values["retry.backoff.max.ms"],
+    )
+
+
+def _gather(handles: list[DeliveryHandle]) -> Future[list[RecordMetadata]]:
+    """One future over several batches: all their metadata, or the first error."""
+    future: Future[list[RecordMetadata]] = Future()
+    future.set_running_or_notify_cancel()
+    lock = threading.Lock()
+    left = len(handles)
+    if not handles:
+        future.set_result([])
+
+    def on_done(_handle: DeliveryHandle) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            if left:
+                return
+        error = next((e for e in (h.exception() for h in handles) if e is not None), None)
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result([handle.result() for handle in handles])
+
+    for handle in handles:
+        handle.add_done_callback(on_done)
+    return future

@@ -1,0 +1,236 @@
+"""Every setting of the clients: Apache Kafka's names and defaults, with underscores as keywords.
+
+A setting that Kafka has and this version cannot honour is not in a table, so that it is refused
+instead of ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pylog.config import INT_MAX, LONG_MAX, REQUIRED, ConfigKey, ConfigTable
+
+_COMMON: Final = (
+    ConfigKey(
+        "bootstrap.servers", list, REQUIRED, "Addresses host:port of brokers or the gateway."
+    ),
+    ConfigKey("client.id", str, "", "A name for this client in logs of the brokers."),
+    ConfigKey(
+        "request.timeout.ms", int, 30_000, "How long to wait for one answer.", low=1, high=INT_MAX
+    ),
+    ConfigKey(
+        "default.api.timeout.ms",
+        int,
+        60_000,
+        "How long a call that takes no timeout of its own may last.",
+        low=0,
+        high=INT_MAX,
+    ),
+    ConfigKey(
+        "retry.backoff.ms",
+        int,
+        100,
+        "The first wait before a retry; doubles each time.",
+        low=0,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "retry.backoff.max.ms",
+        int,
+        1_000,
+        "The longest wait between retries.",
+        low=0,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "metadata.max.age.ms",
+        int,
+        300_000,
+        "Metadata is refreshed after this time even without an error.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "reconnect.backoff.ms",
+        int,
+        50,
+        "The first wait before a broken connection is made again.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "reconnect.backoff.max.ms",
+        int,
+        1_000,
+        "The longest wait between attempts to connect.",
+        low=1,
+        high=LONG_MAX,
+    ),
+)
+
+PRODUCER_SETTINGS: Final = ConfigTable(
+    (
+        *_COMMON,
+        ConfigKey(
+            "acks",
+            str,
+            "all",
+            "Whose write is awaited: nobody's (0), the leader's (1), all in-sync replicas' (all).",
+            choices=("all", "-1", "0", "1"),
+        ),
+        ConfigKey(
+            "enable.idempotence",
+            bool,
+            None,
+            "No duplicates by retries. Default: true with acks=all, else false.",
+        ),
+        ConfigKey(
+            "batch.size", int, 16_384, "Bytes of one partition's batch.", low=0, high=INT_MAX
+        ),
+        ConfigKey(
+            "linger.ms",
+            int,
+            5,
+            "How long an unfilled batch waits for more records.",
+            low=0,
+            high=LONG_MAX,
+        ),
+        ConfigKey(
+            "buffer.memory",
+            int,
+            33_554_432,
+            "Bytes of records that wait to be acknowledged, together.",
+            low=1,
+            high=LONG_MAX,
+        ),
+        ConfigKey(
+            "max.block.ms",
+            int,
+            60_000,
+            "How long send() waits for metadata, and for room in buffer.memory.",
+            low=0,
+            high=LONG_MAX,
+        ),
+        ConfigKey(
+            "max.request.size",
+            int,
+            1_048_576,
+            "The largest record, and the largest request of several batches.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "max.in.flight.requests.per.connection",
+            int,
+            5,
+            "Unanswered produce requests per broker. At most 5 with idempotence.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "delivery.timeout.ms",
+            int,
+            120_000,
+            "From send() to success or failure, all retries included.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "retries",
+            int,
+            INT_MAX,
+            "Retries of a batch; delivery_timeout_ms is the better bound.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "compression.type",
+            str,
+            "none",
+            "The codec of batches.",
+            choices=("none", "lz4", "zstd"),
+        ),
+        ConfigKey(
+            "partitioner",
+            object,
+            None,
+            "(topic, key, value, partitions) -> partition; default: murmur2 of the key, "
+            "sticky without one.",
+        ),
+        ConfigKey("serializer", object, None, "(topic, data) -> bytes or None, for key and value."),
+        ConfigKey("key.serializer", object, None, "The same, for keys only."),
+        ConfigKey("value.serializer", object, None, "The same, for values only."),
+    ),
+    separator="_",
+    what="producer setting",
+)
+
+CONSUMER_SETTINGS: Final = ConfigTable(
+    (
+        *_COMMON,
+        ConfigKey("group.id", str, None, "The consumer group. Not offered yet."),
+        ConfigKey(
+            "auto.offset.reset",
+            str,
+            "latest",
+            "Where to start without a position, and after the position fell off the log.",
+            choices=("latest", "earliest", "none"),
+        ),
+        ConfigKey(
+            "fetch.min.bytes",
+            int,
+            1,
+            "A fetch is answered once this much is there.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "fetch.max.wait.ms",
+            int,
+            500,
+            "... or after this time.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "fetch.max.bytes",
+            int,
+            52_428_800,
+            "The largest answer; also what is prefetched at most. The first batch always comes.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "max.partition.fetch.bytes",
+            int,
+            1_048_576,
+            "The largest part of one partition. The first batch always comes.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "max.poll.records",
+            int,
+            500,
+            "Records that one poll() returns at most.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "isolation.level",
+            str,
+            "read_uncommitted",
+            "Whether records of open and aborted transactions are seen.",
+            choices=("read_uncommitted", "read_committed"),
+        ),
+        ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
+        ConfigKey("client.rack", str, "", "Where this client runs."),
+        ConfigKey("deserializer", object, None, "(topic, data) -> object, for key and value."),
+        ConfigKey("key.deserializer", object, None, "The same, for keys only."),
+        ConfigKey("value.deserializer", object, None, "The same, for values only."),
+    ),
+    separator="_",
+    what="consumer setting",
+)
+
+ADMIN_SETTINGS: Final = ConfigTable(_COMMON, separator="_", what="admin client setting")

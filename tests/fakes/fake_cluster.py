@@ -1,0 +1,392 @@
+"""A cluster in this process: real gRPC servers on loopback over a log in memory.
+
+For the clients' tests: it speaks `log.proto` and `admin.proto`, checks sequences as a broker does,
+and can be told to refuse, to lose answers, to move leaders and to stop servers. No replication, no
+disk, no security.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+
+from pylog import errors
+from pylog.model import topic_id_from_bytes
+from pylog.records.batch import BatchHeader, crc_matches, iter_headers, with_offset_and_epoch
+from pylog.records.reader import first_record_at_or_after
+from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2, log_pb2, log_pb2_grpc
+
+
+@dataclass
+class FakePartition:
+    leader: int
+    epoch: int = 0
+    batches: list[tuple[BatchHeader, bytes]] = field(default_factory=list)
+    log_start: int = 0
+    end: int = 0
+    producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)
+
+    def append(self, batch: bytes) -> tuple[int, int]:
+        """(error code, base offset)."""
+        ((_, header),) = iter_headers(batch)
+        if not crc_matches(batch, 0, header):
+            return errors.CorruptMessage.code, -1
+        if header.producer_id >= 0:
+            recent = self.producers.setdefault(header.producer_id, deque(maxlen=5))
+            for sequence, count, offset in recent:
+                if (sequence, count) == (header.base_sequence, header.record_count):
+                    return 0, offset
+            expected = 0
+            if recent:
+                expected = (recent[-1][0] + recent[-1][1]) & 0x7FFFFFFF
+            if header.base_sequence != expected:
+                return errors.OutOfOrderSequenceNumber.code, -1
+            recent.append((header.base_sequence, header.record_count, self.end))
+        placed = b"".join(with_offset_and_epoch(batch, self.end, self.epoch))
+        ((_, stored),) = iter_headers(placed)
+        self.batches.append((stored, placed))
+        base_offset, self.end = self.end, self.end + header.record_count
+        return 0, base_offset
+
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        chosen: list[bytes] = []
+        size = 0
+        for header, batch in self.batches:
+            if header.last_offset < offset:
+                continue
+            if chosen and size + len(batch) > max_bytes:
+                break
+            chosen.append(batch)
+            size += len(batch)
+        return b"".join(chosen)
+
+
+@dataclass
+class FakeTopic:
+    topic_id: str
+    partitions: list[FakePartition]
+
+
+class FakeCluster:
+    """Broker ids count from 1; broker 1 is the controller as well."""
+
+    def __init__(self, brokers: int = 1) -> None:
+        self.changed = threading.Condition()
+        self.topics: dict[str, FakeTopic] = {}
+        self.produce_faults: deque[int | str] = deque()
+        """For the next batches: an error code, "drop" (store, then break the stream), or "hang"
+        (store, never answer)."""
+        self.fetch_faults: deque[int] = deque()
+        self.produce_requests: list[log_pb2.ProduceRequest] = []
+        self.fetch_requests: list[log_pb2.FetchRequest] = []
+        self.metadata_requests = 0
+        self.producer_ids = 100
+        self.hidden_topics: set[str] = set()
+        self._next_topic = 1
+        self._servers: dict[int, grpc.Server] = {}
+        self._ports: dict[int, int] = {}
+        self._stopping = threading.Event()
+        for broker in range(1, brokers + 1):
+            self.start_broker(broker)
+
+    # ---- control ------------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> list[str]:
+        return [f"127.0.0.1:{port}" for port in self._ports.values()]
+
+    def start_broker(self, broker: int) -> None:
+        server = grpc.server(
+            futures.ThreadPoolExecutor(max_workers=24),
+            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)],
+        )
+        service = _Service(self, broker)
+        log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+        admin_pb2_grpc.add_AdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+        self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
+        server.start()
+        self._servers[broker] = server
+
+    def stop_broker(self, broker: int) -> None:
+        self._servers.pop(broker).stop(0).wait()
+
+    def create_topic(self, name: str, partitions: int = 1) -> FakeTopic:
+        ids = sorted(self._ports)
+        with self.changed:
+            raw = self._next_topic.to_bytes(16, "big")
+            self._next_topic += 1
+            topic = FakeTopic(
+                topic_id_from_bytes(raw),
+                [FakePartition(ids[p % len(ids)]) for p in range(partitions)],
+            )
+            self.topics[name] = topic
+        return topic
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        with self.changed:
+            moved = self.topics[topic].partitions[partition]
+            moved.leader, moved.epoch = broker, moved.epoch + 1
+            self.changed.notify_all()
+
+    def close(self) -> None:
+        self._stopping.set()
+        with self.changed:
+            self.changed.notify_all()
+        for broker in list(self._servers):
+            self.stop_broker(broker)
+
+    def __enter__(self) -> FakeCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- for the service ----------------------------------------------------------------------
+
+    @property
+    def stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    def live(self) -> list[common_pb2.Broker]:
+        return [
+            common_pb2.Broker(
+                id=broker, endpoint=common_pb2.Endpoint(host="127.0.0.1", port=self._ports[broker])
+            )
+            for broker in sorted(self._servers)
+        ]
+
+    def led(self, broker: int, topic: str, partition: int) -> FakePartition | common_pb2.Error:
+        known = self.topics.get(topic)
+        if known is None or topic in self.hidden_topics or partition >= len(known.partitions):
+            return common_pb2.Error(code=errors.UnknownTopicOrPartition.code, message="no such")
+        found = known.partitions[partition]
+        if found.leader != broker:
+            return common_pb2.Error(
+                code=errors.NotLeaderOrFollower.code, message=f"broker {found.leader} leads"
+            )
+        return found
+
+
+class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
+    def __init__(self, cluster: FakeCluster, broker: int) -> None:
+        self._cluster = cluster
+        self._broker = broker
+
+    def Metadata(self, request: log_pb2.MetadataRequest, _context: Any) -> log_pb2.MetadataResponse:
+        cluster = self._cluster
+        with cluster.changed:
+            cluster.metadata_requests += 1
+            live = cluster.live()
+            response = log_pb2.MetadataResponse(
+                cluster_id="fake", controller_epoch=1, brokers=live, controller=live[0].endpoint
+            )
+            for name in sorted(cluster.topics) if request.all_topics else request.topics:
+                topic = cluster.topics.get(name)
+                told = response.topics.add(name=name)
+                if topic is None or name in cluster.hidden_topics:
+                    told.error.code = errors.UnknownTopicOrPartition.code
+                    continue
+                told.topic_id = topic.topic_id
+                for number, partition in enumerate(topic.partitions):
+                    told.partitions.add(
+                        partition=number,
+                        leader=partition.leader,
+                        leader_epoch=partition.epoch,
+                        replicas=[partition.leader],
+                        isr=[partition.leader],
+                    )
+            return response
+
+    def ProduceStream(
+        self, requests: Iterator[log_pb2.ProduceRequest], context: Any
+    ) -> Iterator[log_pb2.ProduceResponse]:
+        for request in requests:
+            response = self._produce(request)
+            if response == "drop":
+                context.abort(grpc.StatusCode.UNAVAILABLE, "dropped by the test")
+            if response != "hang":
+                yield response
+
+    def _produce(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse | str:
+        cluster = self._cluster
+        response = log_pb2.ProduceResponse(correlation=request.correlation)
+        lost = ""
+        with cluster.changed:
+            cluster.produce_requests.append(request)
+            for batch in request.batches:
+                ack = log_pb2.PartitionAck(
+                    topic=batch.topic,
+                    partition=batch.partition,
+                    base_offset=-1,
+                    log_append_time_ms=-1,
+                    record_index=-1,
+                )
+                fault = cluster.produce_faults.popleft() if cluster.produce_faults else 0
+                partition = cluster.led(self._broker, batch.topic, batch.partition)
+                if isinstance(fault, int) and fault:
+                    ack.error.code = fault
+                    ack.error.message = "refused by the test"
+                elif isinstance(partition, common_pb2.Error):
+                    ack.error.CopyFrom(partition)
+                elif batch.topic_id != cluster.topics[batch.topic].topic_id:
+                    ack.error.code = errors.UnknownTopicId.code
+                else:
+                    ack.error.code, ack.base_offset = partition.append(batch.batch)
+                    lost = str(fault) if isinstance(fault, str) else lost
+                if request.acks != 0:
+                    response.acks.append(ack)
+            cluster.changed.notify_all()
+        return lost or response
+
+    def FetchStream(
+        self, requests: Iterator[log_pb2.FetchRequest], context: Any
+    ) -> Iterator[log_pb2.FetchResponse]:
+        for request in requests:
+            yield self._fetch(request, context)
+
+    def _fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse:
+        cluster = self._cluster
+        with cluster.changed:
+            cluster.fetch_requests.append(request)
+            if cluster.fetch_faults:
+                fault = cluster.fetch_faults.popleft()
+                return log_pb2.FetchResponse(
+                    correlation=request.correlation,
+                    partitions=[
+                        log_pb2.PartitionData(
+                            topic=p.topic,
+                            partition=p.partition,
+                            error=common_pb2.Error(code=fault, message="refused by the test"),
+                        )
+                        for p in request.partitions
+                    ],
+                )
+
+            def ready() -> bool:
+                response = self._fetch_now(request)
+                return bool(response.partitions) or cluster.stopping or not context.is_active()
+
+            cluster.changed.wait_for(ready, request.max_wait_ms / 1000)
+            return self._fetch_now(request)
+
+    def _fetch_now(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
+        cluster = self._cluster
+        response = log_pb2.FetchResponse(correlation=request.correlation)
+        left = request.max_bytes
+        for asked in request.partitions:
+            data = log_pb2.PartitionData(
+                topic=asked.topic, partition=asked.partition, preferred_read_replica=-1
+            )
+            partition = cluster.led(self._broker, asked.topic, asked.partition)
+            if isinstance(partition, common_pb2.Error):
+                data.error.CopyFrom(partition)
+                response.partitions.append(data)
+                continue
+            data.high_watermark = data.last_stable_offset = partition.end
+            data.log_start_offset = partition.log_start
+            if -1 < asked.current_leader_epoch < partition.epoch:
+                data.error.code = errors.FencedLeaderEpoch.code
+            elif not partition.log_start <= asked.fetch_offset <= partition.end:
+                data.error.code = errors.OffsetOutOfRange.code
+            elif left > 0:
+                data.batches = partition.read(asked.fetch_offset, min(asked.max_bytes, left))
+                left -= len(data.batches)
+            if data.error.code or data.batches:
+                response.partitions.append(data)
+        return response
+
+    def ListOffsets(
+        self, request: log_pb2.ListOffsetsRequest, _context: Any
+    ) -> log_pb2.ListOffsetsResponse:
+        cluster = self._cluster
+        response = log_pb2.ListOffsetsResponse()
+        with cluster.changed:
+            for asked in request.partitions:
+                answer = response.partitions.add(
+                    topic=asked.topic, partition=asked.partition, offset=-1, timestamp_ms=-1
+                )
+                partition = cluster.led(self._broker, asked.topic, asked.partition)
+                if isinstance(partition, common_pb2.Error):
+                    answer.error.CopyFrom(partition)
+                    continue
+                answer.leader_epoch = partition.epoch
+                if asked.timestamp_ms == -1:
+                    answer.offset = partition.end
+                elif asked.timestamp_ms == -2:
+                    answer.offset = partition.log_start
+                elif asked.timestamp_ms >= 0:
+                    found = first_record_at_or_after(
+                        partition.read(partition.log_start, 1 << 30), asked.timestamp_ms
+                    )
+                    if found is not None:
+                        answer.offset, answer.timestamp_ms = found
+        return response
+
+    def InitProducerId(
+        self, _request: log_pb2.InitProducerIdRequest, _context: Any
+    ) -> log_pb2.InitProducerIdResponse:
+        with self._cluster.changed:
+            self._cluster.producer_ids += 1
+            return log_pb2.InitProducerIdResponse(producer_id=self._cluster.producer_ids)
+
+    def DeleteRecords(
+        self, request: log_pb2.DeleteRecordsRequest, _context: Any
+    ) -> log_pb2.DeleteRecordsResponse:
+        response = log_pb2.DeleteRecordsResponse()
+        with self._cluster.changed:
+            for cut in request.partitions:
+                answer = response.partitions.add(topic=cut.topic, partition=cut.partition)
+                partition = self._cluster.led(self._broker, cut.topic, cut.partition)
+                if isinstance(partition, common_pb2.Error):
+                    answer.error.CopyFrom(partition)
+                    continue
+                wanted = partition.end if cut.offset == -1 else cut.offset
+                if wanted > partition.end:
+                    answer.error.code = errors.OffsetOutOfRange.code
+                    continue
+                partition.log_start = max(partition.log_start, wanted)
+                answer.low_watermark = partition.log_start
+        return response
+
+    # ---- admin --------------------------------------------------------------------------------
+
+    def CreateTopics(
+        self, request: admin_pb2.CreateTopicsRequest, _context: Any
+    ) -> admin_pb2.CreateTopicsResponse:
+        response = admin_pb2.CreateTopicsResponse()
+        for asked in request.topics:
+            told = response.topics.add(name=asked.name)
+            if asked.name in self._cluster.topics:
+                told.error.code = errors.TopicAlreadyExists.code
+                told.error.message = f"topic {asked.name} exists"
+                continue
+            topic = self._cluster.create_topic(asked.name, max(asked.num_partitions, 1))
+            told.topic_id = topic.topic_id
+            told.num_partitions = len(topic.partitions)
+        return response
+
+    def DeleteTopics(
+        self, request: admin_pb2.DeleteTopicsRequest, _context: Any
+    ) -> admin_pb2.DeleteTopicsResponse:
+        response = admin_pb2.DeleteTopicsResponse()
+        with self._cluster.changed:
+            for name in request.names:
+                told = response.topics.add(name=name)
+                if self._cluster.topics.pop(name, None) is None:
+                    told.error.code = errors.UnknownTopicOrPartition.code
+                    told.error.message = f"there is no topic {name}"
+        return response
+
+    def DescribeCluster(
+        self, _request: admin_pb2.DescribeClusterRequest, _context: Any
+    ) -> admin_pb2.DescribeClusterResponse:
+        live = self._cluster.live()
+        return admin_pb2.DescribeClusterResponse(
+            cluster_id="fake", controller_epoch=1, brokers=live, controller=live[0].endpoint
+        )
