@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -46,11 +47,15 @@ def test_first_bytes_tell_who_knocks(first: bytes, says: str | None) -> None:
 
 
 def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, None]]) -> None:
+    echoes: list[asyncio.Task[None] | None] = []
+
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        echoes.append(asyncio.current_task())
         while data := await reader.read(65536):
             writer.write(data)
             await writer.drain()
         writer.close()
+        await writer.wait_closed()
 
     async def main() -> None:
         lines: list[str] = []
@@ -65,6 +70,7 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         finally:
             await front.close()
             inner.close()
+            await asyncio.gather(*(task for task in echoes if task))
 
     asyncio.run(main())
 
@@ -88,9 +94,8 @@ def test_a_kafka_client_leaves_one_line_and_is_closed() -> None:
         for knock in range(4):
             reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
             writer.write(KAFKA)
-            with pytest.raises(ConnectionResetError):
+            with contextlib.suppress(ConnectionResetError):
                 assert await reader.read() == b""
-                raise ConnectionResetError
             writer.close()
             if knock == 2:
                 clock.now_ms += REPORT_INTERVAL_MS
