@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from typing import Final
 
 from broker.storage.files import Files
@@ -55,7 +56,7 @@ def read_epochs(files: Files, path: str) -> list[EpochEntry]:
         EpochEntry(LeaderEpoch(int(epoch)), Offset(int(start)))
         for epoch, start in _read(files, path, columns=2)
     ]
-    for before, after in zip(entries, entries[1:], strict=False):
+    for before, after in pairwise(entries):
         if after.epoch <= before.epoch or after.start_offset <= before.start_offset:
             logger.warning("%s is not in order: epochs are taken from the log", path)
             return []

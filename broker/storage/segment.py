@@ -226,6 +226,24 @@ class Segment:
                 self._indexes_behind = True
         self._close_indexes()
 
+    def note_sealed(self) -> None:
+        """As `seal`, but only in memory: the files are compared afterwards."""
+        self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def index_files_match(self) -> bool:
+        """Whether the index files hold what the log file says."""
+        pairs = (
+            (self.index_path, self.offsets.encode()),
+            (self.time_index_path, self.times.encode()),
+        )
+        for path, expected in pairs:
+            status = self._files.stat(path)
+            if status is None or status.kind != "file" or status.size != len(expected):
+                return False
+            if self._files.read_all(path) != expected:
+                return False
+        return True
+
     def write_indexes(self, *, behind_only: bool = True) -> None:
         """Replace index files that are behind (or, after a recovery, wrong).
 

@@ -117,7 +117,6 @@ def _recompressed(batch: bytes, header: BatchHeader, codec: CompressionType) -> 
     section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
     body = compress(codec, memoryview(section.buffer)[section.start : section.end])
     new_header = pack_header(
-        records_size=len(body),
         attributes=(header.attributes & ~CODEC_MASK) | codec,
         record_count=header.record_count,
         base_timestamp=header.base_timestamp,

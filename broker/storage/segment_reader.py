@@ -1,0 +1,149 @@
+"""Whole batches out of a segment file, each checked against its CRC.
+
+The check is cheap beside the read, and keeps rotten bytes from ever being served.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.storage.errors import CorruptSegment
+from broker.storage.files import Files
+from broker.storage.segment import Segment
+from broker.storage.tail_cache import TailRead
+from pylog.errors import CorruptMessage
+from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
+
+_SLACK: Final = 8 * 1024
+"""Read besides the wanted bytes: about one index interval lies before the wanted batch."""
+
+
+class PagesCold(Exception):
+    """The bytes are not in memory. Call `warm` on another thread, then read again without nowait.
+
+    The file is opened anew by `warm`, so the log may close, cut or remove it meanwhile.
+    """
+
+    def __init__(self, files: Files, path: str, position: int, length: int) -> None:
+        super().__init__(f"{path}: {length} bytes at {position} are not in memory")
+        self._files = files
+        self.path = path
+        self.position = position
+        self.length = length
+
+    def warm(self) -> None:
+        """Bring the bytes into memory. Errors are left to the read that follows."""
+        try:
+            handle = self._files.open(self.path)
+            try:
+                self._files.pread(handle, self.length, self.position)
+            finally:
+                self._files.close(handle)
+        except OSError:
+            return
+
+
+class SegmentReader:
+    """Reads batches of one segment. Every method raises CorruptSegment, OSError, and PagesCold
+    with `nowait`.
+    """
+
+    __slots__ = ("_files", "_nowait", "_segment")
+
+    def __init__(self, files: Files, segment: Segment, *, nowait: bool = False) -> None:
+        self._files = files
+        self._segment = segment
+        self._nowait = nowait
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool
+    ) -> TailRead | None:
+        """Whole batches from the one that holds `offset` (or the first after it, where compaction
+        left a gap); None when the segment has none so late.
+
+        At most `max_bytes`, or one batch with `min_one`; none that reaches to `upper_bound`.
+        """
+        position = self._segment.offsets.lookup(offset)
+        while position < self._segment.size:
+            window = self._pread(position, max_bytes + _SLACK)
+            at = 0
+            while at + HEADER_SIZE <= len(window):
+                header = self._header(window, at, position)
+                if header.last_offset >= offset:
+                    if header.last_offset >= upper_bound or (
+                        header.size > max_bytes and not min_one
+                    ):
+                        return TailRead(b"", offset, offset)
+                    if at + header.size > len(window):
+                        position, at = position + at, 0
+                        window = self._pread(position, max(header.size, max_bytes))
+                    return self._take(window, at, position, header, max_bytes, upper_bound)
+                at += header.size
+            position += at
+        return None
+
+    def _take(
+        self,
+        window: bytes,
+        begin: int,
+        position: int,
+        header: BatchHeader,
+        max_bytes: int,
+        upper_bound: int,
+    ) -> TailRead:
+        first_offset = header.base_offset
+        at = begin
+        while True:
+            self._check(window, at, position, header)
+            at += header.size
+            next_offset = header.last_offset + 1
+            if at + HEADER_SIZE > len(window) or at - begin >= max_bytes:
+                break
+            header = self._header(window, at, position)
+            end = at + header.size
+            if header.last_offset >= upper_bound or end - begin > max_bytes or end > len(window):
+                break
+        return TailRead(window[begin:at], first_offset, next_offset)
+
+    def batch(self, position: int, header: BatchHeader) -> bytes:
+        """The bytes of the batch at `position`."""
+        data = self._pread(position, header.size)
+        self._check(data, 0, position, header)
+        return data
+
+    def _pread(self, position: int, length: int) -> bytes:
+        """Never beyond what the segment says it holds; that much must be there."""
+        length = min(length, self._segment.size - position)
+        handle = self._segment.handle()
+        if self._nowait:
+            found = self._files.pread_nowait(handle, length, position)
+            if found is None:
+                raise PagesCold(self._files, self._segment.log_path, position, length)
+            data = found
+        else:
+            data = self._files.pread(handle, length, position)
+        if len(data) < length:
+            raise self._corrupt(position, f"the file ends {length - len(data)} bytes too early")
+        return data
+
+    def _header(self, window: bytes, at: int, position: int) -> BatchHeader:
+        try:
+            header = read_header(window, at)
+        except CorruptMessage as error:
+            raise self._corrupt(position + at, str(error)) from error
+        if position + at + header.size > self._segment.size:
+            raise self._corrupt(position + at, f"a batch of {header.size} bytes does not fit")
+        return header
+
+    def _check(self, window: bytes, at: int, position: int, header: BatchHeader) -> None:
+        if not crc_matches(window, at, header):
+            raise self._corrupt(
+                position + at,
+                f"the batch of offsets {header.base_offset} to {header.last_offset} does not "
+                "match its CRC",
+            )
+
+    def _corrupt(self, position: int, reason: str) -> CorruptSegment:
+        return CorruptSegment(
+            f"{self._segment.log_path} is damaged at position {position}: {reason}"
+        )
