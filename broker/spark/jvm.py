@@ -119,10 +119,9 @@ def watch_tasks(
     on_task_end: Callable[[int, int, str, str], None],
     on_executor_lost: Callable[[str, str], None],
 ) -> None:
-    """Report `(slot, attempt, status, reason)` of each ended task, and `(executor, reason)` of each lost
-    executor.
+    """Report each ended task and each lost executor, on py4j's thread.
 
-    Called on py4j's thread.
+    Tasks as `(slot, attempt, status, reason)`, executors as `(executor id, reason)`.
     """
     _start_callbacks()
     scala_context: Any = context._jsc.sc()
