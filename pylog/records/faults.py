@@ -15,6 +15,7 @@ HEADERS: Final = 5
 UNFILLED: Final = 6
 OFFSET: Final = 7
 TRAILING: Final = 8
+TIMESTAMP: Final = 9
 
 RECORD_SIZE_MIN: Final = 7
 """Length, attributes, two deltas, key length, value length, header count: one byte each. A declared
@@ -28,6 +29,7 @@ _TEXTS: Final = {
     HEADERS: "its headers do not fit the record, or a header key is null",
     UNFILLED: "its fields do not fill its length",
     OFFSET: "its offset is not the one its place in the batch asks for",
+    TIMESTAMP: "its timestamp, in milliseconds, does not fit 64 bits as microseconds",
     TRAILING: "bytes follow the last record that the header counts",
 }
 
