@@ -1,7 +1,7 @@
 """Record batches to Arrow columns: the shape that Spark and `poll_arrow` hand out.
 
 Whole fetches at once: any number of batches, one pass, every key and value copied once. The other
-direction is `arrow_encoder`.
+direction, `encode_from_arrow`, is `arrow_encoder`'s and named here too.
 """
 
 from __future__ import annotations
@@ -15,10 +15,19 @@ from numpy.typing import NDArray
 from pylog.errors import InvalidTimestamp, MessageTooLarge, PylogError
 from pylog.records import arrow_decode_kernels as kernels
 from pylog.records import faults
+from pylog.records.arrow_encoder import encode_from_arrow
 from pylog.records.batch import BatchHeader, Buffer, iter_headers
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.raw_memory import buffer_address
 from pylog.records.sections import check_crc, located, open_section
+
+__all__ = [
+    "RECORD_SCHEMA",
+    "RECORD_SCHEMA_WITH_HEADERS",
+    "decode_to_arrow",
+    "encode_from_arrow",
+    "record_schema",
+]
 
 _HEADER_TYPE: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 _FIELDS: Final = (

@@ -11,10 +11,17 @@ from importlib import import_module
 from pylog.clock import SYSTEM_CLOCK
 
 
-def warm() -> int:
-    """Import, compile or load every kernel and run the common ones once; milliseconds taken."""
+_FOR_LISTS = ("encode_kernels", "decode_kernels")
+_FOR_COLUMNS = ("arrow_encode_kernels", "arrow_decode_kernels", "partitioner_kernels")
+
+
+def warm(columns: bool = True) -> int:
+    """Compile or load every kernel and run the common ones once; milliseconds taken.
+
+    Without `columns` those for Arrow, and pyarrow itself, stay out: a broker never needs them.
+    """
     begin = SYSTEM_CLOCK.monotonic_ms()
-    for name in ("encode_kernels", "decode_kernels"):
+    for name in _FOR_LISTS + (_FOR_COLUMNS if columns else ()):
         import_module(f"pylog.records.{name}")
     _run_once()
     return SYSTEM_CLOCK.monotonic_ms() - begin

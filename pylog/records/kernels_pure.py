@@ -187,3 +187,17 @@ def _skip_headers(buffer: Buffer, position: int, count: int, end: int, index: in
     except ValueError as error:
         raise RecordFault(faults.HEADERS, index) from error
     return position
+
+
+def split_records(sizes: Sequence[int], limit: int) -> list[int]:
+    """Where batches end (exclusive) so that each holds at most `limit` bytes of records that take
+    `sizes`, or a single larger one.
+    """
+    stops: list[int] = []
+    total = 0
+    for index, size in enumerate(sizes):
+        if total and total + size > limit:
+            stops.append(index)
+            total = 0
+        total += size
+    return [*stops, len(sizes)] if sizes else stops

@@ -1,0 +1,227 @@
+"""Arrow columns to record batches: the sink's and `send_arrow`'s way, without Python per row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pylog.model import NO_TIMESTAMP
+from pylog.records import arrow_encode_kernels as kernels
+from pylog.records.arrow_columns import (
+    NO_BYTES,
+    NO_WORDS,
+    ByteColumn,
+    HeaderColumn,
+    Words,
+    byte_column,
+    frozen,
+    header_column,
+    timestamp_column,
+)
+from pylog.records.batch import (
+    HEADER_SIZE,
+    TRANSACTIONAL_BIT,
+    CompressionType,
+    add_to_sequence,
+    finish_header,
+    pack_header,
+    seal,
+)
+from pylog.records.compression import codec_from_name, compress
+from pylog.records.encode_kernels import put_bytes
+from pylog.records.raw_memory import data_address, new_buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSettings:
+    """What all batches of one call share. With a producer id, sequences count on from
+    `base_sequence`.
+    """
+
+    batch_size: int
+    compression: str = "none"
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+
+
+class ArrowEncoder:
+    """The columns of one Arrow table, looked at once, to be encoded by any selection of rows.
+
+    A sink encodes the rows of each partition apart: `encode(rows, settings)` gathers no bytes, only
+    positions. `value` and `key` are binary or string of any kind, `headers` a list of
+    struct<key, value>, `timestamp` a timestamp or int64 milliseconds; null means none, and
+    `default_timestamp_ms` for timestamps. Raises TypeError for another type, ValueError for columns
+    of different lengths, InvalidRecord (with the row) for a null header key.
+    """
+
+    def __init__(
+        self,
+        value: Any,
+        *,
+        key: Any = None,
+        headers: Any = None,
+        timestamp: Any = None,
+        default_timestamp_ms: int = NO_TIMESTAMP,
+    ) -> None:
+        self.rows = len(value)
+        for name, column in (("key", key), ("headers", headers), ("timestamp", timestamp)):
+            if column is not None and len(column) != self.rows:
+                raise ValueError(f"column {name!r} has {len(column)} rows, 'value' {self.rows}")
+        self._value = byte_column(value, "value")
+        self._key = NO_BYTES if key is None else byte_column(key, "key")
+        self._headers = None if headers is None else header_column(headers)
+        self._timestamps = timestamp_column(timestamp, self.rows, default_timestamp_ms)
+
+    def encode(self, rows: NDArray[Any] | None, settings: BatchSettings) -> list[bytes]:
+        """Batches of the rows with these indices, in this order (None: all).
+
+        Each has at most `batch_size` bytes before compression, unless one record alone takes more.
+        """
+        value, key, headers, timestamps = self._value, self._key, self._headers, self._timestamps
+        if rows is not None:
+            chosen = np.asarray(rows, np.int64)
+            if len(chosen) and not 0 <= int(chosen.min()) <= int(chosen.max()) < self.rows:
+                raise IndexError(f"row indices must lie within 0 and {self.rows - 1}")
+            value, timestamps = value.take(chosen), frozen(timestamps[chosen])
+            key = key if key is NO_BYTES else key.take(chosen)
+            headers = None if headers is None else headers.take(chosen)
+        if len(timestamps) == 0:
+            return []
+        return _encode(value, key, headers, timestamps, settings)
+
+
+def encode_from_arrow(
+    value: Any,
+    *,
+    key: Any = None,
+    headers: Any = None,
+    timestamp: Any = None,
+    default_timestamp_ms: int = NO_TIMESTAMP,
+    rows: NDArray[Any] | None = None,
+    batch_size: int,
+    compression: str = "none",
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = -1,
+    transactional: bool = False,
+) -> list[bytes]:
+    """`ArrowEncoder` for one use: the columns' rows (or those at the indices `rows`) as batches."""
+    encoder = ArrowEncoder(
+        value,
+        key=key,
+        headers=headers,
+        timestamp=timestamp,
+        default_timestamp_ms=default_timestamp_ms,
+    )
+    settings = BatchSettings(
+        batch_size=batch_size,
+        compression=compression,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        transactional=transactional,
+    )
+    return encoder.encode(rows, settings)
+
+
+def _encode(
+    value: ByteColumn,
+    key: ByteColumn,
+    headers: HeaderColumn | None,
+    timestamps: Words,
+    settings: BatchSettings,
+) -> list[bytes]:
+    codec = codec_from_name(settings.compression)
+    header_sizes = _header_sizes(headers)
+    count = len(timestamps)
+    stops, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
+    batches = kernels.split_columns(
+        key.lengths,
+        value.lengths,
+        header_sizes,
+        timestamps,
+        settings.batch_size - HEADER_SIZE,
+        stops,
+        sizes,
+    )
+    stops, sizes = stops[:batches], sizes[:batches]
+    # Without a codec the records are written where they stay; else into memory to compress from.
+    start = HEADER_SIZE if codec is CompressionType.NONE else 0
+    buffers = [new_buffer(start + size) for size in sizes.tolist()]
+    addresses = np.array([data_address(buffer) + start for buffer in buffers], np.int64)
+    names, contents = (NO_BYTES, NO_BYTES) if headers is None else (headers.keys, headers.values)
+    written = kernels.write_columns(
+        frozen(addresses),
+        frozen(stops),
+        frozen(sizes),
+        key.address,
+        key.starts,
+        key.lengths,
+        value.address,
+        value.starts,
+        value.lengths,
+        timestamps,
+        header_sizes,
+        NO_WORDS if headers is None else headers.starts,
+        NO_WORDS if headers is None else headers.counts,
+        names.address,
+        names.starts,
+        names.lengths,
+        contents.address,
+        contents.starts,
+        contents.lengths,
+    )
+    assert written == batches
+    return _finish(buffers, start, stops, timestamps, codec, settings)
+
+
+def _header_sizes(headers: HeaderColumn | None) -> Words:
+    if headers is None:
+        return NO_WORDS
+    sizes = np.empty(len(headers.starts), np.int64)
+    kernels.measure_header_column(
+        headers.starts, headers.counts, headers.keys.lengths, headers.values.lengths, sizes
+    )
+    return frozen(sizes)
+
+
+def _finish(
+    buffers: list[bytes],
+    start: int,
+    stops: NDArray[np.int64],
+    timestamps: Words,
+    codec: CompressionType,
+    settings: BatchSettings,
+) -> list[bytes]:
+    """Headers before the written records."""
+    firsts = np.concatenate(([0], stops[:-1]))
+    largest = np.maximum.reduceat(timestamps, firsts).tolist()
+    base_timestamps = timestamps[firsts].tolist()
+    counts = (stops - firsts).tolist()
+    sequence = settings.base_sequence
+    finished: list[bytes] = []
+    for index, buffer in enumerate(buffers):
+        header = pack_header(
+            attributes=codec | (TRANSACTIONAL_BIT if settings.transactional else 0),
+            record_count=counts[index],
+            base_timestamp=base_timestamps[index],
+            max_timestamp=largest[index],
+            producer_id=settings.producer_id,
+            producer_epoch=settings.producer_epoch,
+            base_sequence=sequence,
+        )
+        if sequence >= 0:
+            sequence = add_to_sequence(sequence, counts[index])
+        if start == 0:
+            finished.append(seal(header, compress(codec, buffer)))
+            continue
+        finish_header(header, memoryview(buffer)[start:])
+        first = bytes(header)
+        put_bytes(data_address(buffer), data_address(first), HEADER_SIZE)
+        finished.append(buffer)
+    return finished
