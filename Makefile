@@ -5,7 +5,7 @@ PYTEST := $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit sim variants integration spark notebook lint proto bench wheel
+.PHONY: help setup run test unit sim variants integration spark kills notebook lint proto bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -32,6 +32,9 @@ integration: setup ## real broker processes
 
 spark: setup ## real Spark
 	$(PYTEST) -m spark tests/spark
+
+kills: setup ## twenty kills and pauses under load, with the flights
+	$(PY) -m tests.verify.kills --flights --acks 100000
 
 notebook: setup ## executes the notebooks
 	$(PYTEST) -m slow tests/notebooks
