@@ -1,0 +1,28 @@
+"""The benchmarks still run, at a tiny size: the figures are not looked at."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.mark.parametrize("part", ["limits", "log", "spark"])
+def test_a_benchmark_runs(part: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--scale", "0.002", "--only", part],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("(") >= 3
