@@ -121,12 +121,14 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
-    __slots__ = ("error", "controller_epoch")
+    __slots__ = ("error", "controller_epoch", "fenced")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FENCED_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     controller_epoch: int
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
+    fenced: bool
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., controller_epoch: _Optional[int] = ..., fenced: _Optional[bool] = ...) -> None: ...
 
 class WatchMetadataRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "from_offset")
