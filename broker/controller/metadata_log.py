@@ -1,0 +1,334 @@
+"""The metadata log on disk: the shell's side of the controller.
+
+    D/controller/.lock                       one controller at a time (flock)
+    D/controller/meta.properties             cluster id, boot id, and how far all is synced for sure
+    D/controller/__cluster_metadata-0/       the log, as any partition's
+    D/controller/<offset>-<epoch>.checkpoint a snapshot of everything below the offset
+
+One `AppendRecords` is one record batch: a crash keeps it whole or not at all. Every error here is
+the end of the process: what the controller decided can then no longer become durable. (No asyncio
+and no clock here; the shell calls `flush` where it likes, in a thread or not.)
+
+Opening gives the newest whole snapshot and what the log says after it. A snapshot with a fault is
+passed over for the next older one; the log is kept back to there. When no way leads from what is
+on disk to a whole image, the start is refused: an empty cluster must never be put over data.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, Self
+
+from broker.config import TopicConfig
+from broker.controller.effects import AppendRecords
+from broker.metadata.codec import record_from_bytes, record_to_bytes
+from broker.metadata.image import MetadataImage
+from broker.metadata.records import MetadataRecord
+from broker.storage.errors import DirectoryLocked, MetaPropertiesInvalid, StorageStartError
+from broker.storage.files import Files
+from broker.storage.log import Log
+from broker.storage.recovery import LastStop
+from broker.storage.validator import INTERNAL
+from pylog.config import INT_MAX
+from pylog.errors import CorruptMessage, PylogError
+from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
+from pylog.records import kernels_pure
+from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack_header, seal
+from pylog.records.record_columns import RowColumns
+from pylog.records.sections import check_crc, open_section
+
+METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
+SNAPSHOT_SUFFIX: Final = ".checkpoint"
+SNAPSHOTS_KEPT: Final = 2
+"""One more than is needed, should the newest be damaged; the log is kept back to the older."""
+
+_LOCK: Final = ".lock"
+_META: Final = "meta.properties"
+_SNAPSHOT_HEADER: Final = Struct(">8sq")  # magic and version, number of records
+_MAGIC: Final = b"PLOGMD\x00\x01"
+_SNAPSHOT_BATCH_RECORDS: Final = 1_000
+_READ_BYTES: Final = 4 * 1024 * 1024
+_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
+
+_CONFIG: Final = TopicConfig(
+    max_message_bytes=INT_MAX, segment_bytes=64 * 1024 * 1024, segment_ms=2**62
+)
+
+logger = logging.getLogger(__name__)
+
+
+class MetadataLost(StorageStartError):
+    """What is on disk cannot be put together to a whole metadata image; the message says why."""
+
+
+class MetadataLog:
+    """Owns the directory `D/controller`. Methods are called in order, from one thread at a time.
+
+    `image` is what was recovered; it is handed to the controller, which keeps it up to date.
+    """
+
+    def __init__(self, files: Files, directory: str, lock: int, boot_id: str, wall_ms: int) -> None:
+        """Not for callers: use `open`."""
+        self._files = files
+        self._directory = directory
+        self._lock = lock
+        self._boot_id = boot_id
+        self._wall_ms = wall_ms
+        self._meta: dict[str, str] = {}
+        self._cluster_id = ""
+        self._log: Log
+        self.image = MetadataImage()
+
+    @classmethod
+    def open(cls, files: Files, directory: str, *, boot_id: str = "", wall_ms: int = 0) -> Self:
+        """Locks the directory (a new one is made) and recovers the image.
+
+        `boot_id` tells whether the machine lost its memory since the last start; empty: unknown.
+        Raises DirectoryLocked (retriable: another controller runs, or is just ending),
+        MetaPropertiesInvalid, MetadataLost, CorruptSegment, KafkaStorageError, OSError.
+        """
+        files.mkdir(directory)
+        lock = files.try_lock(f"{directory}/{_LOCK}")
+        if lock is None:
+            raise DirectoryLocked(
+                f"{directory} is locked: another controller of this cluster runs on it; stop that "
+                "one, or give this one another data directory"
+            )
+        log = cls(files, directory, lock, boot_id, wall_ms)
+        try:
+            log._recover()
+        except BaseException:
+            files.close(lock)
+            raise
+        return log
+
+    @property
+    def end_offset(self) -> Offset:
+        """Where the next record will lie."""
+        return self._log.log_end_offset
+
+    # ---- while the controller runs --------------------------------------------------------------
+
+    def append(self, effect: AppendRecords) -> None:
+        """Writes the records, all or none; durable after the next `flush`.
+
+        Raises KafkaStorageError, DiskFull among them: the process must end.
+        """
+        assert effect.first_offset == self._log.log_end_offset, "the log and the controller differ"
+        self._log.append_as_leader(
+            _encode(effect.records),
+            leader_epoch=LeaderEpoch(max(0, self.image.controller_epoch)),
+            wall_ms=self._wall_ms,
+            origin=INTERNAL,
+        )
+
+    def flush(self) -> Offset:
+        """Makes everything appended durable; the last offset of it, for `on_committed`."""
+        self._log.flush()
+        return Offset(self._log.log_end_offset - 1)
+
+    def write_snapshot(self, image: MetadataImage) -> str:
+        """Writes `image`, which must be committed, and drops what no start needs any more.
+
+        The new file's path. The log keeps everything after the older of the kept snapshots. Raises
+        OSError and KafkaStorageError; after an OSError the controller may go on without it.
+        """
+        assert image.offset < self._log.log_end_offset
+        name = f"{image.offset + 1:020d}-{image.controller_epoch:010d}{SNAPSHOT_SUFFIX}"
+        path = f"{self._directory}/{name}"
+        self._files.write_atomic(path, _encode_snapshot(image.records()))
+        self._write_meta(image.cluster_id)
+        self._log.roll(self._wall_ms)
+        kept = self._snapshots()[-SNAPSHOTS_KEPT:]
+        for old in self._snapshots()[:-SNAPSHOTS_KEPT]:
+            self._files.unlink(f"{self._directory}/{old}")
+        if len(kept) == SNAPSHOTS_KEPT:
+            # In this order a crash in between only leaves more than is needed.
+            self._log.advance_log_start(_end_of(kept[0]))
+            for segment in self._log.delete_old_segments():
+                self._files.unlink(segment)
+        return path
+
+    def remember_cluster(self, cluster_id: str) -> None:
+        """Notes the cluster's id beside the log, so that a lost log is noticed. After the first
+        commit; a repeat costs nothing.
+        """
+        if cluster_id != self._meta.get("cluster.id"):
+            self._write_meta(cluster_id)
+
+    def close(self) -> None:
+        """Gives the directory back."""
+        try:
+            self._log.close(clean=self._log.failure is None)
+        finally:
+            self._files.close(self._lock)
+
+    # ---- recovery ------------------------------------------------------------------------------
+
+    def _recover(self) -> None:
+        self._meta = self._read_meta()
+        snapshots = self._snapshots()
+        path = f"{self._directory}/{METADATA_PARTITION}"
+        if not self._files.exists(path) and (snapshots or self._meta.get("cluster.id")):
+            raise MetadataLost(
+                f"{path} is missing, but {self._directory} belongs to cluster "
+                f"{self._meta.get('cluster.id', '(unknown)')}; put it back, or start a new cluster "
+                "in another data directory"
+            )
+        synced = int(self._meta.get("synced.offset", "0"))
+        same_boot = bool(self._boot_id) and self._boot_id == self._meta.get("boot.id")
+        self._log = Log.open(
+            self._files,
+            path,
+            METADATA_PARTITION,
+            ZERO_TOPIC_ID,
+            _CONFIG,
+            wall_ms=self._wall_ms,
+            last_stop=LastStop(recovery_point=synced, memory_survived=same_boot),
+        )
+        if self._log.log_end_offset < synced:
+            raise MetadataLost(
+                f"the metadata log in {path} ends at {self._log.log_end_offset}, but everything "
+                f"below {synced} was synced to disk: the disk has lost it; restore the directory "
+                "from a copy"
+            )
+        self._log.flush()
+        self.image = self._from_snapshot(snapshots)
+        for offset, record in self._records_from(Offset(self.image.offset + 1)):
+            self.image.replay(record, offset)
+        expected = self._meta.get("cluster.id", "")
+        if expected and self.image.cluster_id != expected:
+            raise MetadataLost(
+                f"{self._directory} belongs to cluster {expected}, but its log is of "
+                f"{self.image.cluster_id or 'no cluster: it is empty'}; put the log back, or start "
+                "a new cluster in another data directory"
+            )
+        if self.image.cluster_id:
+            self._write_meta(self.image.cluster_id)
+
+    def _from_snapshot(self, names: list[str]) -> MetadataImage:
+        """The newest whole snapshot that the log goes on from; empty when the log has it all."""
+        start, end = self._log.log_start_offset, self._log.log_end_offset
+        for name in reversed(names):
+            at = _end_of(name)
+            path = f"{self._directory}/{name}"
+            try:
+                records = _decode_snapshot(self._files.read_all(path))
+            except PylogError as error:
+                logger.warning("the snapshot %s is damaged (%s): trying an older one", path, error)
+                continue
+            if start <= at <= end:
+                return MetadataImage.from_records(records, Offset(at - 1))
+            logger.warning(
+                "the snapshot %s ends at %d, the log holds [%d, %d): trying an older one",
+                path, at, start, end,
+            )  # fmt: skip
+        newest = _end_of(names[-1]) if names else Offset(0)
+        if start > 0 or newest > end:
+            raise MetadataLost(
+                f"the metadata log in {self._directory} holds the offsets [{start}, {end}), and no "
+                f"whole snapshot among {names or 'none'} leads there; restore the directory from a "
+                "copy"
+            )
+        return MetadataImage()
+
+    def _records_from(self, offset: Offset) -> Iterator[tuple[Offset, MetadataRecord]]:
+        end = self._log.log_end_offset
+        while offset < end:
+            read = self._log.read(offset, _READ_BYTES, upper_bound=end)
+            for header, values in _decode(read.records):
+                for delta, value in enumerate(values):
+                    if header.base_offset + delta >= offset:
+                        yield Offset(header.base_offset + delta), value
+            offset = Offset(read.next_offset)
+
+    def _snapshots(self) -> list[str]:
+        """The snapshot files' names, oldest first. Half-written ones have other names."""
+        return sorted(
+            name
+            for name in self._files.listdir(self._directory)
+            if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit() and name[20:21] == "-"
+        )
+
+    def _read_meta(self) -> dict[str, str]:
+        path = f"{self._directory}/{_META}"
+        if not self._files.exists(path):
+            return {}
+        text = self._files.read_all(path).decode("utf-8", "replace")
+        lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        values = dict(line.split("=", 1) for line in lines if "=" in line)
+        if (
+            values.get("version") != "1"
+            or not values.get("cluster.id")
+            or not values.get("synced.offset", "0").isdecimal()
+        ):
+            raise MetaPropertiesInvalid(
+                f"{path} is damaged or of another version: it needs the lines version=1, "
+                "cluster.id=... and synced.offset=<number>; restore it, or delete it if the log "
+                "beside it is whole"
+            )
+        return values
+
+    def _write_meta(self, cluster_id: str) -> None:
+        self._meta = {
+            "version": "1",
+            "cluster.id": cluster_id,
+            "boot.id": self._boot_id,
+            "synced.offset": str(self._log.recovery_point),
+        }
+        text = "".join(f"{key}={value}\n" for key, value in self._meta.items())
+        self._files.write_atomic(f"{self._directory}/{_META}", text.encode())
+
+
+# ---- bytes --------------------------------------------------------------------------------------
+
+
+def _encode(records: tuple[MetadataRecord, ...], base_offset: int = 0) -> bytes:
+    """One record batch. In plain Python: it is small, and the driver need not load a compiler."""
+    count = len(records)
+    values = [record_to_bytes(record) for record in records]
+    body = kernels_pure.encode_records(values, None, None, [NO_TIMESTAMP] * count, NO_TIMESTAMP)
+    header = pack_header(
+        attributes=CompressionType.NONE,
+        record_count=count,
+        base_timestamp=NO_TIMESTAMP,
+        max_timestamp=NO_TIMESTAMP,
+        base_offset=base_offset,
+    )
+    return seal(header, body)
+
+
+def _decode(batches: bytes) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
+    """Each batch's header and records; CorruptMessage, InvalidRecord when it is damaged."""
+    for position, header in iter_headers(batches):
+        check_crc(batches, position, header)
+        section = open_section(batches, position, header, max_bytes=_BATCH_BYTES_MAX)
+        values = RowColumns.decode(section, header, header.base_offset).values()
+        yield header, [record_from_bytes(bytes(value)) for value in values]
+
+
+def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
+    parts = [_SNAPSHOT_HEADER.pack(_MAGIC, len(records))]
+    parts += (
+        _encode(records[first : first + _SNAPSHOT_BATCH_RECORDS], first)
+        for first in range(0, len(records), _SNAPSHOT_BATCH_RECORDS)
+    )
+    return b"".join(parts)
+
+
+def _decode_snapshot(raw: bytes) -> list[MetadataRecord]:
+    if len(raw) < _SNAPSHOT_HEADER.size or not raw.startswith(_MAGIC):
+        raise CorruptMessage("it does not begin as a snapshot does")
+    _, count = _SNAPSHOT_HEADER.unpack_from(raw)
+    records: list[MetadataRecord] = []
+    for _, values in _decode(raw[_SNAPSHOT_HEADER.size :]):
+        records.extend(values)
+    if len(records) != count:
+        raise CorruptMessage(f"it holds {len(records)} of {count} records")
+    return records
+
+
+def _end_of(snapshot: str) -> Offset:
+    return Offset(int(snapshot[:20]))
