@@ -85,9 +85,7 @@ class Purgatory(Generic[K]):
         self.watch(operation, keys, deadline_ms)
         return False
 
-    def watch(
-        self, operation: DelayedOperation[K], keys: Iterable[K], deadline_ms: int
-    ) -> None:
+    def watch(self, operation: DelayedOperation[K], keys: Iterable[K], deadline_ms: int) -> None:
         """Let it wait, without looking first."""
         assert not operation._done
         assert operation._timer is None, "an operation waits only once"
@@ -120,6 +118,10 @@ class Purgatory(Generic[K]):
                 self._end(operation, expired=False)
                 completed += 1
         return completed
+
+    def check_all(self) -> int:
+        """Something changed that concerns every key. The number completed."""
+        return sum(self.check(key) for key in list(self._watched))
 
     def waiting(self, key: K) -> list[DelayedOperation[K]]:
         """The operations that wait for `key`, oldest first."""

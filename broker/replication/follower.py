@@ -211,4 +211,3 @@ class FollowerState:
             f"the leader says that offset {log.log_end_offset} is out of range, but its log "
             f"starts at {start}",
         )
-

@@ -16,7 +16,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.metadata.messages import BrokerState
-from pylog.errors import ERRORS_BY_CODE, IneligibleReplica, OperationNotAttempted, StaleMetadataError
+from pylog.errors import (
+    ERRORS_BY_CODE,
+    IneligibleReplica,
+    OperationNotAttempted,
+    StaleMetadataError,
+)
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 
 NEVER_MS: Final = -(1 << 62)
@@ -263,9 +268,7 @@ class LeaderState:
             return _NOTHING
         if now_ms < self.propose_not_before_ms:
             return _NOTHING
-        return self._propose_now(
-            b for b in isr if b == self.me or b in self.eligible
-        )
+        return self._propose_now(b for b in isr if b == self.me or b in self.eligible)
 
     def _propose_now(self, isr: Iterable[BrokerId]) -> Sequence[IsrEffect]:
         self.proposal = ProposeIsr(

@@ -2,17 +2,33 @@
 
 Pure: times are arguments, everything to do outside comes back as effects (`messages.py`), and logs
 are reached through the LogManager that the shell or the simulator made. The caller owns it: one
-loop, no locks.
+loop, no locks. Every method returns the effects of its step, in the order of happening.
+
+The parts share `HostedPartitions` and `WaitingRoom`:
+
+    produces         clients' batches -> logs, acks        isr        what a leader knows
+    fetches          consumers' long polls                 follower   what a follower decides
+    replica_fetches  followers' long polls                 fetcher    one connection to a leader
+    followers        our own fetches from leaders          proposals  ISR changes to the controller
+    deletions        DeleteRecords                         partition  one replica
 """
 
 from __future__ import annotations
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, TopicConfig
 from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.messages import PartitionsAltered
+from broker.metadata.messages import Failure, PartitionsAltered
+from broker.metadata.records import ConfigResourceType, PartitionRecord
+from broker.replication.deletions import Deletions
+from broker.replication.fetches import Fetches
+from broker.replication.follower import FollowerState
+from broker.replication.followers import Followers
+from broker.replication.hosted import HostedPartitions, Missing
+from broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
 from broker.replication.messages import (
     ColdRead,
     DeleteRecords,
+    DeleteReplicaLater,
     Effect,
     EpochEndQuery,
     EpochEnds,
@@ -21,16 +37,38 @@ from broker.replication.messages import (
     OffsetQuery,
     PartitionState,
     Produce,
+    ReplicaEpochEnd,
+    ReplicaEpochQuery,
+    ReplicaFailed,
     ReplicaFetch,
     ReplicaFetched,
 )
+from broker.replication.offsets import answer_offset_query
+from broker.replication.partition import Partition
+from broker.replication.produces import Produces
+from broker.replication.proposals import IsrProposals
+from broker.replication.replica_fetches import ReplicaFetches
 from broker.replication.settings import ReplicationSettings
+from broker.replication.waiting import WaitingRoom
 from broker.storage.manager import LogManager
+from pylog.errors import PylogError
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
+
+NOT_REGISTERED = BrokerEpoch(-1)
 
 
 class ReplicaManager:
-    """The replicas of one broker."""
+    """The replicas of one broker.
+
+    It takes up no role before the metadata has reached the registration of this incarnation:
+    earlier records may still name its predecessor a leader.
+    """
+
+    # What the decisions are made by; the simulator puts faulty twins in their places.
+    leader_state: type[LeaderState] = LeaderState
+    follower_state: type[FollowerState] = FollowerState
+    produce_path: type[Produces] = Produces
+    replica_fetch_path: type[ReplicaFetches] = ReplicaFetches
 
     def __init__(
         self,
@@ -45,29 +83,79 @@ class ReplicaManager:
 
         high watermarks None: `logs.load_high_watermarks()`.
         """
-        raise NotImplementedError
+        self._me = broker_id
+        self._logs = logs
+        self._config = config
+        self._settings = settings or ReplicationSettings.from_config(config)
+        if initial_high_watermarks is None:
+            initial_high_watermarks = logs.load_high_watermarks()
+        self._known_high_watermarks = initial_high_watermarks
+        self._broker_epoch = NOT_REGISTERED
+        self._started = False
+        self._created = False  # logs were made in this step
+        self._next_lag_check_ms: int | None = None
+        self._hosted = HostedPartitions(broker_id)
+        self._room = WaitingRoom(0, self._settings)
+        hosted, room = self._hosted, self._room
+        self._proposals = IsrProposals(hosted, room, self._lead)
+        self._produces = self.produce_path(hosted, room, self._lead, self._storage_failed)
+        self._fetches = Fetches(hosted, room, self._storage_failed)
+        self._replica_fetches = self.replica_fetch_path(
+            hosted, room, self._lead, self._storage_failed
+        )
+        self._followers = Followers(hosted, room, self._storage_failed)
+        self._deletions = Deletions(hosted, room)
 
-    def on_registered(self, now_ms: int, broker_epoch: BrokerEpoch) -> list[Effect]:
-        raise NotImplementedError
+    # ---- clients --------------------------------------------------------------------------------
 
-    def on_metadata(
-        self, now_ms: int, image: MetadataImage, delta: MetadataDelta
-    ) -> list[Effect]:
-        raise NotImplementedError
+    def produce(self, now_ms: int, wall_ms: int, request: Produce, token: object) -> list[Effect]:
+        """Append each batch to its partition; ProduceDone now, or when it is committed.
 
-    def produce(
-        self, now_ms: int, wall_ms: int, request: Produce, token: object
-    ) -> list[Effect]:
-        raise NotImplementedError
+        Tokens are hashable, and differ between requests that wait at the same time.
+        """
+        self._room.begin(now_ms)
+        self._produces.produce(wall_ms, request, token)
+        return self._finish()
 
     def fetch(self, now_ms: int, request: Fetch, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """FetchDone now, or when there is enough to read, or after the wait."""
+        self._room.begin(now_ms)
+        self._fetches.fetch(request, token)
+        return self._finish()
 
     def cancel(self, token: object) -> None:
-        raise NotImplementedError
+        """Nobody waits for this answer any more; it will not come. What was appended stays."""
+        self._room.cancel(token)
+        self._fetches.cancel(token)
+        self._replica_fetches.cancel(token)
+
+    def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
+        """An offset of one partition, by time or by name."""
+        partition = self._hosted.find(query.topic_partition)
+        if isinstance(partition, Missing):
+            return OffsetAnswer(query.topic_partition, partition.failure)
+        return answer_offset_query(partition, query, self._storage_failed)
+
+    def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:
+        """DeleteRecordsDone when every live replica begins at or after the asked offset."""
+        self._room.begin(now_ms)
+        self._deletions.delete(request, token)
+        return self._finish()
+
+    def on_cold_read(self, now_ms: int, read: ColdRead) -> list[Effect]:
+        """The pages of a ColdRead were read: answer the request that needed them."""
+        self._room.begin(now_ms)
+        self._fetches.on_cold_read(read)
+        self._replica_fetches.on_cold_read(read)
+        return self._finish()
+
+    # ---- other brokers --------------------------------------------------------------------------
 
     def replica_fetch(self, now_ms: int, request: ReplicaFetch, token: object) -> list[Effect]:
-        raise NotImplementedError
+        """A follower's fetch: ReplicaFetchDone now, or when there are news."""
+        self._room.begin(now_ms)
+        self._replica_fetches.replica_fetch(request, token)
+        return self._finish()
 
     def on_replica_fetched(
         self,
@@ -77,41 +165,322 @@ class ReplicaManager:
         request_id: int,
         fetched: ReplicaFetched | None,
     ) -> list[Effect]:
-        raise NotImplementedError
+        """The answer to a SendReplicaFetch; None: the connection broke."""
+        self._room.begin(now_ms)
+        self._followers.on_fetched(wall_ms, leader, request_id, fetched)
+        return self._finish()
 
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
-        raise NotImplementedError
+        """Where leader epochs end in the partitions led here (KIP-101's OffsetForLeaderEpoch)."""
+        return EpochEnds(tuple(self._epoch_end(query) for query in request.queries))
+
+    def _epoch_end(self, query: ReplicaEpochQuery) -> ReplicaEpochEnd:
+        partition = self._hosted.find_by_id(query.topic_id, query.partition)
+        fault: Failure | None
+        if isinstance(partition, Missing):
+            fault = partition.failure
+        else:
+            fault = partition.leader_fault(query.current_leader_epoch)
+            if fault is None:
+                log = partition.log
+                end = log.epochs.end_offset_for(query.leader_epoch, log.log_end_offset)
+                return ReplicaEpochEnd(
+                    query.topic_id, query.partition, None, end.epoch, end.end_offset
+                )
+        return ReplicaEpochEnd(query.topic_id, query.partition, fault)
 
     def on_epoch_ends(
         self, now_ms: int, leader: BrokerId, request_id: int, ends: EpochEnds | None
     ) -> list[Effect]:
-        raise NotImplementedError
-
-    def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
-        raise NotImplementedError
-
-    def delete_records(
-        self, now_ms: int, request: DeleteRecords, token: object
-    ) -> list[Effect]:
-        raise NotImplementedError
+        """Nothing: followers find divergence by their fetches alone and send no such query."""
+        self._room.begin(now_ms)
+        return self._finish()
 
     def on_partitions_altered(
         self, now_ms: int, request_id: int, answer: PartitionsAltered | None
     ) -> list[Effect]:
-        raise NotImplementedError
+        """The controller's answer to a SendAlterPartition; None: it was not reached."""
+        self._room.begin(now_ms)
+        self._proposals.on_answer(request_id, answer)
+        return self._finish()
 
-    def on_cold_read(self, now_ms: int, read: ColdRead) -> list[Effect]:
-        raise NotImplementedError
+    # ---- metadata -------------------------------------------------------------------------------
+
+    def on_registered(self, now_ms: int, broker_epoch: BrokerEpoch) -> list[Effect]:
+        """The controller gave this incarnation its epoch."""
+        self._room.begin(now_ms)
+        if broker_epoch > self._broker_epoch:
+            self._broker_epoch = broker_epoch
+            self._refresh_brokers()
+        self._start_if_ready()
+        return self._finish()
+
+    def on_metadata(self, now_ms: int, image: MetadataImage, delta: MetadataDelta) -> list[Effect]:
+        """The image changed by `delta`. Older news about a partition changes nothing."""
+        self._room.begin(now_ms)
+        self._hosted.image = image
+        if delta.brokers:
+            self._refresh_brokers()
+        if not self._started:
+            self._start_if_ready()
+            return self._finish()
+        gone = [
+            self._hosted.by_id.get((record.topic_id, record.partition))
+            for removed in delta.removed_topics
+            for record in removed.partitions
+        ]
+        self._delete([partition for partition in gone if partition is not None])
+        for kind, name in delta.configs:
+            if kind is ConfigResourceType.TOPIC:
+                self._reconfigure(name)
+        self._take_up(delta.partitions)
+        return self._finish()
+
+    def _start_if_ready(self) -> None:
+        image = self._hosted.image
+        # A broker epoch is the metadata offset of the registration.
+        if self._started or not 0 <= self._broker_epoch <= image.offset:
+            return
+        self._started = True
+        self._refresh_brokers()
+        mine = image.partitions_of(self._me)
+        self._delete_strays(mine)
+        self._take_up(mine)
+
+    def _take_up(self, records: list[PartitionRecord] | tuple[PartitionRecord, ...]) -> None:
+        self._created = False
+        moved_away = []
+        for record in records:
+            partition = self._hosted.by_id.get((record.topic_id, record.partition))
+            if self._me not in record.replicas:
+                if partition is not None:
+                    moved_away.append(partition)
+            elif partition is None:
+                self._host(record)
+            elif record.partition_epoch > partition.partition_epoch:
+                self._change_role(partition, record)
+        self._delete(moved_away)
+        if self._created:
+            # A checkpoint may still hold what a deleted topic of that name had committed. After a
+            # crash the new one's records would be taken for committed up to there.
+            self._save_high_watermarks()
+
+    def _host(self, record: PartitionRecord) -> None:
+        name = self._hosted.image.topic_name(record.topic_id)
+        assert name is not None, record
+        topic_partition = TopicPartition(name, record.partition)
+        predecessor = self._hosted.by_name.get(topic_partition)
+        if predecessor is not None:  # the same name under an older id
+            self._delete([predecessor])
+        config = self._topic_config(name)
+        log = self._logs.by_id(record.topic_id, record.partition)
+        reason = ""
+        high_watermark = Offset(0)
+        try:
+            if log is None:
+                log = self._logs.create(topic_partition, record.topic_id, config)
+                self._created = True
+            else:
+                log.config = config
+                high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
+        except (OSError, PylogError) as error:
+            reason = str(error)
+        partition = Partition(
+            self._me, topic_partition, record.topic_id, config, log, high_watermark
+        )
+        self._hosted.add(partition)
+        if reason:
+            partition.retire(record, reason)
+            self._room.outbox.append(ReplicaFailed(topic_partition, reason))
+            return
+        self._change_role(partition, record)
+
+    def _change_role(self, partition: Partition, record: PartitionRecord) -> None:
+        if partition.offline:
+            partition.retire(record)
+            return
+        now_ms = self._room.now_ms
+        new_epoch = record.leader_epoch > partition.leader_epoch
+        try:
+            if record.leader == self._me:
+                leading = partition.leading
+                if leading is not None and not new_epoch:
+                    effects = leading.on_isr_committed(
+                        now_ms, record.isr, record.partition_epoch, record.replicas
+                    )
+                    partition.take(record)
+                    self._lead(partition, tuple(effects))
+                    self._room.deletions.check(partition)
+                    return
+                self._followers.unfollow(partition)
+                partition.become_leader(
+                    now_ms, record, self._hosted.eligible, self._settings, self.leader_state
+                )
+            elif new_epoch or record.leader != partition.leader or partition.leading:
+                partition.become_follower(record, self._settings, self.follower_state)
+                self._followers.follow(partition)
+            else:
+                partition.take(record)
+                return
+        except (OSError, PylogError) as error:
+            partition.retire(record)
+            self._storage_failed(partition, error)
+            return
+        self._room.role_changed(partition)
+
+    def _refresh_brokers(self) -> None:
+        hosted = self._hosted
+        before = dict(hosted.eligible)
+        known = hosted.registered.copy()
+        hosted.registered.clear()
+        hosted.eligible.clear()
+        for broker, registration in hosted.image.brokers.items():
+            hosted.registered[broker] = registration.broker_epoch
+            if known.get(broker, registration.broker_epoch) < registration.broker_epoch:
+                self._followers.leader_restarted(broker)
+            if hosted.image.is_live(broker):
+                hosted.eligible[broker] = registration.broker_epoch
+        # Our own epoch is what proposals carry for ourselves, whatever the image says yet.
+        hosted.eligible[self._me] = self._broker_epoch
+        if before == hosted.eligible:
+            return
+        for partition in list(hosted.by_id.values()):
+            leading = partition.leading
+            if leading is not None:
+                self._lead(partition, tuple(leading.on_eligibility_changed(self._room.now_ms)))
+        self._room.deletions.check_all()
+
+    def _topic_config(self, name: str) -> TopicConfig:
+        overrides = self._hosted.image.topic_configs(name)
+        if not overrides:
+            return self._config.topic
+        return TopicConfig.from_mapping(overrides, self._config.topic)
+
+    def _reconfigure(self, name: str) -> None:
+        topic = self._hosted.image.topics_by_name.get(name)
+        if topic is None:
+            return
+        config = self._topic_config(name)
+        for number in topic.partitions:
+            partition = self._hosted.by_id.get((topic.topic_id, number))
+            if partition is None:
+                continue
+            partition.config = config
+            if partition.has_log:
+                partition.log.config = config
+            leading = partition.leading
+            if leading is not None:
+                effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
+                self._lead(partition, tuple(effects))
+
+    # ---- replicas that go -----------------------------------------------------------------------
+
+    def _delete(self, partitions: list[Partition]) -> None:
+        for partition in partitions:
+            self._followers.unfollow(partition)
+            partition.retire(None)
+            self._hosted.remove(partition)
+            self._room.role_changed(partition)
+            self._delete_log(partition.topic_partition, partition.config)
+
+    def _delete_strays(self, mine: list[PartitionRecord]) -> None:
+        """Delete what the metadata does not (or not any more) assign to this broker."""
+        image = self._hosted.image
+        wanted = {(record.topic_id, record.partition) for record in mine}
+        names = {(image.topic_name(topic_id), number) for topic_id, number in wanted}
+        for log in self._logs.logs:
+            if (log.topic_id, log.topic_partition.partition) not in wanted:
+                self._delete_log(log.topic_partition, log.config)
+        for topic_partition in sorted(self._logs.failed):
+            if topic_partition not in names:
+                self._delete_log(topic_partition, self._config.topic)
+
+    def _delete_log(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
+        self._known_high_watermarks.pop(topic_partition, None)
+        try:
+            directory = self._logs.delete(topic_partition)
+        except (OSError, PylogError) as error:
+            reason = f"its log cannot be deleted: {error}"
+            self._room.outbox.append(ReplicaFailed(topic_partition, reason))
+            return
+        if directory is not None:
+            delay_ms = config.file_delete_delay_ms
+            self._room.outbox.append(DeleteReplicaLater(directory, delay_ms))
+
+    def _save_high_watermarks(self) -> None:
+        try:
+            self._logs.checkpoint_high_watermarks(self.high_watermarks())
+        except (OSError, PylogError) as error:
+            first = next(iter(self._hosted.by_name))
+            self._room.outbox.append(ReplicaFailed(first, str(error), directory_failed=True))
+
+    def _storage_failed(self, partition: Partition, error: Exception) -> None:
+        """The log is unusable: the replica is offline here until a restart."""
+        if partition.offline:
+            return
+        reason = str(error) or type(error).__name__
+        self._followers.unfollow(partition)
+        partition.retire(None, reason)
+        self._room.outbox.append(ReplicaFailed(partition.topic_partition, reason))
+        self._room.role_changed(partition)
+
+    # ---- steps ----------------------------------------------------------------------------------
+
+    def _lead(self, partition: Partition, effects: tuple[IsrEffect, ...]) -> None:
+        """Carry out what a leader state decided."""
+        for effect in effects:
+            if isinstance(effect, AdvanceHighWatermark):
+                partition.high_watermark = effect.offset
+                self._room.high_watermark_moved(partition)
+            else:
+                self._proposals.add(partition, effect)
+
+    def _finish(self) -> list[Effect]:
+        if self._broker_epoch >= 0:
+            self._followers.send(self._broker_epoch)
+            self._proposals.flush(self._broker_epoch)
+        return self._room.take()
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[Effect]:
-        raise NotImplementedError
+        """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
+        self._room.begin(now_ms)
+        self._room.advance()
+        if self._next_lag_check_ms is None or now_ms >= self._next_lag_check_ms:
+            # Kafka's rhythm: a follower leaves after 1 to 1.5 times the lag time.
+            self._next_lag_check_ms = now_ms + max(1, self._settings.replica_lag_time_max_ms // 2)
+            for partition in list(self._hosted.by_id.values()):
+                leading = partition.leading
+                if leading is not None:
+                    self._lead(partition, tuple(leading.on_lag_check(now_ms)))
+        return self._finish()
 
     @property
     def next_deadline_ms(self) -> int | None:
-        raise NotImplementedError
+        """When to call `on_time` next at the latest."""
+        deadlines = (
+            self._next_lag_check_ms or 0,
+            self._room.next_deadline,
+            self._followers.next_deadline if self._broker_epoch >= 0 else None,
+            self._proposals.next_deadline,
+        )
+        return min(at for at in deadlines if at is not None)
+
+    # ---- a look from outside --------------------------------------------------------------------
+
+    @property
+    def waiting_requests(self) -> int:
+        """Requests of all kinds that wait here."""
+        return len(self._room)
 
     def describe(self) -> list[PartitionState]:
-        raise NotImplementedError
+        """Every replica, by name."""
+        partitions = self._hosted.by_name
+        return [partitions[name].describe() for name in sorted(partitions)]
 
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        raise NotImplementedError
+        """What to checkpoint; a restart begins with these."""
+        return {
+            name: partition.high_watermark
+            for name, partition in self._hosted.by_name.items()
+            if partition.has_log
+        }

@@ -31,6 +31,8 @@ class PartitionBatch:
     topic_partition: TopicPartition
     topic_id: TopicId | None  # None: the client knows only the name
     batch: bytes = field(repr=False)
+    # the edge has had the records checked already (in the pool, for a compressed batch)
+    records_checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Self
+
+from broker.config import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +20,7 @@ class ReplicationSettings:
     replica_fetch_max_bytes: int = 1 << 20
     replica_fetch_response_max_bytes: int = 10 << 20
     # after a broken connection or an answer that cannot be used; Kafka waits a full second
-    # (replica.fetch.backoff.ms), which would be most of our fail-over budget
+    # (replica.fetch.backoff.ms, here the most it grows to): most of our fail-over budget
     replica_fetch_backoff_ms: int = 50
     replica_fetch_backoff_max_ms: int = 1_000
     # A follower that waits at the log's end hears of a new high watermark after at most this long.
@@ -35,5 +38,18 @@ class ReplicationSettings:
     request_partitions_max: int = 20_000
     # requests that may wait at once, of all kinds together
     waiting_requests_max: int = 100_000
-    # file.delete.delay.ms: how long a deleted replica's directory stays
-    file_delete_delay_ms: int = 60_000
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> Self:
+        """The settings that a broker's configuration gives, the others at their defaults."""
+        backoff_max_ms = max(1, config.replica_fetch_backoff_ms)
+        return cls(
+            replica_lag_time_max_ms=config.replica_lag_time_max_ms,
+            replica_fetch_wait_max_ms=config.replica_fetch_wait_max_ms,
+            replica_fetch_min_bytes=config.replica_fetch_min_bytes,
+            replica_fetch_max_bytes=config.replica_fetch_max_bytes,
+            replica_fetch_response_max_bytes=config.replica_fetch_response_max_bytes,
+            replica_fetch_backoff_ms=min(cls().replica_fetch_backoff_ms, backoff_max_ms),
+            replica_fetch_backoff_max_ms=backoff_max_ms,
+            fetch_max_bytes=config.fetch_max_bytes,
+        )

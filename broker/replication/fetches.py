@@ -1,0 +1,288 @@
+"""Fetches of consumers: long polls below the high watermark of partitions led here.
+
+A request is answered at once when any partition has an error or enough bytes are there. Otherwise
+it waits; each move of a high watermark looks at that partition alone, and the whole request is
+read when it is answered. Bytes that are not in memory are brought there on another thread
+(`ColdRead`), and then everything is checked and read afresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from broker.metadata.messages import Failure
+from broker.replication.hosted import HostedPartitions, Missing
+from broker.replication.messages import (
+    ColdRead,
+    Effect,
+    EpochEnd,
+    Fetch,
+    FetchDone,
+    PartitionData,
+    PartitionFetch,
+)
+from broker.replication.partition import Partition
+from broker.replication.waiting import WaitingOperation, WaitingRoom
+from broker.storage.segment_reader import PagesCold
+from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
+from pylog.model import Offset
+
+PARTITION_BYTES_MIN: Final = 1
+
+
+class Warmup:
+    """What a pool thread calls to bring pages into memory; touches only files."""
+
+    __slots__ = ("_cold", "request")
+
+    def __init__(self, request: object, cold: Iterable[PagesCold]) -> None:
+        self.request = request
+        self._cold = tuple(cold)
+
+    def __call__(self) -> None:
+        for pages in self._cold:
+            pages.warm()
+
+
+class DelayedFetch(WaitingOperation):
+    """A consumer's fetch that waits for bytes."""
+
+    __slots__ = ("_available", "_fetches", "_room", "_total", "_wanted", "request")
+
+    def __init__(
+        self,
+        token: object,
+        request: Fetch,
+        wanted: dict[Partition, PartitionFetch],
+        fetches: Fetches,
+        room: WaitingRoom,
+    ) -> None:
+        super().__init__(token)
+        self.request = request
+        self._wanted = wanted
+        self._fetches = fetches
+        self._room = room
+        self._available: dict[Partition, int] = {}
+        self._total = 0
+
+    def is_satisfied(self, key: Partition | None) -> bool:
+        for partition in self._wanted if key is None else (key,):
+            item = self._wanted[partition]
+            if partition.leader_fault(item.current_leader_epoch) is not None:
+                return True
+            upper = self._fetches.upper_bound(partition, self.request)
+            if upper > item.fetch_offset:
+                available = partition.log.bytes_between(item.fetch_offset, upper)
+                available = min(available, item.max_bytes)
+                self._total += available - self._available.get(partition, 0)
+                self._available[partition] = available
+        return self._total >= self.request.min_bytes
+
+    def on_complete(self, expired: bool) -> None:
+        self._room.finished(self)
+        self._fetches.answer(self.request, self.token)
+
+    def on_fault(self, error: Exception) -> Effect:
+        fault = Failure(UnknownServerError.code, f"the broker failed over the fetch: {error!r}")
+        failed = (PartitionData(item.topic_partition, fault) for item in self.request.partitions)
+        return FetchDone(self.token, tuple(failed))
+
+
+class Fetches:
+    """The fetch path of one broker."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
+        self._hosted = hosted
+        self._room = room
+        self._storage_failed = storage_failed
+        self._cold: dict[object, Fetch] = {}  # token -> request whose pages are being read
+
+    def fetch(self, request: Fetch, token: object) -> None:
+        """Answer, or wait."""
+        fault = self._request_fault(request)
+        if fault is not None:
+            self._refuse(request, token, fault)
+            return
+        request = self._clamped(request)
+        wanted: dict[Partition, PartitionFetch] = {}
+        for item in request.partitions:
+            partition = self._hosted.find(item.topic_partition, item.topic_id)
+            if isinstance(partition, Missing) or self._fault(partition, item) is not None:
+                self.answer(request, token)
+                return
+            wanted[partition] = item
+        operation = DelayedFetch(token, request, wanted, self, self._room)
+        if not wanted or request.max_wait_ms <= 0 or operation.is_satisfied(None):
+            self.answer(request, token)
+            return
+        full = self._room.full()
+        if full is not None:
+            self._refuse(request, token, full)
+            return
+        deadline = self._room.now_ms + request.max_wait_ms
+        self._room.wait(self._room.fetches, operation, tuple(wanted), deadline)
+
+    def on_cold_read(self, read: ColdRead) -> None:
+        """The pages were read: check and read everything again, now without asking."""
+        request = self._cold.pop(read.token, None)
+        if request is not None:
+            self.answer(request, read.token, nowait=False)
+
+    def cancel(self, token: object) -> None:
+        """Forget a request whose pages are being read."""
+        self._cold.pop(token, None)
+
+    def upper_bound(self, partition: Partition, request: Fetch) -> Offset:
+        """Where a consumer's sight ends."""
+        if request.read_committed:
+            return partition.last_stable_offset
+        return partition.high_watermark
+
+    def answer(self, request: Fetch, token: object, *, nowait: bool = True) -> None:
+        """Read what is there and answer; or ask for cold pages first."""
+        room = request.max_bytes
+        cold: list[PagesCold] = []
+        found: list[PartitionData] = []
+        for item in request.partitions:
+            partition = self._hosted.find(item.topic_partition, item.topic_id)
+            if isinstance(partition, Missing):
+                found.append(
+                    PartitionData(
+                        item.topic_partition,
+                        partition.failure,
+                        current_leader=partition.leader,
+                        current_leader_epoch=partition.leader_epoch,
+                    )
+                )
+                continue
+            try:
+                data = self._read(
+                    partition, item, request, room, first=room == request.max_bytes, nowait=nowait
+                )
+            except PagesCold as pages:
+                cold.append(pages)
+                continue
+            room -= len(data.records)
+            found.append(data)
+        if cold:
+            self._cold[token] = request
+            self._room.outbox.append(ColdRead(token, Warmup(request, cold)))
+            return
+        self._room.outbox.append(FetchDone(token, tuple(found)))
+
+    def _read(
+        self,
+        partition: Partition,
+        item: PartitionFetch,
+        request: Fetch,
+        room: int,
+        *,
+        first: bool,
+        nowait: bool,
+    ) -> PartitionData:
+        fault = self._fault(partition, item)
+        if isinstance(fault, Failure):
+            return self._failed(partition, item, fault)
+        log = partition.log
+        records = b""
+        upper = self.upper_bound(partition, request)
+        if fault is None and upper > item.fetch_offset and (room > 0 or first):
+            try:
+                records = log.read(
+                    item.fetch_offset,
+                    min(item.max_bytes, room),
+                    upper_bound=upper,
+                    # The first batch is given whole, or a large one could never be read (KIP-74).
+                    min_one=first,
+                    nowait=nowait,
+                ).records
+            except KafkaStorageError as error:
+                self._storage_failed(partition, error)
+                return self._failed(partition, item, Failure(error.code, str(error)))
+            except PylogError as error:
+                return self._failed(partition, item, Failure(error.code, str(error)))
+            except OSError as error:
+                self._storage_failed(partition, error)
+                failure = Failure(KafkaStorageError.code, str(error))
+                return self._failed(partition, item, failure)
+        return PartitionData(
+            item.topic_partition,
+            None,
+            partition.high_watermark,
+            partition.last_stable_offset,
+            log.log_start_offset,
+            records,
+            (),
+            fault,
+        )
+
+    def _fault(self, partition: Partition, item: PartitionFetch) -> Failure | EpochEnd | None:
+        failure = partition.leader_fault(item.current_leader_epoch)
+        if failure is not None:
+            return failure
+        return partition.position_fault(item.fetch_offset, item.last_fetched_epoch)
+
+    def _failed(
+        self, partition: Partition, item: PartitionFetch, failure: Failure
+    ) -> PartitionData:
+        has_log = partition.has_log
+        return PartitionData(
+            item.topic_partition,
+            failure,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log.log_start_offset if has_log else Offset(-1),
+            current_leader=partition.leader,
+            current_leader_epoch=partition.leader_epoch,
+        )
+
+    def _refuse(self, request: Fetch, token: object, fault: Failure) -> None:
+        failed = (PartitionData(item.topic_partition, fault) for item in request.partitions)
+        self._room.outbox.append(FetchDone(token, tuple(failed)))
+
+    def _request_fault(self, request: Fetch) -> Failure | None:
+        items = request.partitions
+        limit = self._room.settings.request_partitions_max
+        if len(items) > limit:
+            return Failure(
+                InvalidRequest.code,
+                f"the request names {len(items)} partitions, the limit is {limit}",
+            )
+        if len({item.topic_partition for item in items}) < len(items):
+            return Failure(InvalidRequest.code, "a partition stands in the request more than once")
+        return None
+
+    def _clamped(self, request: Fetch) -> Fetch:
+        """Sizes and waits brought into sensible ranges (bad input 31): never an error."""
+        settings = self._room.settings
+        max_bytes = min(max(request.max_bytes, 1), settings.fetch_max_bytes)
+        min_bytes = min(max(request.min_bytes, 0), max_bytes)
+        max_wait_ms = min(max(request.max_wait_ms, 0), settings.request_wait_max_ms)
+        items = request.partitions
+        if any(item.max_bytes < PARTITION_BYTES_MIN for item in items):
+            items = tuple(
+                item
+                if item.max_bytes >= PARTITION_BYTES_MIN
+                else PartitionFetch(
+                    item.topic_partition,
+                    item.topic_id,
+                    item.fetch_offset,
+                    PARTITION_BYTES_MIN,
+                    item.current_leader_epoch,
+                    item.last_fetched_epoch,
+                )
+                for item in items
+            )
+        if (max_bytes, min_bytes, max_wait_ms) == (
+            request.max_bytes,
+            request.min_bytes,
+            request.max_wait_ms,
+        ) and items is request.partitions:
+            return request
+        return Fetch(max_wait_ms, min_bytes, max_bytes, items, request.read_committed)

@@ -1,0 +1,152 @@
+"""The following half of a broker: its fetches from all leaders, and what their answers do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.replication.fetcher import LeaderFetcher
+from broker.replication.follower import FollowerAction, SetAside
+from broker.replication.hosted import HostedPartitions
+from broker.replication.messages import (
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    SendReplicaFetch,
+)
+from broker.replication.partition import Partition
+from broker.replication.waiting import WaitingRoom
+from broker.storage.errors import DiskFull
+from pylog.errors import KafkaStorageError, PylogError
+from pylog.model import BrokerEpoch, BrokerId
+
+
+class Followers:
+    """Every partition that follows, by leader."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
+        self._hosted = hosted
+        self._room = room
+        self._storage_failed = storage_failed
+        self._fetchers: dict[BrokerId, LeaderFetcher] = {}
+        self._fetcher_of: dict[Partition, LeaderFetcher] = {}
+        self._last_request_id = 0
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch it from the leader that its follower state names."""
+        self.unfollow(partition)
+        following = partition.following
+        if following is None:
+            return
+        fetcher = self._fetchers.get(following.leader)
+        if fetcher is None:
+            settings = self._room.settings
+            fetcher = self._fetchers[following.leader] = LeaderFetcher(
+                following.leader,
+                settings.replica_fetch_backoff_ms,
+                settings.replica_fetch_backoff_max_ms,
+            )
+        fetcher.add(partition)
+        self._fetcher_of[partition] = fetcher
+
+    def unfollow(self, partition: Partition) -> None:
+        """Fetch it no more."""
+        fetcher = self._fetcher_of.pop(partition, None)
+        if fetcher is not None:
+            fetcher.remove(partition)
+
+    def leader_restarted(self, leader: BrokerId) -> None:
+        """A new incarnation of `leader` registered: its old failures say nothing any more."""
+        fetcher = self._fetchers.get(leader)
+        if fetcher is not None:
+            fetcher.forgive()
+
+    def send(self, broker_epoch: BrokerEpoch) -> None:
+        """Send every fetch that may go out now."""
+        now_ms = self._room.now_ms
+        for leader, fetcher in self._fetchers.items():
+            for partition in fetcher.due(now_ms):
+                assert partition.following is not None
+                partition.following.take_back()
+            if fetcher.may_send(now_ms):
+                self._send(leader, fetcher, broker_epoch)
+
+    def _send(self, leader: BrokerId, fetcher: LeaderFetcher, broker_epoch: BrokerEpoch) -> None:
+        settings = self._room.settings
+        self._last_request_id += 1
+        request_id = self._last_request_id
+        request = ReplicaFetch(
+            self._hosted.me,
+            broker_epoch,
+            settings.replica_fetch_wait_max_ms,
+            settings.replica_fetch_min_bytes,
+            settings.replica_fetch_response_max_bytes,
+            tuple([partition.question(request_id) for partition in fetcher.active]),
+        )
+        fetcher.sent(request_id)
+        self._room.outbox.append(SendReplicaFetch(leader, request_id, request))
+
+    def on_fetched(
+        self, wall_ms: int, leader: BrokerId, request_id: int, fetched: ReplicaFetched | None
+    ) -> None:
+        """Take an answer in, each partition by itself."""
+        fetcher = self._fetchers.get(leader)
+        if fetcher is None or not fetcher.answered(request_id):
+            return
+        if fetched is None or fetched.failure is not None:
+            fetcher.on_failure(self._room.now_ms)
+            return
+        fetcher.on_success()
+        for data in fetched.partitions:
+            partition = self._hosted.by_id.get((data.topic_id, data.partition))
+            if partition is not None and self._fetcher_of.get(partition) is fetcher:
+                self._on_data(wall_ms, fetcher, partition, request_id, data)
+
+    def _on_data(
+        self,
+        wall_ms: int,
+        fetcher: LeaderFetcher,
+        partition: Partition,
+        request_id: int,
+        data: ReplicaPartitionData,
+    ) -> None:
+        following = partition.following
+        assert following is not None
+        action = following.on_answer(self._room.now_ms, request_id, data, partition.view())
+        if action is None:
+            return
+        if isinstance(action, SetAside):
+            fetcher.set_aside(partition, action.retry_at_ms)
+            return
+        fault = self._do(wall_ms, partition, action)
+        if fault is None:
+            following.on_progress()
+            if data.records:
+                fetcher.rotate(partition)
+        elif partition.following is following:
+            # One bad partition, or one batch broken on the way: asked for again later, while the
+            # others go on (KIP-461).
+            aside = following.set_aside(self._room.now_ms, fault)
+            fetcher.set_aside(partition, aside.retry_at_ms)
+
+    def _do(self, wall_ms: int, partition: Partition, action: FollowerAction) -> str | None:
+        """What went wrong, None when nothing did."""
+        try:
+            partition.follow(wall_ms, action)
+        except (OSError, KafkaStorageError) as error:
+            if not isinstance(error, DiskFull):
+                self._storage_failed(partition, error)
+            return str(error)
+        except PylogError as error:
+            return f"{type(error).__name__}: {error}"
+        return None
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When to call `send` without an event."""
+        deadlines = [fetcher.next_deadline for fetcher in self._fetchers.values()]
+        return min((at for at in deadlines if at is not None), default=None)

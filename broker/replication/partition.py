@@ -1,0 +1,372 @@
+"""One replica on this broker: its log, its role, its epochs and its high watermark.
+
+A partition does to its log what `isr.py` and `follower.py` decide. It knows no requests, no other
+partitions and no waiting; whoever calls it wakes whom it concerns. Errors of the log come out as
+exceptions (`OSError`, `PylogError`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Final
+
+from broker.config import TopicConfig
+from broker.metadata.messages import Failure
+from broker.metadata.records import PartitionRecord
+from broker.replication.follower import (
+    AppendFetched,
+    CutTo,
+    FollowerAction,
+    FollowerState,
+    LogView,
+    StartOverAt,
+)
+from broker.replication.isr import LeaderState
+from broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
+from broker.replication.settings import ReplicationSettings
+from broker.storage.leader_epochs import UNDEFINED_EPOCH
+from pylog.errors import (
+    FencedLeaderEpoch,
+    KafkaStorageError,
+    NotLeaderOrFollower,
+    OffsetOutOfRange,
+    UnknownLeaderEpoch,
+)
+from pylog.model import (
+    NO_LEADER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+
+if TYPE_CHECKING:
+    from broker.storage.log import Log
+
+ANY_EPOCH: Final = LeaderEpoch(-1)
+"""As a request's leader epoch: do not check."""
+
+
+class Partition:
+    """A replica. At most one of `leading` and `following` is set; neither while nobody leads.
+
+    Invariants: log start <= `high_watermark` <= log end; `leader_epoch` and `partition_epoch` never
+    decrease; everything below `high_watermark` was committed by some leader.
+    """
+
+    __slots__ = (
+        "_log",
+        "config",
+        "following",
+        "high_watermark",
+        "isr",
+        "leader",
+        "leader_epoch",
+        "leading",
+        "me",
+        "offline",
+        "partition_epoch",
+        "replicas",
+        "topic_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        me: BrokerId,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        log: Log | None,
+        high_watermark: Offset,
+    ) -> None:
+        self.me = me
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.config = config
+        self._log = log
+        self.high_watermark = high_watermark
+        self.leader = NO_LEADER
+        self.leader_epoch = LeaderEpoch(-1)
+        self.partition_epoch = PartitionEpoch(-1)
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.isr: tuple[BrokerId, ...] = ()
+        self.leading: LeaderState | None = None
+        self.following: FollowerState | None = None
+        self.offline = "" if log is not None else "its log could not be opened"
+        if log is not None:
+            # A checkpoint may be older than a truncation, or newer than what survived a crash.
+            self.clamp_high_watermark()
+
+    @property
+    def log(self) -> Log:
+        """The log; only to be asked for while the replica is not offline."""
+        assert self._log is not None
+        return self._log
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a log at all (also an offline replica may have one)."""
+        return self._log is not None
+
+    def __repr__(self) -> str:
+        role = "leader" if self.leading else "follower" if self.following else "idle"
+        return f"<{self.topic_partition} {role} epoch {self.leader_epoch}>"
+
+    def clamp_high_watermark(self) -> None:
+        """Bring the high watermark back between the log's start and end."""
+        log = self.log
+        self.high_watermark = max(
+            log.log_start_offset, min(self.high_watermark, log.log_end_offset)
+        )
+
+    # ---- roles ---------------------------------------------------------------------------------
+
+    def become_leader(
+        self,
+        now_ms: int,
+        record: PartitionRecord,
+        eligible: Mapping[BrokerId, BrokerEpoch],
+        settings: ReplicationSettings,
+        state_type: type[LeaderState],
+    ) -> None:
+        """Lead from now on, in the record's epoch."""
+        self.take(record)
+        log = self.log
+        if record.leader_epoch != log.epochs.latest:
+            log.assign_epoch(record.leader_epoch, log.log_end_offset)
+        began = log.epochs.latest_entry
+        assert began is not None
+        assert began.epoch == record.leader_epoch, f"{began} in the log, {record} in the metadata"
+        self.following = None
+        self.leading = state_type(
+            me=self.me,
+            replicas=record.replicas,
+            isr=record.isr,
+            leader_epoch=record.leader_epoch,
+            partition_epoch=record.partition_epoch,
+            epoch_start_offset=began.start_offset,
+            log_end_offset=log.log_end_offset,
+            high_watermark=self.high_watermark,
+            min_isr=self.config.min_insync_replicas,
+            lag_time_max_ms=settings.replica_lag_time_max_ms,
+            backoff_ms=settings.alter_partition_backoff_ms,
+            eligible=eligible,
+            now_ms=now_ms,
+        )
+
+    def become_follower(
+        self,
+        record: PartitionRecord,
+        settings: ReplicationSettings,
+        state_type: type[FollowerState],
+    ) -> None:
+        """Follow the record's leader from now on; nobody, if it names none."""
+        self.take(record)
+        self.leading = None
+        self.following = None
+        if record.leader == NO_LEADER:
+            return
+        state = self.following = state_type(
+            topic_id=self.topic_id,
+            partition=self.topic_partition.partition,
+            leader=record.leader,
+            leader_epoch=record.leader_epoch,
+            fetch_max_bytes=settings.replica_fetch_max_bytes,
+            backoff_ms=settings.replica_fetch_backoff_ms,
+            backoff_max_ms=settings.replica_fetch_backoff_max_ms,
+        )
+        end = self.log.log_end_offset
+        cut = state.offset_to_cut_at_start(self.high_watermark, end)
+        if cut < end:
+            self._cut(cut)
+
+    def retire(self, record: PartitionRecord | None, reason: str = "") -> None:
+        """Neither lead nor follow any more; with a reason the replica is offline."""
+        if record is not None:
+            self.take(record)
+        self.leading = None
+        self.following = None
+        self.offline = reason or self.offline
+
+    def note_isr(self, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch) -> None:
+        """The committed ISR changed within the leader epoch."""
+        self.isr = isr
+        self.partition_epoch = partition_epoch
+
+    def take(self, record: PartitionRecord) -> None:
+        """Note the record's epochs, leader, replicas and ISR; the role stays."""
+        assert record.leader_epoch >= self.leader_epoch, (record, self)
+        assert record.partition_epoch >= self.partition_epoch, (record, self)
+        self.leader = record.leader
+        self.leader_epoch = record.leader_epoch
+        self.partition_epoch = record.partition_epoch
+        self.replicas = record.replicas
+        self.isr = record.isr
+
+    # ---- the follower's log ----------------------------------------------------------------------
+
+    def question(self, request_id: int) -> ReplicaPartitionFetch:
+        """What this follower asks its leader next."""
+        following, log = self.following, self.log
+        assert following is not None
+        return following.question(
+            request_id,
+            log.log_end_offset,
+            log.epochs.latest,
+            log.log_start_offset,
+            self.high_watermark,
+        )
+
+    def view(self) -> LogView:
+        """The log as `FollowerState` looks at it."""
+        log = self.log
+        return LogView(log.log_start_offset, log.log_end_offset, log.epochs)
+
+    def follow(self, wall_ms: int, action: FollowerAction) -> bool:
+        """Do what the follower's state decided. True when records were appended or cut.
+
+        CorruptMessage and other PylogErrors: the fetched bytes are refused, the log is unchanged.
+        """
+        match action:
+            case AppendFetched():
+                if action.records:
+                    self.log.append_as_follower(action.records, wall_ms=wall_ms)
+                self._follow_marks(action.high_watermark, action.log_start_offset)
+                return bool(action.records)
+            case CutTo():
+                self._cut(action.offset)
+                return True
+            case StartOverAt():
+                self.log.truncate_fully_and_start_at(action.offset)
+                self.high_watermark = action.offset
+                return True
+        return False
+
+    def _cut(self, offset: Offset) -> None:
+        self.log.truncate_to(offset)
+        self.clamp_high_watermark()
+
+    def _follow_marks(self, leader_high_watermark: Offset, leader_start: Offset) -> None:
+        # Only after the records, and no further than they reach (KAFKA-14704). It never moves
+        # back: what was committed once stays committed, though a new leader may not know it yet.
+        log = self.log
+        committed = min(leader_high_watermark, log.log_end_offset)
+        if committed > self.high_watermark:
+            self.high_watermark = committed
+        if leader_start > log.log_start_offset:
+            start = min(leader_start, self.high_watermark)
+            if start > log.log_start_offset:
+                log.advance_log_start(start)
+
+    # ---- checks of requests ----------------------------------------------------------------------
+
+    def leader_fault(self, current_leader_epoch: LeaderEpoch = ANY_EPOCH) -> Failure | None:
+        """Why a request for the leader, in this epoch, cannot be served here; None if it can."""
+        if self.offline:
+            return Failure(
+                KafkaStorageError.code, f"{self.topic_partition} is offline here: {self.offline}"
+            )
+        fault = self.epoch_fault(current_leader_epoch)
+        if fault is None and self.leading is None:
+            leader = f"broker {self.leader}" if self.leader != NO_LEADER else "nobody"
+            return Failure(
+                NotLeaderOrFollower.code,
+                f"broker {self.me} does not lead {self.topic_partition}; "
+                f"in epoch {self.leader_epoch} {leader} does",
+            )
+        return fault
+
+    def epoch_fault(self, current_leader_epoch: LeaderEpoch) -> Failure | None:
+        """FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH, if the request is from another epoch."""
+        if current_leader_epoch == self.leader_epoch or current_leader_epoch < 0:
+            return None
+        if current_leader_epoch < self.leader_epoch:
+            return Failure(
+                FencedLeaderEpoch.code,
+                f"leader epoch {current_leader_epoch} of {self.topic_partition} is over, "
+                f"the current one is {self.leader_epoch}",
+            )
+        return Failure(
+            UnknownLeaderEpoch.code,
+            f"leader epoch {current_leader_epoch} of {self.topic_partition} is not known here yet, "
+            f"broker {self.me} is at {self.leader_epoch}",
+        )
+
+    def out_of_range(self, offset: Offset) -> Failure:
+        """OFFSET_OUT_OF_RANGE with the range."""
+        log = self.log
+        return Failure(
+            OffsetOutOfRange.code,
+            f"offset {offset} of {self.topic_partition} is outside "
+            f"[{log.log_start_offset}, {log.log_end_offset}]",
+        )
+
+    def position_fault(
+        self, fetch_offset: Offset, last_fetched_epoch: LeaderEpoch
+    ) -> Failure | EpochEnd | None:
+        """Why a reader at `fetch_offset` cannot go on from there: out of range, or diverged.
+
+        Below the log start is out of range even when the epochs diverge too (KAFKA-12996).
+        """
+        log = self.log
+        end_offset = log.log_end_offset
+        if fetch_offset < log.log_start_offset:
+            return self.out_of_range(fetch_offset)
+        epochs = log.epochs
+        if last_fetched_epoch >= 0 and not (
+            last_fetched_epoch == epochs.latest and fetch_offset <= end_offset
+        ):
+            end = epochs.end_offset_for(last_fetched_epoch, end_offset)
+            if end.epoch == UNDEFINED_EPOCH:
+                return Failure(
+                    UnknownLeaderEpoch.code,
+                    f"epoch {last_fetched_epoch} is newer than any record of "
+                    f"{self.topic_partition} at its leader {self.me}",
+                )
+            if end.epoch < last_fetched_epoch or end.end_offset < fetch_offset:
+                return EpochEnd(end.epoch, end.end_offset)
+        return self.out_of_range(fetch_offset) if fetch_offset > end_offset else None
+
+    # ---- marks -----------------------------------------------------------------------------------
+
+    @property
+    def last_stable_offset(self) -> Offset:
+        """Up to here a reader of committed transactions may go."""
+        return self._log.last_stable_offset(self.high_watermark) if self._log else Offset(-1)
+
+    def low_watermark(self, live: Collection[BrokerId]) -> Offset:
+        """The lowest log start over this leader and its live followers."""
+        lowest = self.log.log_start_offset
+        leading = self.leading
+        assert leading is not None
+        for broker, progress in leading.followers.items():
+            if broker in live and progress.log_start_offset < lowest:
+                lowest = progress.log_start_offset
+        return lowest
+
+    def describe(self) -> PartitionState:
+        """A snapshot for tests, metrics and describe."""
+        log = self._log
+        leading = self.leading
+        return PartitionState(
+            topic_partition=self.topic_partition,
+            topic_id=self.topic_id,
+            leader=self.leader,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            replicas=self.replicas,
+            isr=self.isr,
+            log_start_offset=log.log_start_offset if log else Offset(-1),
+            high_watermark=self.high_watermark,
+            log_end_offset=log.log_end_offset if log else Offset(-1),
+            follower_ends=tuple(
+                (broker, progress.end_offset) for broker, progress in leading.followers.items()
+            )
+            if leading
+            else (),
+            fault=self.offline or (self.following.fault if self.following else ""),
+        )

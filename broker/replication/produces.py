@@ -1,0 +1,302 @@
+"""Produce: from a client's batches to the leader's log, and the wait until they are committed.
+
+Checks in Kafka's order: acks first, then each partition by itself (it exists, it is led here, it
+has enough in-sync replicas), then what the log checks of the batch. One bad partition does not fail
+the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from broker.metadata.messages import Failure
+from broker.replication.hosted import HostedPartitions, Missing
+from broker.replication.isr import IsrEffect
+from broker.replication.messages import Effect, PartitionAck, PartitionBatch, Produce, ProduceDone
+from broker.replication.partition import Partition
+from broker.replication.waiting import WaitingOperation, WaitingRoom
+from broker.storage.errors import DiskFull
+from broker.storage.validator import CLIENT, INTERNAL, Origin
+from pylog.errors import (
+    InvalidRecord,
+    InvalidRequest,
+    InvalidRequiredAcks,
+    KafkaStorageError,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+    PylogError,
+    RequestTimedOut,
+    TopicAuthorizationFailed,
+    UnknownServerError,
+)
+from pylog.model import LeaderEpoch, Offset
+
+INTERNAL_PREFIX: Final = "__"
+"""Topics of this prefix are written by coordinators only."""
+
+_ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian
+_CONTROL_BIT: Final = 0x20
+
+_CHECKED: Final = Origin(records_checked=True)
+
+_ACKS: Final = (-1, 1, 0)
+
+
+class DelayedProduce(WaitingOperation):
+    """An acks=all produce; each of its partitions is settled once, in any order."""
+
+    __slots__ = ("_acks", "_open", "_room")
+
+    def __init__(
+        self,
+        token: object,
+        acks: list[PartitionAck],
+        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]],
+        room: WaitingRoom,
+    ) -> None:
+        """`open_acks`: partition -> (index in `acks`, offset to be committed, leader epoch).
+
+        Where they stand, `acks` holds what to answer when all goes well.
+        """
+        super().__init__(token)
+        self._acks = acks
+        self._open = open_acks
+        self._room = room
+
+    def is_satisfied(self, key: Partition | None) -> bool:
+        for partition in list(self._open) if key is None else (key,):
+            wait = self._open.get(partition)
+            if wait is not None:
+                self._look(partition, *wait)
+        return not self._open
+
+    def _look(
+        self, partition: Partition, index: int, required: Offset, leader_epoch: LeaderEpoch
+    ) -> None:
+        fault = _lost(partition, leader_epoch)
+        if fault is None:
+            if not self._is_committed(partition, required):
+                return
+            fault = _too_few_after_append(partition)
+        del self._open[partition]
+        if fault is not None:
+            self._acks[index] = _refused(partition, fault)
+
+    def _is_committed(self, partition: Partition, required: Offset) -> bool:
+        return partition.high_watermark >= required
+
+    def on_complete(self, expired: bool) -> None:
+        for partition, (index, required, _) in self._open.items():
+            assert expired
+            fault = Failure(
+                RequestTimedOut.code,
+                f"{partition.topic_partition} is stored up to {required} but committed only up to "
+                f"{partition.high_watermark}; in sync are {list(partition.isr)}",
+            )
+            self._acks[index] = _refused(partition, fault)
+        self._room.finished(self)
+        self._room.outbox.append(ProduceDone(self.token, tuple(self._acks)))
+
+    def on_fault(self, error: Exception) -> Effect:
+        fault = Failure(UnknownServerError.code, f"the broker failed over the produce: {error!r}")
+        refused = (PartitionAck(ack.topic_partition, fault) for ack in self._acks)
+        return ProduceDone(self.token, tuple(refused))
+
+
+class Produces:
+    """The produce path of one broker."""
+
+    operation_type: type[DelayedProduce] = DelayedProduce
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
+        self._hosted = hosted
+        self._room = room
+        self._lead = lead
+        self._storage_failed = storage_failed
+
+    def produce(self, wall_ms: int, request: Produce, token: object) -> None:
+        """Append and answer, or append and wait."""
+        fault = self._request_fault(request)
+        if fault is not None:
+            refused = (PartitionAck(item.topic_partition, fault) for item in request.batches)
+            self._room.outbox.append(ProduceDone(token, tuple(refused)))
+            return
+        acks: list[PartitionAck] = []
+        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]] = {}
+        appended: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
+        for item in request.batches:
+            partition = self._hosted.find(item.topic_partition, item.topic_id)
+            if isinstance(partition, Missing):
+                acks.append(
+                    PartitionAck(
+                        item.topic_partition,
+                        partition.failure,
+                        current_leader=partition.leader,
+                        current_leader_epoch=partition.leader_epoch,
+                    )
+                )
+                continue
+            index = len(acks)
+            acks.append(self._append(wall_ms, partition, item, request, appended, open_acks, index))
+        # Followers are woken once all is appended, so that one answer carries everything.
+        for partition, effects in appended:
+            if effects:
+                self._lead(partition, effects)
+            self._room.appended(partition)
+        if request.acks != -1 or not open_acks:
+            self._room.outbox.append(ProduceDone(token, tuple(acks)))
+            return
+        operation = self.operation_type(token, acks, open_acks, self._room)
+        if operation.is_satisfied(None):
+            operation.on_complete(expired=False)
+            return
+        wait_ms = max(0, min(request.timeout_ms, self._room.settings.request_wait_max_ms))
+        keys = tuple(open_acks)
+        self._room.wait(self._room.produces, operation, keys, self._room.now_ms + wait_ms)
+
+    def _request_fault(self, request: Produce) -> Failure | None:
+        if request.acks not in _ACKS:
+            return Failure(
+                InvalidRequiredAcks.code, f"acks={request.acks}: it must be 0, 1 or -1 (all)"
+            )
+        batches = request.batches
+        if len(batches) > 1:
+            limit = self._room.settings.request_partitions_max
+            if len(batches) > limit:
+                return Failure(
+                    InvalidRequest.code,
+                    f"the request names {len(batches)} partitions, the limit is {limit}",
+                )
+            names = Counter(item.topic_partition for item in batches)
+            if len(names) < len(batches):
+                twice = next(name for name, count in names.items() if count > 1)
+                return Failure(
+                    InvalidRequest.code,
+                    f"{twice} stands in the request more than once; send one batch a partition",
+                )
+        return self._room.full() if request.acks == -1 else None
+
+    def _append(
+        self,
+        wall_ms: int,
+        partition: Partition,
+        item: PartitionBatch,
+        request: Produce,
+        appended: list[tuple[Partition, tuple[IsrEffect, ...]]],
+        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]],
+        index: int,
+    ) -> PartitionAck:
+        fault = partition.leader_fault()
+        if fault is None and not request.internal:
+            fault = _not_for_clients(item)
+        leading = partition.leading
+        if fault is None and request.acks == -1:
+            fault = _too_few(partition)
+        if fault is not None or leading is None:
+            assert fault is not None
+            return _refused(partition, fault)
+        log = partition.log
+        try:
+            info = log.append_as_leader(
+                item.batch,
+                leader_epoch=partition.leader_epoch,
+                wall_ms=wall_ms,
+                origin=_origin(item, request),
+            )
+        except PylogError as error:
+            if isinstance(error, KafkaStorageError) and not isinstance(error, DiskFull):
+                self._storage_failed(partition, error)
+            index_in_batch = error.record_index if isinstance(error, InvalidRecord) else None
+            return PartitionAck(
+                item.topic_partition,
+                Failure(error.code, str(error)),
+                record_index=-1 if index_in_batch is None else index_in_batch,
+            )
+        except OSError as error:
+            self._storage_failed(partition, error)
+            return _refused(partition, Failure(KafkaStorageError.code, str(error)))
+        if not info.duplicate:
+            effects = leading.on_append(self._room.now_ms, log.log_end_offset)
+            appended.append((partition, tuple(effects)))
+        # A duplicate, too, is only good when what it repeats is committed.
+        open_acks[partition] = (index, Offset(info.last_offset + 1), partition.leader_epoch)
+        return PartitionAck(
+            item.topic_partition,
+            None,
+            info.base_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+        )
+
+
+def _refused(partition: Partition, fault: Failure) -> PartitionAck:
+    return PartitionAck(
+        partition.topic_partition,
+        fault,
+        current_leader=partition.leader,
+        current_leader_epoch=partition.leader_epoch,
+    )
+
+
+def _not_for_clients(item: PartitionBatch) -> Failure | None:
+    if item.topic_partition.topic.startswith(INTERNAL_PREFIX):
+        return Failure(
+            TopicAuthorizationFailed.code,
+            f"topic {item.topic_partition.topic} is internal; only coordinators write to it",
+        )
+    batch = item.batch
+    if len(batch) > _ATTRIBUTES_LOW_BYTE and batch[_ATTRIBUTES_LOW_BYTE] & _CONTROL_BIT:
+        return Failure(
+            InvalidRecord.code,
+            f"a control batch for {item.topic_partition}: only coordinators write those",
+        )
+    return None
+
+
+def _origin(item: PartitionBatch, request: Produce) -> Origin:
+    if request.internal:
+        return INTERNAL
+    return _CHECKED if item.records_checked else CLIENT
+
+
+def _too_few(partition: Partition) -> Failure | None:
+    leading = partition.leading
+    if leading is None or not leading.is_under_min_isr:
+        return None
+    return Failure(
+        NotEnoughReplicas.code,
+        f"the in-sync replicas {list(leading.isr)} of {partition.topic_partition} are fewer than "
+        f"min.insync.replicas={leading.effective_min_isr}, which acks=all (-1) requires",
+    )
+
+
+def _too_few_after_append(partition: Partition) -> Failure | None:
+    leading = partition.leading
+    if leading is None or leading.maximal_isr_size >= leading.effective_min_isr:
+        return None
+    return Failure(
+        NotEnoughReplicasAfterAppend.code,
+        f"the batch is stored, but the in-sync replicas of {partition.topic_partition} shrank to "
+        f"{list(leading.isr)}, fewer than min.insync.replicas={leading.effective_min_isr}",
+    )
+
+
+def _lost(partition: Partition, leader_epoch: LeaderEpoch) -> Failure | None:
+    """Why nobody can tell any more whether the batch gets committed."""
+    fault = partition.leader_fault()
+    if fault is None and partition.leader_epoch != leader_epoch:
+        return Failure(
+            NotLeaderOrFollower.code,
+            f"the leadership of {partition.topic_partition} changed from epoch {leader_epoch} to "
+            f"{partition.leader_epoch} before the batch was committed",
+        )
+    return fault

@@ -1,0 +1,145 @@
+"""What waits on this broker, what wakes it, and the effects of the step in progress.
+
+One WaitingRoom belongs to one ReplicaManager; its parts share it. Each step of the manager begins
+with `begin` and ends with `take`; whatever happens in between leaves its effects in `outbox` in the
+order of happening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from broker.delayed.purgatory import DelayedOperation, Purgatory
+from broker.metadata.messages import Failure
+from broker.replication.messages import Effect, OperationFailed
+from broker.replication.partition import Partition
+from broker.replication.settings import ReplicationSettings
+from pylog.errors import ThrottlingQuotaExceeded
+
+
+class WaitingOperation(DelayedOperation[Partition]):
+    """A request of somebody who holds `token`."""
+
+    __slots__ = ("token",)
+
+    def __init__(self, token: object) -> None:
+        super().__init__()
+        self.token = token
+
+    def mark(self, partition: Partition) -> bool:
+        """Note that marks of `partition` moved; True if that is news to whoever waits."""
+        return False
+
+    def on_fault(self, error: Exception) -> Effect:
+        """The answer to give when this program fails over the request."""
+        raise NotImplementedError
+
+
+class WaitingRoom:
+    """The purgatories, by what they wait for.
+
+    produces        a partition's high watermark (or the loss of its leadership)
+    fetches         the same: consumers read below it
+    replica_fetches a leader's log end, and less urgently its high watermark and log start
+    deletions       followers' log starts
+    """
+
+    def __init__(self, now_ms: int, settings: ReplicationSettings) -> None:
+        self.settings = settings
+        self.now_ms = now_ms
+        self.outbox: list[Effect] = []
+        self.produces: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
+        self.fetches: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
+        self.replica_fetches: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
+        self.deletions: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
+        self._all = (self.produces, self.fetches, self.replica_fetches, self.deletions)
+        self._by_token: dict[object, tuple[WaitingOperation, Purgatory[Partition]]] = {}
+
+    def begin(self, now_ms: int) -> None:
+        """A step begins; time never goes back."""
+        if now_ms > self.now_ms:
+            self.now_ms = now_ms
+
+    def take(self) -> list[Effect]:
+        """The step's effects; the outbox is empty again."""
+        effects, self.outbox = self.outbox, []
+        return effects
+
+    def __len__(self) -> int:
+        return sum(map(len, self._all))
+
+    def full(self) -> Failure | None:
+        """The refusal of one more waiting request, when there are too many."""
+        if len(self) < self.settings.waiting_requests_max:
+            return None
+        return Failure(
+            ThrottlingQuotaExceeded.code,
+            f"{len(self)} requests wait on this broker, the limit is "
+            f"{self.settings.waiting_requests_max}; try again later",
+        )
+
+    def wait(
+        self,
+        purgatory: Purgatory[Partition],
+        operation: WaitingOperation,
+        keys: Collection[Partition],
+        deadline_ms: int,
+    ) -> None:
+        """Let it wait; `cancel` finds it by its token."""
+        purgatory.watch(operation, keys, deadline_ms)
+        self._by_token[operation.token] = (operation, purgatory)
+
+    def finished(self, operation: WaitingOperation) -> None:
+        """It is answered; called by the operation when it completes."""
+        self._by_token.pop(operation.token, None)
+
+    def cancel(self, token: object) -> bool:
+        """Nobody waits for this answer any more: forget the request. False: it does not wait."""
+        found = self._by_token.pop(token, None)
+        return found is not None and found[1].withdraw(found[0])
+
+    # ---- what wakes -----------------------------------------------------------------------------
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """Answer producers and consumers now; followers may hear of it a little later."""
+        self.produces.check(partition)
+        self.fetches.check(partition)
+        self.mark_followers(partition)
+
+    def appended(self, partition: Partition) -> None:
+        """Followers have something to fetch."""
+        self.replica_fetches.check(partition)
+
+    def mark_followers(self, partition: Partition) -> None:
+        """A mark moved without data: parked fetches of followers end soon instead of late."""
+        soon = self.now_ms + self.settings.high_watermark_linger_ms
+        for operation in self.replica_fetches.waiting(partition):
+            assert isinstance(operation, WaitingOperation)
+            if operation.mark(partition):
+                self.replica_fetches.hasten(operation, soon)
+
+    def log_start_moved(self, partition: Partition) -> None:
+        """The leader's or a follower's log start moved."""
+        self.deletions.check(partition)
+
+    def role_changed(self, partition: Partition) -> None:
+        """The partition is led from elsewhere, or by nobody, or in a new epoch: wake everyone."""
+        for purgatory in self._all:
+            purgatory.check(partition)
+
+    def advance(self) -> None:
+        """Answer what has waited long enough."""
+        for purgatory in self._all:
+            purgatory.advance(self.now_ms)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When to call `advance` next."""
+        deadlines = [purgatory.next_deadline for purgatory in self._all]
+        return min((at for at in deadlines if at is not None), default=None)
+
+    def _on_failure(self, operation: DelayedOperation[Partition], error: Exception) -> None:
+        assert isinstance(operation, WaitingOperation)
+        self.finished(operation)
+        self.outbox.append(operation.on_fault(error))
+        self.outbox.append(OperationFailed(f"{type(operation).__name__}: {error!r}"))
