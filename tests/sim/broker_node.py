@@ -7,15 +7,15 @@ replica that it holds.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
-
-from broker.storage.manager import LogManager
 
 from broker.controller.effects import RejectSession, TellSession
 from broker.metadata.image import MetadataDelta, MetadataGap, MetadataImage
 from broker.metadata.messages import (
     BrokerClaim,
+    BrokerDirectory,
     BrokerRegistered,
     ClaimBroker,
     Failure,
@@ -35,6 +35,7 @@ from broker.replication.messages import (
     EpochEnds,
     Fetch,
     FetchDone,
+    OperationFailed,
     PartitionState,
     Produce,
     ProduceDone,
@@ -45,6 +46,8 @@ from broker.replication.messages import (
     SendEpochEndQuery,
     SendReplicaFetch,
 )
+from broker.storage.directory import find_broker_directories
+from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, ProducerId, TopicPartition
 from pylog.records.batch import read_header
@@ -58,6 +61,7 @@ from tests.sim.shadows import Shadows
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
+DATA = "/data"
 HEARTBEAT_MS = 300
 CALL_TIMEOUT_MS = 1_000
 
@@ -125,6 +129,7 @@ class BrokerProcess(Actor):
         self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
         self.broker_id = BrokerId(-1)
         self.broker_epoch = BrokerEpoch(-1)
+        self.root = ""
         self.image = MetadataImage()
         self.logs: LogManager | None = None
         self.core: ReplicaManager | None = None
@@ -183,6 +188,8 @@ class BrokerProcess(Actor):
                 self.timer(1 + self.node.rng.random() * 10, self._read_cold, effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
+            case OperationFailed():
+                raise Violation("raised", effect.reason)
             case DeleteReplicaLater() | DeleteRecordsDone():
                 pass
 
@@ -195,6 +202,8 @@ class BrokerProcess(Actor):
             if request.acks == -1 and ack.failure is None:
                 ghost = self.cluster.ghost_of(ack.topic_partition)
                 ghost.check_ok(self.broker_id, ack.base_offset, read_header(batch.batch).crc)
+                if ack.base_offset < call.log_end:
+                    self.cluster.sometimes["duplicate answered"] += 1
         call.answer(effect)
 
     def _fetched(self, effect: FetchDone | ReplicaFetchDone) -> None:
@@ -301,7 +310,17 @@ class BrokerProcess(Actor):
 
     def claim(self) -> None:
         """Ask which broker this process shall be."""
-        found = self.cluster.directories(self.node)
+        found = tuple(
+            BrokerDirectory(
+                directory.meta.broker_id,
+                directory.meta.directory_id,
+                directory.meta.cluster_id,
+                directory.meta.boot_id,
+                directory.meta.clean,
+                directory.locked,
+            )
+            for directory in find_broker_directories(self.files, DATA)
+        )
         request = ClaimBroker(self.incarnation, self.node.machine.name, found, self.node.number)
         self.ask_controller(ControllerProcess.serve_claim, request, self._claim_answered)
 
@@ -327,6 +346,25 @@ class BrokerProcess(Actor):
         self.cluster.shadows.recovered(self.broker_id, self.node.disk)
         self.register()
 
+    def _open_logs(self, claim: BrokerClaim) -> None:
+        self.root = f"{DATA}/broker-{claim.broker_id}"
+        new_id = base64.urlsafe_b64encode(self.node.rng.randbytes(16)).rstrip(b"=").decode()
+        self.logs = LogManager.open(
+            self.files,
+            self.root,
+            cluster_id=claim.cluster_id,
+            broker_id=claim.broker_id,
+            boot_id=self.boot_id,
+            new_directory_id=new_id,
+            wall_ms=self.cluster.wall_ms(),
+            config=self.cluster.broker_config(),
+        )
+
+    @property
+    def boot_id(self) -> str:
+        """The machine's: another one after each loss of power."""
+        return f"{self.name}-boot-{self.node.disk.boot}"
+
     def register(self) -> None:
         """Become a broker of the cluster."""
         assert self.logs is not None
@@ -339,7 +377,7 @@ class BrokerProcess(Actor):
             client_endpoint=Endpoint(self.name, 9092),
             replication_endpoint=Endpoint(self.name, 9093),
             directory_id=self.logs.meta.directory_id,
-            boot_id=self.cluster.boot_id(self.node),
+            boot_id=self.boot_id,
             log_intact=self.logs.log_intact,
             highest_controller_epoch=self._highest_controller_epoch,
         )
@@ -354,12 +392,18 @@ class BrokerProcess(Actor):
             self.timer(100 + self.node.rng.random() * 100, self.register)
             return
         assert self.logs is not None
+        try:
+            self.logs.registered()
+        except OSError as error:
+            self.cluster.scheduler.note("registered", self.name, error)
+            self.node.kill(self.node.rng.randint(100, 1_000))
+            return
         self.broker_epoch = answer.broker_epoch
-        self.core = self.cluster.variant.replica_manager(
+        self.core = ReplicaManager(
             self.broker_id,
             self.logs,
             self.cluster.broker_config(),
-            self.cluster.replication_settings(),
+            settings=self.cluster.replication_settings(),
         )
         self.step(self.core.on_registered(self.now_ms(), answer.broker_epoch))
         self.watch()
@@ -460,7 +504,7 @@ class BrokerProcess(Actor):
     def _sync(self) -> None:
         """fsync some log, as the flush settings or the kernel would."""
         assert self.logs is not None
-        logs = self.cluster.logs_of(self.logs)
+        logs = [log for log in self.logs.logs if log.failure is None]
         if logs:
             self.node.rng.choice(logs).flush()
         interval = self.cluster.swarm.sync_interval_ms
@@ -469,7 +513,12 @@ class BrokerProcess(Actor):
     def _checkpoint(self) -> None:
         assert self.core is not None
         assert self.logs is not None
-        self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
+        try:
+            self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
+            self.logs.checkpoint_recovery_points()
+            self.logs.maintain(self.now_ms(), self.cluster.wall_ms())
+        except (OSError, errors.PylogError) as error:
+            self.cluster.scheduler.note("checkpoint", self.name, error)
         self.timer(500 + self.node.rng.random() * 2_000, self._checkpoint)
 
     def stop(self, away_ms: float) -> None:
@@ -498,6 +547,9 @@ class BrokerProcess(Actor):
         if self.core is None:
             call.answer(None)
             return
+        ghost = self.cluster.ghost_of(request.batches[0].topic_partition)
+        call.log_end = ghost.shadow(self.broker_id).end
+        self.cluster.scheduler.note("produce", self.name, request.acks, call.log_end)
         self.step(self.core.produce(self.now_ms(), self.cluster.wall_ms(), request, call))
 
     def serve_fetch(self, request: Fetch, call: Call) -> None:
@@ -512,6 +564,16 @@ class BrokerProcess(Actor):
         if self.core is None:
             call.answer(None)
             return
+        self.cluster.scheduler.note(
+            "fetch",
+            self.name,
+            f"from {request.replica_id} life {request.replica_epoch}",
+            *(
+                f"{p.partition}@{p.fetch_offset} epoch {p.current_leader_epoch} "
+                f"last {p.last_fetched_epoch}"
+                for p in request.partitions
+            ),
+        )
         self.step(self.core.replica_fetch(self.now_ms(), request, call))
 
     def serve_epoch_ends(self, request: EpochEndQuery, call: Call) -> None:
@@ -548,6 +610,3 @@ class BrokerProcess(Actor):
         self.ask_controller(
             ControllerProcess.serve_producer_ids, (self.broker_id, self.broker_epoch), allocated
         )
-
-
-__all__ = ["BrokerNode", "BrokerProcess", "Machine", "Violation"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.replication.messages import (
@@ -100,6 +101,10 @@ class Client(Actor):
         rpc, self.rpc = self.rpc, None
         if rpc is not None and rpc.open:
             rpc.close()
+
+    def start(self) -> None:
+        """Begin."""
+        raise NotImplementedError
 
     def connected(self) -> None:
         """There is a connection to who is said to lead."""
@@ -201,7 +206,7 @@ class ProducerClient(Client):
             rpc.request(
                 process.serve_produce,
                 request,
-                lambda done, sent=sent, attempt=attempt: self._answered(sent, attempt, done),
+                partial(self._answered, sent, attempt),
                 self.cluster.swarm.request_timeout_ms + 1_000,
             )
             if self.rpc is not rpc:

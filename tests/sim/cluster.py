@@ -15,8 +15,6 @@ from broker.controller.settings import ControllerSettings
 from broker.metadata.admin import CreateTopics, TopicsCreated
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import (
-    BrokerClaim,
-    BrokerDirectory,
     Failure,
     MetadataBatch,
     PartitionsAltered,
@@ -51,10 +49,10 @@ class Cluster:
     def __init__(self, seed: int, variant: Variant, trace: Trace | None = None) -> None:
         self.scheduler = Scheduler(seed, trace)
         self.variant = variant
-        self.swarm: Swarm = variant.adapt(draw(self.scheduler.rng("swarm")))
+        self.swarm: Swarm = variant.lean(draw(self.scheduler.rng("swarm")))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
-        self.shadows = Shadows(self.sometimes)
+        self.shadows = Shadows(self.sometimes, self.scheduler.note)
         self.image = MetadataImage()  # the ghost's: what the controller published
         self.controller = ControllerNode(self)
         self.brokers = {n: BrokerNode(self, n) for n in range(1, self.swarm.brokers + 1)}
@@ -115,7 +113,6 @@ class Cluster:
             session_timeout_ms=self.swarm.session_timeout_ms,
             controlled_shutdown_wait_ms=500,
             default_replication_factor=self.swarm.replication_factor,
-            min_insync_replicas=self.swarm.min_insync,
             leader_imbalance_check_ms=self.swarm.rebalance_ms,
             producer_id_block=3,
             snapshot_interval_records=self.swarm.snapshot_records,
@@ -362,17 +359,12 @@ class Cluster:
         assert process is not None
         process.check_disk()
 
-    # ---- directories
-
-    def directories(self, node: BrokerNode) -> tuple[BrokerDirectory, ...]:
-        """What a host finds below its data directory."""
-        raise NotImplementedError
+    # ---- hosts and brokers
 
     def granted(self, node: BrokerNode, broker: BrokerId) -> None:
         """The controller made this host's process a broker."""
+        owner = self.owners.get(broker)
+        if owner is not None and owner is not node:
+            raise Violation("I1", f"broker {broker} of {owner.machine.name} moved to {node.number}")
         self.owners[broker] = node
         node.broker_id = broker
-
-    def open_logs(self, process: BrokerProcess, claim: BrokerClaim) -> None:
-        """Open the broker's directory."""
-        raise NotImplementedError

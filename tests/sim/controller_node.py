@@ -11,8 +11,6 @@ import base64
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.controller.metadata_log import MetadataLog
-
 from broker.controller.controller import Controller
 from broker.controller.effects import (
     AppendRecords,
@@ -24,6 +22,7 @@ from broker.controller.effects import (
     SnapshotDue,
     TellSession,
 )
+from broker.controller.metadata_log import MetadataLog
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import AlterPartition
 from broker.metadata.records import MetadataRecord
@@ -86,11 +85,14 @@ class ControllerProcess(Actor):
         self.node = node
         self.cluster = node.cluster
         self.files = SimFiles(node.disk, rng=node.rng)
-        self.log = MetadataLog.open(self.files, DIRECTORY)
-        self._check_recovered(self.log.image)
-        self.core = self.cluster.variant.controller(
-            self.log.image, self.cluster.controller_settings(), self._new_id
+        self.log = MetadataLog.open(
+            self.files,
+            DIRECTORY,
+            boot_id=f"ctl-boot-{node.disk.boot}",
+            wall_ms=self.cluster.wall_ms(),
         )
+        self._check_recovered(self.log.image)
+        self.core = Controller(self.log.image, self.cluster.controller_settings(), self._new_id)
         self._watchers: list[Rpc] = []
         self._sessions: dict[tuple[BrokerId, BrokerEpoch], Rpc] = {}
         self._tick_at = -1
@@ -165,9 +167,20 @@ class ControllerProcess(Actor):
 
     def _sync(self) -> None:
         self._syncing = False
-        self.log.flush()
-        offset = Offset(len(self.node.written) - 1)
+        offset = self.log.flush()
         self.perform(self.core.on_committed(self.machine.now_ms(), offset))
+        self.log.remember_cluster(self.core.image.cluster_id)
+
+    def check_disk(self) -> None:
+        """I14: what a restart would recover is what is in memory."""
+        self.log.flush()
+        self.log.close()
+        found = MetadataLog.open(self.files, DIRECTORY, boot_id=f"ctl-boot-{self.node.disk.boot}")
+        replayed = _replayed(self.node.written).records()
+        if found.image.records() != replayed:
+            raise Violation("I14", "the metadata on disk is not a replay of what was written")
+        if found.image.offset == self.core.image.offset and replayed != self.core.image.records():
+            raise Violation("I14", "the image in memory is not a replay of what was written")
 
     def _show(self) -> None:
         """Something leaves the process: what it may rest on must be durable by now."""
@@ -259,6 +272,3 @@ def _replayed(records: list[MetadataRecord]) -> MetadataImage:
     for offset, record in enumerate(records):
         image.replay(record, Offset(offset))
     return image
-
-
-__all__ = ["Controller", "ControllerNode", "ControllerProcess"]

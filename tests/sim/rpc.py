@@ -81,12 +81,13 @@ class Actor:
 class Call:
     """A request at its server: answer it once, or be told that nobody waits any more."""
 
-    __slots__ = ("_rpc", "number", "open", "value")
+    __slots__ = ("_rpc", "log_end", "number", "open", "value")
 
     def __init__(self, rpc: Rpc, number: int, value: object) -> None:
         self._rpc = rpc
         self.number = number
         self.value = value
+        self.log_end = -1  # of the partition that a produce is for, before it
         self.open = True
 
     def answer(self, value: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from broker.replication.messages import PartitionState
@@ -26,6 +27,7 @@ class _Reading:
     cuts: int = -1
     segment: str = ""
     position: int = 0
+    marks: tuple[object, ...] = ()
     # at the last power loss: what was synced, by base offset, and how far recovery must come
     synced: dict[int, Batch] = field(default_factory=dict)
     must_reach: int = 0
@@ -34,9 +36,10 @@ class _Reading:
 class Shadows:
     """All partitions' ghost states, fed from the disks."""
 
-    def __init__(self, sometimes: Counter[str]) -> None:
+    def __init__(self, sometimes: Counter[str], note: Callable[..., None]) -> None:
         self.ghosts: dict[PartitionKey, PartitionGhost] = {}
         self._sometimes = sometimes
+        self._note = note
         self._readings: dict[tuple[BrokerId, PartitionKey], _Reading] = {}
 
     def ghost(self, topic_id: TopicId, partition: int) -> PartitionGhost:
@@ -56,6 +59,21 @@ class Shadows:
             self._readings[broker, key] = reading
         ghost = self.ghost(*key)
         self._read(broker, ghost, reading, disk)
+        marks = (
+            state.leader,
+            state.leader_epoch,
+            state.log_start_offset,
+            state.high_watermark,
+            state.log_end_offset,
+            state.isr,
+        )
+        if marks != reading.marks:
+            reading.marks = marks
+            self._note(
+                "state",
+                f"broker {broker} partition {key[1]} leader {marks[0]} epoch {marks[1]} "
+                f"start {marks[2]} hw {marks[3]} end {marks[4]} isr {marks[5]}",
+            )
         ghost.observe(broker, state)
 
     def _read(self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk) -> None:

@@ -1,0 +1,54 @@
+"""The production cores hold every invariant on fresh seeds, and on those that once found a bug."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+
+import pytest
+
+from tests.sim.run import never_happened, run_seed, run_seeds
+
+pytestmark = pytest.mark.sim
+
+FRESH = int(os.environ.get("PYLOG_SIM_SEEDS", "200"))
+
+FOUND_A_BUG: tuple[int, ...] = ()
+"""Seeds that once failed, with what they found beside them; they stay for ever."""
+
+
+def test_fresh_seeds() -> None:
+    base = int(os.environ.get("PYLOG_SIM_BASE", secrets.randbelow(10**9)))
+    sys.stdout.write(f"simulator: {FRESH} seeds from {base}\n")
+    outcomes = run_seeds(range(base, base + FRESH), stop_at_failure=True)
+    failed = [outcome for outcome in outcomes if outcome.invariant]
+    assert not failed, f"seeds from {base}\n{failed[0].report}"
+    assert len(outcomes) == FRESH
+    if FRESH >= 200:
+        assert not never_happened(outcomes), f"seeds from {base}: nothing of this was tried"
+
+
+@pytest.mark.parametrize("seed", FOUND_A_BUG)
+def test_a_seed_that_once_failed(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert not outcome.invariant, outcome.report
+
+
+def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
+    code = (
+        "from tests.sim.run import run_seed\n"
+        "print([(o.seed, o.hash, o.events) for o in map(run_seed, range(1, 5))])"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert said[0] == said[1] != ""
