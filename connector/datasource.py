@@ -1,0 +1,87 @@
+"""The format `pylog`: what Spark makes readers and writers from.
+
+Options are checked as early as Spark allows: names and values when the data source is made (so also
+where `.schema(...)` skips `schema()`), the rest when it is known what is made. A streaming sink is
+made anew for each micro-batch; its errors therefore come with the first batch.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import MutableMapping
+
+from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
+
+from connector.errors import SaveMode
+from connector.options import (
+    SinkOptions,
+    SourceOptions,
+    check_names,
+    check_source,
+    check_values,
+    sink_options,
+    source_options,
+)
+from connector.schema import check_sink_schema, projection, source_schema
+from connector.sink import BatchWriter, StreamWriter
+from connector.source import BatchReader, StreamReader
+
+
+class PylogDataSource(DataSource):
+    """Batch and streaming, source and sink."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        check_names(options)
+        check_values(options)
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format(...)` is given."""
+        return "pylog"
+
+    def schema(self) -> StructType:
+        """The source's columns; Spark asks at `load()`."""
+        return source_schema(include_headers=check_source(self.options))
+
+    def reader(self, schema: StructType) -> BatchReader:
+        """A batch read."""
+        options = source_options(self.options, streaming=False)
+        if options.max_offsets_per_trigger is not None:
+            warnings.warn(
+                "maxOffsetsPerTrigger means nothing for a batch read, which reads everything "
+                "between startingOffsets and endingOffsets",
+                stacklevel=2,
+            )
+        return BatchReader(options, _columns(schema, options))
+
+    def streamReader(self, schema: StructType) -> StreamReader:
+        """A streaming read."""
+        options = source_options(self.options, streaming=True)
+        return StreamReader(options, _columns(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """A batch write; SaveMode for anything but append."""
+        if overwrite:
+            raise SaveMode(
+                "a log cannot be overwritten by a write; use mode('append'), and delete the "
+                "topic's records first if they are to go"
+            )
+        options, columns = self._sink(schema)
+        return BatchWriter(options, columns)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """A streaming write. Complete mode (`overwrite`) appends the whole result each time, as
+        with Spark's Kafka sink.
+        """
+        options, columns = self._sink(schema)
+        return StreamWriter(options, columns)
+
+    def _sink(self, schema: StructType) -> tuple[SinkOptions, tuple[str, ...]]:
+        options = sink_options(self.options)
+        return options, check_sink_schema(schema, topic_option=options.topic is not None)
+
+
+def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
+    return projection(schema, include_headers=options.include_headers)

@@ -1,0 +1,140 @@
+"""What the connector raises: one class per condition, whose name stands first in the message.
+
+Spark wraps every error of a Python data source (`PYTHON_DATA_SOURCE_ERROR`, `STREAM_FAILED`), so
+only the text reaches the user. It therefore always begins `[PYLOG_...]`, says which option, topic
+or column is meant and what value it had, and ends with what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pylog import errors
+
+
+class ConnectorError(errors.PylogError):
+    """What all errors of the connector derive from."""
+
+    condition: ClassVar[str] = "PYLOG_ERROR"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(f"[{self.condition}] {message}")
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # The message holds the condition already; unpickling must not put it in front again.
+        return _unpickled, (type(self), str(self))
+
+
+def _unpickled(kind: type[ConnectorError], text: str) -> ConnectorError:
+    return kind(text.removeprefix(f"[{kind.condition}] "))
+
+
+# ---- options ----------------------------------------------------------------------------------
+
+
+class UnknownOption(ConnectorError):
+    """No such option; the message names the nearest."""
+
+    condition = "PYLOG_UNKNOWN_OPTION"
+
+
+class InvalidOption(ConnectorError):
+    """An option's value is not allowed."""
+
+    condition = "PYLOG_INVALID_OPTION"
+
+
+class MissingOption(ConnectorError):
+    """A required option is not given."""
+
+    condition = "PYLOG_MISSING_OPTION"
+
+
+class OptionNotOffered(ConnectorError):
+    """An option of Spark's Kafka connector that this version does not have."""
+
+    condition = "PYLOG_OPTION_NOT_OFFERED"
+
+
+class OptionNotApplicable(ConnectorError):
+    """An option that means nothing for this kind of read or write."""
+
+    condition = "PYLOG_OPTION_NOT_APPLICABLE"
+
+
+# ---- schema and rows --------------------------------------------------------------------------
+
+
+class SourceSchema(ConnectorError):
+    """A user schema that is no selection of the source's columns."""
+
+    condition = "PYLOG_SOURCE_SCHEMA"
+
+
+class SinkSchema(ConnectorError):
+    """A column that the sink needs is missing or has a type that it cannot write."""
+
+    condition = "PYLOG_SINK_SCHEMA"
+
+
+class SinkRow(ConnectorError):
+    """A row that cannot be written."""
+
+    condition = "PYLOG_SINK_ROW"
+
+
+class SaveMode(ConnectorError):
+    """A save mode that the sink does not have."""
+
+    condition = "PYLOG_SAVE_MODE"
+
+
+# ---- topics, offsets, data --------------------------------------------------------------------
+
+
+class UnknownTopic(ConnectorError):
+    """The cluster has no such topic."""
+
+    condition = "PYLOG_UNKNOWN_TOPIC"
+
+
+class StartAfterEnd(ConnectorError):
+    """A batch read whose start lies behind its end."""
+
+    condition = "PYLOG_START_AFTER_END"
+
+
+class OffsetBeyondEnd(ConnectorError):
+    """A start that lies behind the newest record."""
+
+    condition = "PYLOG_OFFSET_BEYOND_END"
+
+
+class DataLoss(ConnectorError):
+    """Records that the query was to read are gone, and `failOnDataLoss` is true."""
+
+    condition = "PYLOG_DATA_LOSS"
+
+
+class CheckpointInvalid(ConnectorError):
+    """The offset in the checkpoint cannot be used: damaged, or written by a later version."""
+
+    condition = "PYLOG_CHECKPOINT_INVALID"
+
+
+class CheckpointMismatch(ConnectorError):
+    """The checkpoint belongs to other topics than the query."""
+
+    condition = "PYLOG_CHECKPOINT_MISMATCH"
+
+
+class ReadFailed(ConnectorError):
+    """Records could not be fetched within the time-out."""
+
+    condition = "PYLOG_READ_FAILED"
+
+
+class WriteFailed(ConnectorError):
+    """Records were not acknowledged; Spark runs the task again."""
+
+    condition = "PYLOG_WRITE_FAILED"

@@ -1,0 +1,74 @@
+"""Spark's writers: checks when they are made, `connector.writing` in the tasks.
+
+Delivery is at least once: a task that fails is run again by Spark and writes its records again, and
+so does a batch that a streaming query replays. Within one attempt nothing is written twice (the
+producer is idempotent) and order per partition is kept. Nothing is decided in `commit`: when it is
+called, every record is on all in-sync replicas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from connector.errors import WriteFailed
+from connector.options import SinkOptions
+from connector.writing import write_batches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote: records by topic, all acknowledged."""
+
+    records: Mapping[str, int] = field(default_factory=dict)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Appends a DataFrame."""
+
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's rows; see `write_batches` for what it raises."""
+        return Written(dict(write_batches(iterator, self._options, self._columns)))
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
+        _check_reported(messages)
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Appends each micro-batch."""
+
+    def __init__(self, options: SinkOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one task's rows; see `write_batches` for what it raises."""
+        return Written(dict(write_batches(iterator, self._options, self._columns)))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
+        _check_reported(messages)
+
+
+def _check_reported(messages: Sequence[WriterCommitMessage | None]) -> None:
+    missing = sum(message is None for message in messages)
+    if missing:
+        raise WriteFailed(
+            f"{missing} of {len(messages)} tasks did not report what they wrote; the batch is not "
+            "complete"
+        )

@@ -1,0 +1,230 @@
+"""Spark's readers: the driver's side plans, `connector.reading` reads in the tasks.
+
+An instance is pickled into the tasks and into Spark's planner, so it holds options and plain
+values; connections are made where they are used. The stream reader of the driver lives as long as
+its query, in a process of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from connector.clients import BoundsReader
+from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
+from connector.options import SourceOptions
+from connector.planning import (
+    Bounds,
+    advance,
+    batch_ranges,
+    initial,
+    require_topics,
+    stream_ranges,
+)
+from connector.reading import read_range
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+logger = logging.getLogger("pylog.connector")
+
+STALE_RETRIES: Final = 4
+STALE_WAIT_S: Final = 0.2
+"""A leader that was elected a moment ago may not know yet how far the log is committed, and an
+"end" before what was already read is not believed before the sum of these waits, 3 s."""
+
+
+class BatchReader(DataSourceReader):
+    """Reads what the options name, once per query on the DataFrame."""
+
+    def __init__(self, options: SourceOptions, columns: Sequence[str]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+
+    def partitions(self) -> list[InputPartition]:
+        """One task for each partition with something to read.
+
+        Spark plans once for each `load()`; ends that are not fixed offsets are looked up by the
+        tasks, so that the same DataFrame sees what was written since.
+        """
+        options = self._options
+        source = BoundsReader(options)
+        bounds = source.bounds(options.topics)
+        require_topics(options.topics, bounds)
+        ranges = batch_ranges(
+            options.starting,
+            options.ending,
+            bounds,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        return [InputPartition(planned) for planned in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one planned range; none for the empty plan, which Spark gives one task."""
+        if partition.value is None:
+            return iter(())
+        return read_range(partition.value, self._options, self._columns)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans micro-batches. Progress lies in Spark's checkpoint only, never in the brokers."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        columns: Sequence[str],
+        *,
+        bounds_reader: BoundsReader | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._bounds_reader = bounds_reader or BoundsReader(options)
+        self._clock = clock
+        self._initial: dict[str, Any] | None = None
+        self._available_now = False
+        self._target: StreamOffset | None = None
+        self._latest: dict[str, dict[str, int]] | None = None
+        self._warned: set[str] = set()
+
+    # ---- offsets ------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
+        if self._initial is None:
+            options = self._options
+            bounds = self._bounds_reader.bounds(options.topics)
+            require_topics(options.topics, bounds)
+            self._initial = initial(
+                "startingOffsets",
+                options.starting,
+                bounds,
+                fail_on_data_loss=options.fail_on_data_loss,
+            ).to_json()
+        return self._initial
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The end of the next batch, or `start` itself when there is nothing to read.
+
+        The first batch's end always differs from its start, also when it is empty, because it
+        records that start (see `connector.offsets`). Raises DataLoss before Spark writes the plan.
+        """
+        options = self._options
+        position = read_offset(start)
+        bounds = self._settled_bounds(position)
+        self._latest = _reported(bounds)
+        if self._available_now and self._target is None:
+            # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
+            # replayed first may reach beyond what the target would have been (SPARK-53560).
+            self._target = _newest(bounds)
+        step = advance(
+            position,
+            bounds,
+            options.topics,
+            limit=(
+                None if isinstance(limit, ReadAllAvailable) else options.max_offsets_per_trigger
+            ),
+            target=self._target,
+            fail_on_data_loss=options.fail_on_data_loss,
+        )
+        self._warn(step.warnings)
+        if start == self._initial:
+            return step.end.booted_at(position).to_json()
+        return step.end.to_json() if step.end.moved(position) else start
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """`maxOffsetsPerTrigger`, which Spark then hands to `latestOffset` unless it wants all."""
+        limit = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Stop at what is there when the first batch is planned."""
+        self._available_now = True
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The newest offsets by topic and partition, for the query's progress."""
+        return self._latest
+
+    # ---- work ---------------------------------------------------------------------------------
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """One task for each partition that has offsets between the two positions."""
+        if start == end:
+            return []
+        ranges = stream_ranges(
+            read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
+        )
+        return [InputPartition(planned) for planned in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one planned range."""
+        return read_range(partition.value, self._options, self._columns)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: the checkpoint is what counts, as in Spark's Kafka connector."""
+
+    def stop(self) -> None:
+        """The query ended."""
+        self._bounds_reader.close()
+
+    def _settled_bounds(self, position: StreamOffset) -> Bounds:
+        epochs = {
+            TopicPartition(name, partition): at.epoch
+            for name, topic in position.topics.items()
+            for partition, at in topic.partitions.items()
+        }
+        bounds = self._bounds_reader.bounds(self._options.topics, epochs)
+        for attempt in range(STALE_RETRIES):
+            if not _went_back(position, bounds):
+                break
+            self._clock.sleep(STALE_WAIT_S * 2**attempt)
+            bounds = self._bounds_reader.bounds(self._options.topics, epochs)
+        return bounds
+
+    def _warn(self, warnings: Sequence[str]) -> None:
+        for warning in warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                logger.warning("%s", warning)
+
+
+def _went_back(position: StreamOffset, bounds: Bounds) -> bool:
+    for name, topic in position.topics.items():
+        has = bounds.get(name)
+        if has is None or has.topic_id != topic.topic_id:
+            continue
+        for partition, at in topic.partitions.items():
+            bound = has.partitions.get(partition)
+            if bound is not None and bound.latest < at.offset:
+                return True
+    return False
+
+
+def _newest(bounds: Bounds) -> StreamOffset:
+    return StreamOffset(
+        {
+            name: TopicPosition(
+                has.topic_id,
+                {p: PartitionPosition(b.latest, b.epoch) for p, b in has.partitions.items()},
+            )
+            for name, has in bounds.items()
+        }
+    )
+
+
+def _reported(bounds: Bounds) -> dict[str, dict[str, int]]:
+    return {
+        name: {str(p): has.partitions[p].latest for p in sorted(has.partitions)}
+        for name, has in sorted(bounds.items())
+    }
