@@ -1,0 +1,214 @@
+"""The identity of a log directory: who it belongs to, how it was left, who has it open.
+
+`meta.properties` is Kafka's, with three keys of pylog's own (`boot.id`, `clean`, `log.intact`).
+The clean-shutdown marker is Kafka's file too; in it stand the sizes and times of all segments, so
+that files changed behind a clean stop are noticed.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from broker.storage.errors import DirectoryLocked, DirectoryUnwritable, MetaPropertiesInvalid
+from broker.storage.files import Files
+from broker.storage.segment import Segment
+from pylog.model import BrokerId
+
+META_PROPERTIES: Final = "meta.properties"
+LOCK_FILE: Final = ".lock"
+CLEAN_MARKER: Final = ".kafka_cleanshutdown"
+
+_META_VERSION: Final = 1
+_MARKER_VERSION: Final = 0
+
+SegmentStats = dict[str, dict[str, list[int]]]
+"""Directory name -> segment file -> [size, modification time in ns]."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Who a directory belongs to, and how it was left.
+
+    `intact` False: records that were on this disk may be gone (a loss of power, an I/O error), and
+    the controller has not been told yet. It stays until `LogManager.registered`.
+    """
+
+    cluster_id: str
+    broker_id: BrokerId
+    directory_id: str
+    boot_id: str
+    clean: bool = False
+    intact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDirectory:
+    """A directory as somebody who does not own it sees it."""
+
+    path: str
+    meta: MetaProperties
+    locked: bool
+
+
+def read_meta(files: Files, directory: str) -> MetaProperties | None:
+    """The directory's identity, None when it has none; MetaPropertiesInvalid when unreadable."""
+    path = f"{directory}/{META_PROPERTIES}"
+    try:
+        text = files.read_all(path).decode("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise MetaPropertiesInvalid(f"{path} cannot be read: {error}") from error
+    values = {}
+    for line in text.splitlines():
+        if line.strip() and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            values[name.strip()] = value.strip()
+    if values.get("version") != str(_META_VERSION):
+        raise MetaPropertiesInvalid(
+            f"{path} has version {values.get('version')!r}; this release knows {_META_VERSION}. "
+            "Use the release that wrote it, or another data directory"
+        )
+    try:
+        return MetaProperties(
+            cluster_id=values["cluster.id"],
+            broker_id=BrokerId(int(values["node.id"])),
+            directory_id=values["directory.id"],
+            boot_id=values.get("boot.id", ""),
+            clean=values.get("clean") == "true",
+            intact=values.get("log.intact", "true") == "true",
+        )
+    except (KeyError, ValueError) as error:
+        raise MetaPropertiesInvalid(
+            f"{path} lacks a usable {error}; restore it from a backup, or move the directory away"
+        ) from error
+
+
+def write_meta(files: Files, directory: str, meta: MetaProperties) -> None:
+    """Replace the directory's identity, durably."""
+    lines = [
+        f"version={_META_VERSION}",
+        f"cluster.id={meta.cluster_id}",
+        f"node.id={meta.broker_id}",
+        f"directory.id={meta.directory_id}",
+        f"boot.id={meta.boot_id}",
+        f"clean={str(meta.clean).lower()}",
+        f"log.intact={str(meta.intact).lower()}",
+    ]
+    text = "\n".join(lines) + "\n"
+    files.write_atomic(f"{directory}/{META_PROPERTIES}", text.encode("utf-8"))
+
+
+def lock_directory(files: Files, directory: str) -> int:
+    """Own the directory until the handle is closed or the process ends.
+
+    Makes the directory. Raises DirectoryLocked (try again, up to 10 s: the old owner may still be
+    flushing) and DirectoryUnwritable.
+    """
+    try:
+        if not files.exists(directory):
+            files.mkdir(directory)
+            files.fsync_dir(directory.rpartition("/")[0] or "/")
+        handle = files.try_lock(f"{directory}/{LOCK_FILE}")
+    except OSError as error:
+        raise unwritable(directory, error) from error
+    if handle is None:
+        raise DirectoryLocked(
+            f"{directory} is in use by another process; stop that one, or use another directory"
+        )
+    return handle
+
+
+def unwritable(directory: str, error: OSError) -> DirectoryUnwritable:
+    """The start error for an OSError of a directory's own files."""
+    cure = "give it to the user that runs the broker, or use another directory"
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        cure = "its disk is full: free some space"
+    elif error.errno == errno.EROFS:
+        cure = "its file system is mounted read-only"
+    return DirectoryUnwritable(f"{directory} cannot be written ({error}); {cure}")
+
+
+def inspect(files: Files, directory: str) -> FoundDirectory | None:
+    """What stands in a directory that this process does not own; None without identity.
+
+    Takes the lock for a moment to see whether somebody has it.
+    """
+    try:
+        meta = read_meta(files, directory)
+        if meta is None:
+            return None
+        handle = files.try_lock(f"{directory}/{LOCK_FILE}")
+    except (MetaPropertiesInvalid, OSError) as error:
+        logger.warning("ignoring the directory %s: %s", directory, error)
+        return None
+    if handle is not None:
+        files.close(handle)
+    return FoundDirectory(directory, meta, handle is None)
+
+
+def find_broker_directories(files: Files, root: str) -> list[FoundDirectory]:
+    """The broker directories (`broker-<n>`) below a data root, in the order of their names."""
+    if not files.exists(root):
+        return []
+    found = (
+        inspect(files, f"{root}/{name}") for name in files.listdir(root) if name[:7] == "broker-"
+    )
+    return [directory for directory in found if directory is not None]
+
+
+def segment_stats(files: Files, segments: Iterable[Segment]) -> dict[str, list[int]]:
+    """Size and time of each segment's file, for the clean marker."""
+    stats = {}
+    for segment in segments:
+        status = files.stat(segment.log_path)
+        if status is not None:
+            stats[segment.log_path.rpartition("/")[2]] = [status.size, status.modified_ns]
+    return stats
+
+
+def same_segments(files: Files, directory: str, stats: Mapping[str, list[int]]) -> bool:
+    """Whether the segments in a partition directory are those that the marker saw."""
+    names = [name for name in files.listdir(directory) if name.endswith(".log")]
+    if sorted(stats) != names:
+        return False
+    for name in names:
+        status = files.stat(f"{directory}/{name}")
+        if status is None or [status.size, status.modified_ns] != stats[name]:
+            return False
+    return True
+
+
+def write_clean_marker(files: Files, directory: str, stats: SegmentStats) -> None:
+    """Say that everything is synced and closed."""
+    content = {"version": _MARKER_VERSION, "brokerEpoch": -1, "segments": stats}
+    data = json.dumps(content, sort_keys=True).encode("utf-8")
+    files.write_atomic(f"{directory}/{CLEAN_MARKER}", data)
+
+
+def take_clean_marker(files: Files, directory: str) -> SegmentStats | None:
+    """What the marker said; None without one. It is gone, durably, when this returns: a crash
+    while loading must not look like a clean stop.
+    """
+    path = f"{directory}/{CLEAN_MARKER}"
+    if not files.exists(path):
+        return None
+    try:
+        content = json.loads(files.read_all(path))
+        stats: SegmentStats = content["segments"]
+        usable = content["version"] == _MARKER_VERSION and isinstance(stats, dict)
+    except (ValueError, KeyError, TypeError):
+        usable = False
+    files.unlink(path)
+    files.fsync_dir(directory)
+    if not usable:
+        logger.warning("%s made no sense: every log is checked", path)
+        return {}
+    return stats

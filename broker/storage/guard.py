@@ -1,0 +1,72 @@
+"""What an I/O error does to a log: no room passes, anything else ends it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from broker.storage.errors import CorruptSegment, DiskFull
+from broker.storage.scan import BadBatch
+from broker.storage.segment import NO_ROOM
+from pylog.errors import KafkaStorageError
+
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+"""The process or the machine is short of something, but the disk said nothing bad."""
+
+
+class FaultGuard:
+    """Turns OSErrors into errors that clients know, and remembers the one that ended the log."""
+
+    def __init__(self, name: str, directory: str, on_failure: Callable[[], None]) -> None:
+        self.failure: KafkaStorageError | None = None
+        self._name = name
+        self._directory = directory
+        self._on_failure = on_failure
+
+    def check(self) -> None:
+        """Raises the error that took the log offline, if one did."""
+        if self.failure is not None:
+            raise self.failure
+
+    @contextmanager
+    def io(self, doing: str) -> Iterator[None]:
+        """Around everything that touches files."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fault(error, doing) from error
+        except BadBatch as error:
+            damage = CorruptSegment(
+                f"{self._directory} is damaged at position {error.position}: {error.reason}"
+            )
+            raise self.fail(damage) from error
+        except CorruptSegment as error:
+            raise self.fail(error) from None
+
+    def fault(self, error: OSError, doing: str) -> KafkaStorageError:
+        """The error to raise for an OSError."""
+        what = f"{doing} of {self._name}"
+        if self.failure is not None:
+            return self.failure
+        if error.errno in NO_ROOM:
+            return DiskFull(
+                f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
+                "free some space"
+            )
+        if error.errno in _PASSING:
+            return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
+        return self.fail(
+            KafkaStorageError(
+                f"{what} in {self._directory} failed: {error}; this replica is offline until the "
+                "broker starts again"
+            )
+        )
+
+    def fail(self, error: KafkaStorageError) -> KafkaStorageError:
+        """The log is offline for good, because of `error`."""
+        if self.failure is None:
+            self.failure = error
+            self._on_failure()
+        return self.failure

@@ -1,0 +1,529 @@
+"""All logs of one broker directory: opening, creating, deleting, checkpoints, the clean stop.
+
+The process's loop owns it. What it cannot cure by itself raises a `StorageStartError`; one damaged
+log does not stop the others: it stands in `failed` and its replica is offline.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final, Self
+
+from broker.config import BrokerConfig, TopicConfig
+from broker.storage.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    read_offsets,
+    write_offsets,
+)
+from broker.storage.directory import (
+    CLEAN_MARKER,
+    LOCK_FILE,
+    META_PROPERTIES,
+    MetaProperties,
+    SegmentStats,
+    lock_directory,
+    read_meta,
+    same_segments,
+    segment_stats,
+    take_clean_marker,
+    unwritable,
+    write_clean_marker,
+    write_meta,
+)
+from broker.storage.errors import (
+    CorruptSegment,
+    ForeignDirectory,
+    MetaPropertiesInvalid,
+    OtherBrokersDirectory,
+)
+from broker.storage.files import Files
+from broker.storage.flush_task import FlushTask
+from broker.storage.log import Environment, Log
+from broker.storage.recovery import PARTITION_METADATA, LastStop
+from broker.storage.segment import CUT_SUFFIX
+from broker.storage.tail_cache import TailBudget
+from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
+
+DELETE_SUFFIX: Final = "-delete"
+_FILE_NAME_MAX: Final = 255
+_PARTITION_DIRECTORY: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")
+_KNOWN: Final = frozenset(
+    {
+        META_PROPERTIES,
+        LOCK_FILE,
+        CLEAN_MARKER,
+        HIGH_WATERMARK_CHECKPOINT,
+        RECOVERY_POINT_CHECKPOINT,
+        LOG_START_CHECKPOINT,
+    }
+)
+
+logger = logging.getLogger(__name__)
+
+
+class LogManager:
+    """Invariants: one log for a topic's name and partition, and for its id and partition; the
+    directory's lock is held until `close`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        lock: int,
+        meta: MetaProperties,
+        config: BrokerConfig,
+        jitter: Callable[[int], int],
+        wall_ms: int,
+    ) -> None:
+        """Not for callers: use `open`."""
+        self.directory = directory
+        self.meta = meta
+        self.failed: dict[TopicPartition, KafkaStorageError] = {}
+        """Replicas that could not be opened, and why. Their files are left alone."""
+        self._files = files
+        self._lock = lock
+        self._config = config
+        self._wall_ms = wall_ms
+        self._logs: dict[TopicPartition, Log] = {}
+        self._by_id: dict[tuple[TopicId, int], Log] = {}
+        self._loading = True
+        self._high_watermarks: dict[TopicPartition, Offset] = {}
+        # as checkpointed; those of failed replicas are written again as they were
+        self._recovery_points: dict[TopicPartition, Offset] = {}
+        self._log_starts: dict[TopicPartition, Offset] = {}
+        self._removals: list[tuple[int, str]] = []
+        self._environment = Environment(
+            TailBudget(config.log_tail_cache_max_bytes),
+            tail_bytes_max=config.log_tail_cache_partition_max_bytes,
+            decompressed_bytes_max=config.message_decompressed_max_bytes,
+            jitter=jitter,
+            log_start_moved=lambda log: self._write_log_starts(),
+            recovery_point_lowered=lambda log: self.checkpoint_recovery_points(),
+            failed=self._log_failed,
+        )
+
+    # ---- open -----------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        *,
+        cluster_id: str,
+        broker_id: BrokerId,
+        boot_id: str,
+        new_directory_id: str,
+        wall_ms: int,
+        config: BrokerConfig | None = None,
+        topic_config: Callable[[str], TopicConfig] | None = None,
+        jitter: Callable[[int], int] = lambda limit: 0,
+    ) -> Self:
+        """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
+
+        `topic_config(topic)` gives a topic's settings where they are known already; they can be set
+        later by `Log.config`. Raises DirectoryLocked (try again) and StorageStartError.
+        """
+        config = config or BrokerConfig()
+        lock = lock_directory(files, directory)
+        try:
+            found = read_meta(files, directory)
+            if found is None:
+                _refuse_orphans(files, directory)
+                found = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
+            _check_owner(directory, found, cluster_id, broker_id)
+            marker = take_clean_marker(files, directory)
+            same_boot = found.boot_id == boot_id
+            intact = found.intact and (marker is not None or same_boot)
+            meta = replace(found, boot_id=boot_id, clean=False, intact=intact)
+            write_meta(files, directory, meta)
+            manager = cls(files, directory, lock, meta, config, jitter, wall_ms)
+            manager._load(marker, same_boot, topic_config)
+        except OSError as error:
+            files.close(lock)
+            raise unwritable(directory, error) from error
+        except BaseException:
+            files.close(lock)
+            raise
+        return manager
+
+    def _load(
+        self,
+        marker: SegmentStats | None,
+        same_boot: bool,
+        topic_config: Callable[[str], TopicConfig] | None,
+    ) -> None:
+        recovery_points = read_offsets(self._files, self._path(RECOVERY_POINT_CHECKPOINT))
+        log_starts = read_offsets(self._files, self._path(LOG_START_CHECKPOINT))
+        self._recovery_points, self._log_starts = recovery_points, log_starts
+        self._high_watermarks = read_offsets(self._files, self._path(HIGH_WATERMARK_CHECKPOINT))
+        for topic_partition in self._partition_directories():
+            path = self._path(str(topic_partition))
+            recovery_point = recovery_points.get(topic_partition, Offset(0))
+            last_stop = LastStop(recovery_point, recovery_point, same_boot)
+            if marker is not None:
+                stats = marker.get(str(topic_partition), {})
+                last_stop = LastStop(recovery_point, 0, same_boot)
+                if same_segments(self._files, path, stats):
+                    last_stop = LastStop.clean()
+            config = topic_config(topic_partition.topic) if topic_config else self._config.topic
+            try:
+                topic_id = self._read_topic_id(path)
+                if topic_id is None:
+                    logger.warning("%s was never finished: removed", path)
+                    self.remove_directory(path)
+                    continue
+                self._open_log(
+                    topic_partition,
+                    topic_id,
+                    config,
+                    last_stop,
+                    log_starts.get(topic_partition, Offset(0)),
+                )
+            except KafkaStorageError as error:
+                self._set_failed(topic_partition, error)
+        self._loading = False
+        if any(log.recovery.lost_durable for log in self.logs):
+            self._set_intact(False)
+        self.checkpoint_recovery_points()
+        self._write_log_starts()
+
+    def _open_log(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        last_stop: LastStop,
+        log_start_offset: int,
+    ) -> Log:
+        twin = self._by_id.get((topic_id, topic_partition.partition))
+        if twin is not None:
+            raise CorruptSegment(
+                f"{self._path(str(topic_partition))} and {twin.directory} both hold partition "
+                f"{topic_partition.partition} of topic id {topic_id}; move one away"
+            )
+        log = Log.open(
+            self._files,
+            self._path(str(topic_partition)),
+            topic_partition,
+            topic_id,
+            config,
+            wall_ms=self._wall_ms,
+            last_stop=last_stop,
+            log_start_offset=log_start_offset,
+            environment=self._environment,
+        )
+        self._logs[topic_partition] = log
+        self._by_id[topic_id, topic_partition.partition] = log
+        return log
+
+    def _partition_directories(self) -> list[TopicPartition]:
+        found = []
+        foreign = []
+        for name in self._files.listdir(self.directory):
+            path = self._path(name)
+            status = self._files.stat(path)
+            kind = status.kind if status else "other"
+            topic_partition = parse_partition_directory(name)
+            if kind == "directory" and name.endswith(DELETE_SUFFIX):
+                self.remove_directory(path)
+            elif name.endswith(".tmp") and kind == "file":
+                self._files.unlink(path)
+            elif topic_partition is not None and kind == "directory":
+                found.append(topic_partition)
+            elif topic_partition is not None and kind == "symlink":
+                error = KafkaStorageError(
+                    f"{path} is a symbolic link; partitions must be directories of their own"
+                )
+                self._set_failed(topic_partition, error)
+            elif name not in _KNOWN and not name.endswith(CUT_SUFFIX):
+                foreign.append(name)
+        if foreign:
+            logger.warning(
+                "%s holds what is not pylog's, ignored: %s", self.directory, foreign[:10]
+            )
+        return found
+
+    def _read_topic_id(self, path: str) -> TopicId | None:
+        """The topic id of a partition directory; None when the directory was never finished."""
+        try:
+            text = self._files.read_all(f"{path}/{PARTITION_METADATA}").decode("ascii")
+        except FileNotFoundError:
+            text = ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise CorruptSegment(f"{path}/{PARTITION_METADATA} cannot be read: {error}") from error
+        for line in text.splitlines():
+            name, _, value = line.partition(":")
+            if name == "topic_id" and value.strip():
+                return TopicId(value.strip())
+        for name in self._files.listdir(path):
+            status = self._files.stat(f"{path}/{name}")
+            if name.endswith(".log") and status is not None and status.size:
+                raise CorruptSegment(
+                    f"{path} holds records but no {PARTITION_METADATA} with a topic_id; restore "
+                    "that file, or move the directory away"
+                )
+        return None
+
+    # ---- logs -----------------------------------------------------------------------------------
+
+    @property
+    def logs(self) -> list[Log]:
+        """Every log that could be opened, ordered by topic and partition."""
+        return [self._logs[key] for key in sorted(self._logs)]
+
+    @property
+    def log_intact(self) -> bool:
+        """Whether every record that this broker has ever acknowledged to hold is still here."""
+        return self.meta.intact
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of that name."""
+        return self._logs.get(topic_partition)
+
+    def by_id(self, topic_id: TopicId, partition: int) -> Log | None:
+        """The log of that topic id."""
+        return self._by_id.get((topic_id, partition))
+
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig | None = None,
+        *,
+        wall_ms: int | None = None,
+    ) -> Log:
+        """The log of that partition, made when it is not there.
+
+        Raises InvalidTopic, InconsistentTopicId when the name belongs to another topic's log,
+        DiskFull, and KafkaStorageError for a replica in `failed`.
+        """
+        fault = topic_name_fault(topic_partition.topic)
+        if fault is not None or topic_partition.partition < 0:
+            raise InvalidTopic(fault or f"partition {topic_partition.partition} is negative")
+        if wall_ms is not None:
+            self._wall_ms = max(wall_ms, self._wall_ms)
+        if topic_partition in self.failed:
+            raise self.failed[topic_partition]
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return self._create(topic_partition, topic_id, config or self._config.topic)
+        if log.topic_id != topic_id:
+            raise InconsistentTopicId(
+                f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}"
+            )
+        return log
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig
+    ) -> Log:
+        path = self._path(str(topic_partition))
+        try:
+            self._files.mkdir(path)
+            self._files.write_atomic(
+                f"{path}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode()
+            )
+            log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
+            self._files.fsync_dir(self.directory)
+        except OSError as error:
+            raise KafkaStorageError(
+                f"the log of {topic_partition} cannot be made in {self.directory}: {error}"
+            ) from error
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> str | None:
+        """Take the log away; the directory that `remove_directory` may remove later.
+
+        None when there is no such log. The name is free for a new log at once.
+        """
+        log = self._logs.pop(topic_partition, None)
+        error = self.failed.pop(topic_partition, None)
+        if log is None and error is None:
+            return None
+        if log is not None:
+            del self._by_id[log.topic_id, topic_partition.partition]
+            log.close(clean=False)
+        self._high_watermarks.pop(topic_partition, None)
+        target = self._path(self._deleted_name(topic_partition, log.topic_id if log else ""))
+        try:
+            self._files.rename(self._path(str(topic_partition)), target)
+            self._files.fsync_dir(self.directory)
+            self.checkpoint_recovery_points()
+            self._write_log_starts()
+        except OSError as fault:
+            raise KafkaStorageError(f"{topic_partition} cannot be deleted: {fault}") from fault
+        return target
+
+    def _deleted_name(self, topic_partition: TopicPartition, topic_id: str) -> str:
+        """Fits a file name also for the longest topic: then the topic is cropped."""
+        attempt = 0
+        while True:
+            more = f".{attempt}" if attempt else ""
+            suffix = f"-{topic_partition.partition}.{topic_id}{more}{DELETE_SUFFIX}"
+            name = topic_partition.topic[: _FILE_NAME_MAX - len(suffix)] + suffix
+            if not self._files.exists(self._path(name)):
+                return name
+            attempt += 1
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that `delete` returned, with its files. On any thread."""
+        for name in self._files.listdir(path):
+            self._files.unlink(f"{path}/{name}")
+        self._files.rmdir(path)
+
+    # ---- upkeep ---------------------------------------------------------------------------------
+
+    def maintain(self, now_ms: int, wall_ms: int) -> None:
+        """What time asks for: rolls, `flush.ms`, files that may go. Every few seconds.
+
+        A log that fails at it is offline from then on and says so at its next use.
+        """
+        self._wall_ms = max(wall_ms, self._wall_ms)
+        for log in self.logs:
+            if log.failure is not None:
+                continue
+            try:
+                log.maybe_roll(wall_ms)
+                log.maybe_flush(wall_ms)
+                due_ms = now_ms + log.config.file_delete_delay_ms
+                self._removals += [(due_ms, path) for path in log.delete_old_segments()]
+            except KafkaStorageError as error:
+                logger.warning("%s: %s", log.topic_partition, error)
+        for due_ms, path in self._removals:
+            if due_ms <= now_ms:
+                self._files.unlink(path)
+        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+
+    def flush_tasks(self) -> list[tuple[Log, FlushTask]]:
+        """Syncs of full segments, to be run on a pool thread; then `log.on_flushed(task)` here."""
+        usable = [log for log in self.logs if log.failure is None]
+        return [(log, task) for log in usable if (task := log.flush_task()) is not None]
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write what is synced of each log. While the logs are being opened the file stays."""
+        if not self._loading:
+            known = self._recovery_points
+            offsets = {key: known[key] for key in self.failed if key in known}
+            offsets |= {key: log.recovery_point for key, log in self._logs.items()}
+            write_offsets(self._files, self._path(RECOVERY_POINT_CHECKPOINT), offsets)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Write the high watermarks, and keep the last known ones of logs that are not told."""
+        for key, offset in high_watermarks.items():
+            if key in self._logs:
+                self._high_watermarks[key] = offset
+        path = self._path(HIGH_WATERMARK_CHECKPOINT)
+        try:
+            write_offsets(self._files, path, self._high_watermarks)
+        except OSError as error:
+            raise KafkaStorageError(f"{path} cannot be written: {error}") from error
+
+    def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
+        """The high watermark of each log, brought between its start and its end."""
+        return {
+            log.topic_partition: max(
+                log.log_start_offset,
+                min(self._high_watermarks.get(log.topic_partition, Offset(0)), log.log_end_offset),
+            )
+            for log in self.logs
+        }
+
+    def registered(self) -> None:
+        """The controller knows how intact these logs are; from here on they count as whole."""
+        if not self.meta.intact and not any(log.failure for log in self._logs.values()):
+            self._set_intact(True)
+
+    def close(self, *, clean: bool) -> None:
+        """Give the directory up. `clean`: sync everything first, and say so in the marker.
+
+        Without it, this is what a kill leaves behind.
+        """
+        stats: SegmentStats = {}
+        for log in self.logs:
+            try:
+                log.close(clean=clean)
+            except KafkaStorageError:
+                logger.exception("%s could not be closed cleanly", log.topic_partition)
+                clean = False
+            clean = clean and log.failure is None
+            stats[str(log.topic_partition)] = segment_stats(self._files, log.segments)
+        try:
+            if clean:
+                self.checkpoint_recovery_points()
+                self._write_log_starts()
+                write_meta(self._files, self.directory, replace(self.meta, clean=True))
+                write_clean_marker(self._files, self.directory, stats)
+        finally:
+            self._files.close(self._lock)
+
+    def _write_log_starts(self) -> None:
+        """Only starts inside a segment need the file; others show in the segments' names."""
+        if not self._loading:
+            known = self._log_starts
+            offsets = {key: known[key] for key in self.failed if key in known}
+            offsets |= {
+                key: log.log_start_offset
+                for key, log in self._logs.items()
+                if log.log_start_offset > log.segments[0].base_offset
+            }
+            write_offsets(self._files, self._path(LOG_START_CHECKPOINT), offsets)
+
+    def _log_failed(self, log: Log) -> None:
+        logger.error("%s", log.failure)
+        try:
+            self._set_intact(False)
+        except OSError:
+            # The disk is failing: what cannot be noted will show when the directory is opened.
+            logger.exception("%s could not be marked as damaged", self.directory)
+
+    def _set_failed(self, topic_partition: TopicPartition, error: KafkaStorageError) -> None:
+        logger.error("%s is offline: %s", topic_partition, error)
+        self.failed[topic_partition] = error
+        self._set_intact(False)
+
+    def _set_intact(self, intact: bool) -> None:
+        if self.meta.intact != intact:
+            self.meta = replace(self.meta, intact=intact)
+            write_meta(self._files, self.directory, self.meta)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """The partition whose directory has that name, None when it is no partition's."""
+    match = _PARTITION_DIRECTORY.fullmatch(name)
+    if match is None or topic_name_fault(match[1]) is not None:
+        return None
+    return TopicPartition(match[1], int(match[2]))
+
+
+def _refuse_orphans(files: Files, directory: str) -> None:
+    partitions = [name for name in files.listdir(directory) if parse_partition_directory(name)]
+    if partitions:
+        raise MetaPropertiesInvalid(
+            f"{directory} holds {len(partitions)} partitions ({partitions[0]}, ...) but no "
+            f"{META_PROPERTIES}; restore that file, or use another directory"
+        )
+
+
+def _check_owner(
+    directory: str, meta: MetaProperties, cluster_id: str, broker_id: BrokerId
+) -> None:
+    if meta.cluster_id != cluster_id:
+        raise ForeignDirectory(
+            f"{directory} belongs to cluster {meta.cluster_id}, not {cluster_id}; use another "
+            "directory, or connect to that cluster"
+        )
+    if meta.broker_id != broker_id:
+        raise OtherBrokersDirectory(
+            f"{directory} belongs to broker {meta.broker_id}, not {broker_id}; use that broker's "
+            "id, or another directory"
+        )

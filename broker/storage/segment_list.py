@@ -1,0 +1,185 @@
+"""A log's segments in order: which one holds an offset, when the next one begins, which ones go.
+
+Raises OSErrors as they come; `Log` says what they mean.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from broker.config import TopicConfig
+from broker.storage.files import Files
+from broker.storage.segment import BatchPlace, Segment
+
+_OPEN_MAX: Final = 8
+"""Segments besides the active one that keep a handle: enough for some slow readers of one log."""
+
+
+class SegmentList:
+    """Segments, oldest first; the last is active. Empty only before the first `add`."""
+
+    def __init__(self, files: Files, directory: str, jitter: Callable[[int], int]) -> None:
+        self._files = files
+        self._directory = directory
+        self._jitter = jitter
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._opened: deque[Segment] = deque()
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __getitem__(self, index: int) -> Segment:
+        return self._segments[index]
+
+    @property
+    def active(self) -> Segment:
+        """The one that is written to."""
+        return self._segments[-1]
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether there is no batch at all."""
+        return len(self._segments) == 1 and not self._segments[0].size
+
+    def adopt(self, segments: list[Segment]) -> None:
+        """Take over what a start found."""
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset` (or the first), and all later ones."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
+
+    def opened(self, segment: Segment) -> None:
+        """A segment is about to be read: only a few inactive ones keep their handle."""
+        if segment.is_open or segment is self._segments[-1]:
+            return
+        self._opened.append(segment)
+        while len(self._opened) > _OPEN_MAX:
+            oldest = self._opened.popleft()
+            if oldest is not self._segments[-1]:
+                oldest.close()
+
+    def close(self) -> None:
+        """Give all handles back."""
+        for segment in self._segments:
+            segment.close()
+
+    # ---- growing --------------------------------------------------------------------------------
+
+    def must_roll(
+        self, place: BatchPlace, pending: list[BatchPlace], config: TopicConfig, wall_ms: int
+    ) -> bool:
+        """Whether a batch needs a new segment, after the `pending` ones for the active one."""
+        segment = self._segments[-1]
+        if not segment.takes_offset(place.last_offset):
+            return True
+        size = segment.size + sum(batch.size for batch in pending)
+        if not size:
+            return False
+        if size > config.segment_bytes - place.size:
+            return True
+        if segment.indexes_full(config.segment_index_bytes):
+            return True
+        first = segment.first_timestamp if segment.size else pending[0].max_timestamp
+        # By the records' times, as in Kafka; by the clock when they have none.
+        waited = (
+            place.max_timestamp - first
+            if first >= 0 and place.max_timestamp >= 0
+            else wall_ms - segment.created_ms
+        )
+        return waited > config.segment_ms - segment.jitter_ms
+
+    def is_old(self, config: TopicConfig, wall_ms: int) -> bool:
+        """Whether the active segment has batches and is due to roll by the clock."""
+        segment = self._segments[-1]
+        age = wall_ms - segment.created_ms
+        return segment.size > 0 and age > config.segment_ms - segment.jitter_ms
+
+    def add(self, base_offset: int, config: TopicConfig, wall_ms: int) -> None:
+        """Begin a new segment; the one before it takes no more batches.
+
+        An empty one before it goes: its base could not express the next offset.
+        """
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        segment = Segment(
+            self._files,
+            self._directory,
+            base_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            created_ms=wall_ms,
+            jitter_ms=self._jitter(limit) if limit else 0,
+        )
+        try:
+            segment.create()
+            self._files.fsync_dir(self._directory)
+        except OSError:
+            if self._segments:
+                segment.unlink()
+            raise
+        before = self._segments[-1] if self._segments else None
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        if before is not None and before.size:
+            before.seal()
+            if before.is_open:
+                self._keep_handle(before)
+        elif before is not None:
+            del self._segments[-2], self._bases[-2]
+            before.unlink()
+
+    def _keep_handle(self, segment: Segment) -> None:
+        self._opened.append(segment)
+        if len(self._opened) > _OPEN_MAX:
+            self._opened.popleft().close()
+
+    # ---- shrinking ------------------------------------------------------------------------------
+
+    def cut_point(self, offset: int) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch that ends at or behind `offset`, in the
+        segment that will be the last; None when that one ends before `offset`.
+        """
+        index = max(0, bisect_right(self._bases, offset) - 1)
+        if index and self._bases[index] == offset:
+            return None  # that segment goes as a whole, the one before it stays as it is
+        located = self._segments[index].locate(offset)
+        return None if located is None else (located[0], located[1].base_offset)
+
+    def truncate(self, offset: int, cut: tuple[int, int] | None) -> None:
+        """Remove segments that begin at or behind `offset`, newest first (the very first stays),
+        then the last one's batches from the cut point on.
+        """
+        removed = False
+        while len(self._segments) > 1 and self._bases[-1] >= offset:
+            self._bases.pop()
+            self._segments.pop().unlink()
+            removed = True
+        if removed:
+            # A name that came back after a loss of power would overlap what is written next.
+            self._files.fsync_dir(self._directory)
+        if cut is not None:
+            self._segments[-1].truncate(*cut)
+
+    def remove_all(self) -> None:
+        """Remove every segment, newest first."""
+        while self._segments:
+            self._bases.pop()
+            self._segments.pop().unlink()
+        self._opened.clear()
+
+    def rename_below(self, offset: int) -> list[str]:
+        """Give segments wholly below `offset` names that say they may go; the paths."""
+        renamed: list[str] = []
+        while len(self._segments) > 1 and self._bases[1] <= offset:
+            renamed += self._segments.pop(0).rename_deleted()
+            self._bases.pop(0)
+        if renamed:
+            self._files.fsync_dir(self._directory)
+        return renamed
