@@ -48,9 +48,12 @@ def place(
     assert 1 <= replication_factor <= count
     domains = len({spot.domain for spot in spots})
     placed = []
-    for index in range(start, start + partitions):
-        around, first = divmod(index, count)
-        placed.append(_replicas(spots, domains, first, around, replication_factor))
+    for index in range(partitions):
+        # The distance changes between whole rounds of this topic: within one, every broker is
+        # somebody's follower equally often.
+        shift = start // count + index // count
+        first = (start + index) % count
+        placed.append(_replicas(spots, domains, first, shift, replication_factor))
     return placed
 
 

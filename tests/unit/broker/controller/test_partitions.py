@@ -1,0 +1,196 @@
+"""How one partition changes: tables of ISR, live brokers and the leader that follows."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.controller.partitions import joined, next_state
+from broker.metadata.records import PartitionRecord
+from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def partition(
+    replicas: tuple[int, ...] = (1, 2, 3),
+    isr: tuple[int, ...] = (1, 2, 3),
+    leader: int = 1,
+    elr: tuple[int, ...] = (),
+    last_known: tuple[int, ...] = (),
+) -> PartitionRecord:
+    return PartitionRecord(
+        TopicId("t"), 0, ids(*replicas), ids(*isr), BrokerId(leader), LeaderEpoch(5),
+        PartitionEpoch(9), ids(*elr), ids(*last_known), ("a", "b", "c")[: len(replicas)],
+    )  # fmt: skip
+
+
+def summary(changed: PartitionRecord | None) -> tuple[object, ...] | None:
+    if changed is None:
+        return None
+    return (
+        changed.leader, changed.isr, changed.eligible_leader_replicas, changed.last_known_elr,
+        changed.leader_epoch - 5, changed.partition_epoch - 9,
+    )  # fmt: skip
+
+
+# before; new ISR; live; min ISR -> leader, ISR, ELR, last known ELR, both epochs' rise
+TABLE = {
+    "the leader goes: the first live in-sync replica in replica order leads (K22)": (
+        partition((1, 2, 3), (3, 1)), (3,), (2, 3), 1, (3, (3,), (), (), 1, 1)),
+    "replica order decides, not the order of the ISR": (
+        partition((1, 2, 3), (1, 3, 2)), (3, 2), (2, 3), 1, (2, (3, 2), (), (), 1, 1)),
+    "a follower goes: same leader, same leader epoch": (
+        partition(), (1, 2), (1, 2), 1, (1, (1, 2), (), (), 0, 1)),
+    "below min ISR, who leaves becomes eligible": (
+        partition((1, 2, 3), (1, 2)), (1,), (1,), 2, (1, (1,), (2,), (), 0, 1)),
+    "at min ISR nobody is eligible": (
+        partition(), (1, 2), (1, 2), 2, (1, (1, 2), (), (), 0, 1)),
+    "the last one goes: offline, but eligible": (
+        partition((1, 2, 3), (1,), elr=(2,)), (), (), 2, (-1, (), (2, 1), (), 1, 1)),
+    "the last one goes with min ISR 1: only it is eligible": (
+        partition((1, 2, 3), (1,)), (), (2, 3), 1, (-1, (), (1,), (), 1, 1)),
+    "offline, an eligible replica is there: it leads alone": (
+        partition((1, 2, 3), (), -1, (2, 1)), (), (2, 3), 2, (2, (2,), (1,), (), 1, 1)),
+    "with min ISR 1 the elected one clears the list": (
+        partition((1, 2, 3), (), -1, (2, 1)), (), (2, 3), 1, (2, (2,), (), (), 1, 1)),
+    "back at min ISR: the lists are cleared": (
+        partition((1, 2, 3), (2,), 2, (1,), (3,)), (2, 3), (2, 3), 2, (2, (2, 3), (), (), 0, 1)),
+    "a live replica that is not eligible may not lead": (
+        partition((1, 2, 3), (), -1, (1,)), (), (2, 3), 2, None),
+    "min ISR above the number of replicas means all of them": (
+        partition((1,), (1,)), (1,), (1,), 3, None),
+    "a stopping leader without a successor stays": (
+        partition((1, 2, 3), (1, 2)), (1,), (3,), 1, (1, (1,), (), (), 0, 1)),
+    "nothing changes: no record": (
+        partition(), (1, 2, 3), (1, 2, 3), 2, None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "isr", "live", "min_isr", "expected"), TABLE.values(), ids=TABLE.keys()
+)
+def test_election(
+    before: PartitionRecord,
+    isr: tuple[int, ...],
+    live: tuple[int, ...],
+    min_isr: int,
+    expected: tuple[object, ...] | None,
+) -> None:
+    changed = next_state(before, isr=ids(*isr), min_isr=min_isr, live=lambda b: b in live)
+    assert summary(changed) == expected
+
+
+LOST_TABLE = {
+    "it leaves the ISR and is not eligible, but remembered": (
+        partition((1, 2, 3), (1, 2)), 2, (1,), 2, (1, (1,), (), (2,), 0, 1)),
+    "it leaves the eligible ones": (
+        partition((1, 2, 3), (1,), 1, (2,)), 2, (1,), 2, (1, (1,), (), (2,), 0, 1)),
+    "the last one of all: offline rather than lossy": (
+        partition((1, 2, 3), (1,)), 1, (2, 3), 1, (-1, (), (), (1,), 1, 1)),
+    "the last in the ISR loses, an eligible one leads (B-R23)": (
+        partition((1, 2, 3), (1,), 1, (2,)), 1, (2, 3), 2, (2, (2,), (), (1,), 1, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "lost", "live", "min_isr", "expected"), LOST_TABLE.values(), ids=LOST_TABLE.keys()
+)
+def test_loss(
+    before: PartitionRecord,
+    lost: int,
+    live: tuple[int, ...],
+    min_isr: int,
+    expected: tuple[object, ...],
+) -> None:
+    changed = next_state(
+        before, isr=before.isr, min_isr=min_isr, live=lambda b: b in live, lost=ids(lost)
+    )
+    assert summary(changed) == expected
+
+
+UNCLEAN_TABLE = {
+    "not while an eligible one is live": (
+        partition((1, 2, 3), (), -1, (3,), (2,)), (1, 2, 3), (3, (3,), (), (2,), 1, 1)),
+    "first who was eligible once": (
+        partition((1, 2, 3), (), -1, (3,), (2,)), (1, 2), (2, (2,), (), (), 1, 1)),
+    "then any, in replica order": (
+        partition((3, 2, 1), (), -1, (3,)), (1, 2), (2, (2,), (), (), 1, 1)),
+    "never one that is not live (B-R25)": (
+        partition((1, 2, 3), (), -1, (), (1,)), (), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "live", "expected"), UNCLEAN_TABLE.values(), ids=UNCLEAN_TABLE.keys()
+)
+def test_unclean_election(
+    before: PartitionRecord, live: tuple[int, ...], expected: tuple[object, ...] | None
+) -> None:
+    changed = next_state(before, isr=before.isr, min_isr=2, live=lambda b: b in live, unclean=True)
+    assert summary(changed) == expected
+
+
+def test_the_preferred_leader_comes_back_when_it_is_in_sync_and_live() -> None:
+    before = partition((1, 2, 3), (2, 3, 1), 2)
+
+    def prefer(isr: tuple[int, ...], live: tuple[int, ...]) -> tuple[object, ...] | None:
+        return summary(
+            next_state(before, isr=ids(*isr), min_isr=1, live=lambda b: b in live, preferred=True)
+        )
+
+    assert prefer((2, 3, 1), (1, 2, 3)) == (1, (2, 3, 1), (), (), 1, 1)
+    assert prefer((2, 3, 1), (2, 3)) is None
+    assert prefer((2, 3), (1, 2, 3)) == (2, (2, 3), (), (), 0, 1)
+
+
+def test_members_keep_their_places_and_new_ones_come_last() -> None:
+    assert joined(partition(isr=(3, 1)), ids(1, 2, 3)) == (3, 1, 2)
+    assert joined(partition(isr=(3, 1, 2)), ids(1, 3)) == (3, 1)
+
+
+def test_a_touch_raises_only_the_partition_epoch() -> None:
+    before = partition()
+    changed = next_state(before, isr=before.isr, min_isr=1, live=lambda b: True, touch=True)
+    assert summary(changed) == (1, (1, 2, 3), (), (), 0, 1)
+
+
+@given(
+    st.sets(st.integers(1, 4), max_size=4),
+    st.sets(st.integers(1, 4), max_size=4),
+    st.sets(st.integers(1, 4), max_size=2),
+    st.integers(1, 5),
+    st.booleans(),
+    st.data(),
+)
+@settings(max_examples=300, deadline=None)
+def test_invariants_of_one_step(
+    isr: set[int], live: set[int], lost: set[int], min_isr: int, unclean: bool, data: st.DataObject
+) -> None:
+    rest = sorted({1, 2, 3, 4} - isr)
+    elr = data.draw(st.sets(st.sampled_from(rest), max_size=2)) if rest and len(isr) < 2 else set()
+    before = partition(
+        (2, 1, 4, 3), tuple(sorted(isr)), min(isr, default=NO_LEADER), tuple(sorted(elr))
+    )
+    stay = ids(*sorted(isr & live))
+    after = next_state(
+        before, isr=stay, min_isr=min_isr, live=lambda b: b in live, lost=ids(*sorted(lost)),
+        unclean=unclean,
+    ) or before  # fmt: skip
+    assert after.leader_epoch >= before.leader_epoch
+    if after is before:
+        return
+    assert after.partition_epoch == before.partition_epoch + 1
+    assert (after.leader_epoch > before.leader_epoch) == (after.leader != before.leader)
+    assert set(after.isr) <= live & set(after.replicas)
+    assert not set(after.isr) & set(after.eligible_leader_replicas)
+    assert not (len(after.isr) >= min(min_isr, 4) and after.eligible_leader_replicas)
+    assert (after.leader == NO_LEADER) == (not after.isr)
+    if after.isr:
+        assert after.leader in after.isr
+    if not unclean:
+        assert set(after.isr) <= (isr | elr) - lost
+        assert not set(after.eligible_leader_replicas) & lost

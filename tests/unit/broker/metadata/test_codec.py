@@ -1,0 +1,142 @@
+"""Records and messages survive the way through protobuf bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.metadata import codec, messages, records
+from pylog.errors import CorruptMessage, UnsupportedVersion
+from pylog.rpc.v1 import cluster_pb2, records_pb2
+
+INT32 = st.integers(0, 2**31 - 1)
+INT64 = st.integers(0, 2**63 - 1)
+TEXT = st.text(max_size=8)
+NAME = st.text(min_size=1, max_size=8)
+ENDPOINTS = st.builds(records.Endpoint, host=TEXT, port=st.integers(0, 65_535))
+BROKERS = st.lists(INT32, max_size=4).map(tuple)
+TEXTS = st.lists(TEXT, max_size=3).map(tuple)
+FAILURES = st.builds(messages.Failure, code=st.integers(1, 150), message=TEXT)
+
+REGISTRATIONS = st.builds(
+    records.RegisterBrokerRecord,
+    broker_id=INT32, broker_epoch=INT64, incarnation_id=TEXT, host_id=TEXT,
+    rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
+    directory_id=TEXT, boot_id=TEXT, fenced=st.booleans(), in_controlled_shutdown=st.booleans(),
+)  # fmt: skip
+PARTITIONS = st.builds(
+    records.PartitionRecord,
+    topic_id=TEXT, partition=INT32, replicas=BROKERS, isr=BROKERS,
+    leader=st.integers(-1, 2**31 - 1), leader_epoch=INT32, partition_epoch=INT32,
+    eligible_leader_replicas=BROKERS, last_known_elr=BROKERS, directories=TEXTS,
+    adding_replicas=BROKERS, removing_replicas=BROKERS,
+)  # fmt: skip
+RECORDS = st.one_of(
+    REGISTRATIONS,
+    PARTITIONS,
+    st.builds(records.ClusterRecord, TEXT),
+    st.builds(records.ControllerEpochRecord, INT64),
+    st.builds(records.BrokerChangeRecord, INT32, INT64, st.booleans(), st.booleans()),
+    st.builds(records.UnregisterBrokerRecord, INT32),
+    st.builds(records.TopicRecord, TEXT, TEXT),
+    st.builds(records.RemoveTopicRecord, TEXT),
+    st.builds(records.ProducerIdsRecord, INT32, INT64, INT64),
+    st.builds(
+        records.ConfigRecord,
+        st.sampled_from(records.ConfigResourceType), TEXT, TEXT, st.none() | TEXT,
+    ),
+)  # fmt: skip
+
+DIRECTORIES = st.builds(
+    messages.BrokerDirectory, INT32, TEXT, TEXT, TEXT, st.booleans(), st.booleans()
+)
+ISRS = st.builds(
+    messages.PartitionIsr, TEXT, INT32, INT32, INT32,
+    st.lists(st.builds(messages.BrokerState, INT32, INT64), max_size=3).map(tuple),
+)  # fmt: skip
+ALTERED = st.builds(
+    messages.AlteredPartition, TEXT, INT32, st.none() | FAILURES, st.integers(-1, 9), INT32,
+    BROKERS, INT32,
+)  # fmt: skip
+SNAPSHOTS = st.booleans()
+
+PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
+    ("batch", st.builds(
+        messages.MetadataBatch, INT64, INT64, st.lists(RECORDS, max_size=3).map(tuple), SNAPSHOTS,
+        st.integers(-1, 9),
+    )),
+    ("claim", st.builds(
+        messages.ClaimBroker, TEXT, TEXT, st.lists(DIRECTORIES, max_size=3).map(tuple),
+        st.integers(-1, 99),
+    )),
+    ("claimed", FAILURES | st.builds(
+        messages.BrokerClaim, st.integers(-1, 9), st.none() | NAME, TEXT, INT64, INT32,
+    )),
+    ("registration", st.builds(
+        messages.RegisterBroker,
+        broker_id=INT32, incarnation_id=TEXT, cluster_id=TEXT, host_id=TEXT,
+        rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
+        directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
+        highest_controller_epoch=st.integers(-1, 9),
+    )),
+    ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
+    ("heartbeat", FAILURES | st.builds(messages.HeartbeatAccepted, INT64, st.booleans())),
+    ("shutdown", FAILURES | st.builds(messages.ShutdownPermitted, INT32)),
+    ("alter", st.builds(
+        messages.AlterPartition, INT32, INT64, st.lists(ISRS, max_size=3).map(tuple)
+    )),
+    ("altered", st.builds(
+        messages.PartitionsAltered, st.none() | FAILURES, st.lists(ALTERED, max_size=3).map(tuple)
+    )),
+    ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
+]  # fmt: skip
+
+
+@given(RECORDS)
+@settings(max_examples=200, deadline=None)
+def test_a_record_survives(record: records.MetadataRecord) -> None:
+    assert codec.record_from_bytes(codec.record_to_bytes(record)) == record
+
+
+@pytest.mark.parametrize(("name", "values"), PAIRS, ids=[name for name, _ in PAIRS])
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_a_message_survives(name: str, values: st.SearchStrategy[Any], data: st.DataObject) -> None:
+    encode: Callable[[Any], Any] = getattr(codec, f"encode_{name}")
+    decode: Callable[[Any], Any] = getattr(codec, f"decode_{name}")
+    value = data.draw(values)
+    message = encode(value)
+    assert decode(type(message).FromString(message.SerializeToString())) == value
+
+
+def test_every_kind_of_record_has_a_codec() -> None:
+    fields = {field.name for field in records_pb2.MetadataRecord.DESCRIPTOR.fields}
+    assert set(codec._DECODERS) == fields
+
+
+def test_a_record_of_a_newer_version_is_named() -> None:
+    with pytest.raises(UnsupportedVersion, match="does not know"):
+        codec.record_from_bytes(b"")
+
+
+def test_garbage_is_no_record() -> None:
+    with pytest.raises(CorruptMessage, match="3 bytes"):
+        codec.record_from_bytes(b"\xff\xff\xff")
+
+
+def test_an_unknown_resource_is_named() -> None:
+    message = records_pb2.MetadataRecord(config=records_pb2.ConfigRecord(name="k"))
+    raw = message.SerializeToString().replace(b"\x1a\x01k", b"\x08\x63\x1a\x01k")
+    raw = bytes([raw[0], raw[1] + 2]) + raw[2:]
+    with pytest.raises(UnsupportedVersion, match="unknown kind 99"):
+        codec.record_from_bytes(raw)
+
+
+def test_code_zero_is_no_failure() -> None:
+    message = cluster_pb2.HeartbeatResponse(controller_epoch=3)
+    message.error.code = 0
+    assert codec.decode_heartbeat(message) == messages.HeartbeatAccepted(3, False)  # type: ignore[arg-type]
