@@ -222,15 +222,20 @@ class Accumulator:
         return True
 
     def add_encoded(
-        self, now_ms: int, topic_partition: TopicPartition, encoded: bytes, timestamps: list[int]
+        self,
+        now_ms: int,
+        topic_partition: TopicPartition,
+        encoded: bytes,
+        count: int,
+        first_timestamp_ms: int,
     ) -> Batch:
-        """Queue a batch whose records are encoded already; it is due at once."""
+        """Queue a batch of `count` records that are encoded already; it is due at once."""
         buffer = self.topics[topic_partition.topic]
         self.close_batch(buffer, topic_partition.partition)
         batch = self._start(now_ms, topic_partition, len(encoded))
         batch.encoded = encoded
-        batch.timestamps = timestamps
-        batch.count = len(timestamps)
+        batch.timestamps = [first_timestamp_ms]
+        batch.count = count
         batch.size = len(encoded)
         self._due[topic_partition] = None
         return batch

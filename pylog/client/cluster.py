@@ -115,6 +115,8 @@ class Cluster:
         self.metadata = ClusterMetadata()
         self.topics: dict[str, None] = {}
         """Topics that this client uses; each refresh asks for all of them."""
+        self.all_topics = False
+        """Whether refreshes ask for every topic of the cluster (a subscription by pattern)."""
         self.faults: dict[Address, str] = {}
         """Why each address did not answer the last time."""
         self.denied: dict[str, tuple[int, errors.PylogError]] = {}
@@ -231,7 +233,7 @@ class Cluster:
                     await asyncio.wait_for(self._wanted.wait(), max_age_s)
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
-            request = metadata_request(tuple(self.topics), all_topics=False)
+            request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
             try:
                 response = await self.ask_any(request)
             except errors.BootstrapFailed:

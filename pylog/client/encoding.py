@@ -31,9 +31,7 @@ def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
     )
 
 
-def header_list(
-    headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: str
-) -> HeaderList:
+def header_list(headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: str) -> HeaderList:
     """Checked pairs of (str, bytes or None), in the given order; keys may repeat."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     checked: list[tuple[str, bytes | None]] = []

@@ -24,7 +24,6 @@ from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
 from pylog.client.encoding import batch_bytes, header_list, record_size, to_bytes
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
-from pylog.client.produce_stream import ProduceStream
 from pylog.client.sender import (
     BatchDone,
     BatchFailed,
@@ -37,13 +36,18 @@ from pylog.client.sender import (
     SendRequest,
 )
 from pylog.client.settings import PRODUCER_SETTINGS
+from pylog.client.stream import RequestStream
 from pylog.client.wire import acks_of, error_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import RecordMetadata, TopicPartition
+from pylog.records.batch import read_header
 from pylog.rpc.v1 import log_pb2
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+_Stream = RequestStream[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
 
 
 class Producer:
@@ -75,7 +79,7 @@ class Producer:
         self._room = threading.Condition(self._lock)
         self._wake_pending = False
         self._timer: asyncio.TimerHandle | None = None
-        self._streams: dict[int, ProduceStream] = {}
+        self._streams: dict[int, _Stream] = {}
         self._producer_ids = 0
         self._counts: Counter[str] = Counter()
         self._available: dict[str, tuple[int, list[int]]] = {}
@@ -156,49 +160,36 @@ class Producer:
             partition = self._partitioner(topic, key, value, buffer.partitions)
             self._check_partition(buffer, partition)
         with self._lock:
-            if partition is None:
-                partition = buffer.sticky if key is None else buffer.partition_of(key)
-            batch = buffer.open.get(partition)
+            if partition is None and key is not None:
+                partition = buffer.partition_of(key)
+            batch = buffer.open.get(buffer.sticky if partition is None else partition)
             if batch is None or batch.size + size > self._batch_size:
-                sticky = key is None and partition == buffer.sticky
-                batch = self._open_batch(buffer, partition, size, sticky=sticky)
+                batch = self._open_batch(buffer, partition, size)
             index = batch.add(value, key, pairs, timestamp_ms, size)
             if on_delivery is not None:
                 batch.delivery.on_delivery(index, on_delivery)
         return DeliveryHandle(batch.delivery, index)
 
-    def _open_batch(
-        self, buffer: TopicBuffer, partition: int, size: int, *, sticky: bool
-    ) -> Batch:
-        """A batch with room for the record; the lock is held, and given up while waiting."""
-        deadline: int | None = None
+    def _open_batch(self, buffer: TopicBuffer, partition: int | None, size: int) -> Batch:
+        """A batch with room for the record, in any partition if none is asked for.
+
+        The lock is held, and given up while waiting for memory.
+        """
         while True:
-            if self._closed:
-                raise errors.ClientClosed("the producer is closed")
-            batch = buffer.open.get(partition)
+            number = buffer.sticky if partition is None else partition
+            self._wait_for_room(buffer, number, size, size)
+            batch = buffer.open.get(number)
             if batch is not None and batch.size + size <= self._batch_size:
                 return batch  # another thread's
-            if self._accumulator.has_room(size):
-                break
-            now_ms = self._clock.monotonic_ms()
-            deadline = deadline if deadline is not None else now_ms + self._max_block_ms
-            if now_ms >= deadline or self._thread.is_current():
-                raise errors.BufferExhausted(
-                    f"{buffer.name}-{partition}: buffer_memory={self._accumulator.buffer_memory} "
-                    f"is full of unacknowledged records and stayed so for max_block_ms="
-                    f"{self._max_block_ms}; send slower, raise either, or look at the brokers"
-                )
-            self._accumulator.close_batch(buffer, partition)
-            self._wake()
-            self._room.wait((deadline - now_ms) / 1000)
-        if sticky and batch is not None:
-            # The batch is full: keyless records go on to the next partition.
-            if self._accumulator.close_batch(buffer, partition):
+            if partition is None and batch is not None:
+                # It is full: keyless records go on to the next partition.
+                if self._accumulator.close_batch(buffer, number):
+                    self._wake()
+                if buffer.sticky != number:
+                    continue
+            if self._accumulator.open_batch(self._clock.monotonic_ms(), buffer, number, size):
                 self._wake()
-            return self._open_batch(buffer, buffer.sticky, size, sticky=False)
-        if self._accumulator.open_batch(self._clock.monotonic_ms(), buffer, partition, size):
-            self._wake()
-        return buffer.open[partition]
+            return buffer.open[number]
 
     def send_arrow(
         self, topic: str, data: pa.RecordBatch | pa.Table, *, partition: int | None = None
@@ -212,54 +203,71 @@ class Producer:
         together. Order is kept per partition. Blocks as `send` does when the buffer is full.
         The Future fails with the first error; other batches may have been written all the same.
         """
-        from pylog.client.arrow import encode_rows
+        from pylog.client.arrow import ARROW_BATCH_BYTES, encode_rows
 
         buffer = self._topic_buffer(topic)
         if partition is not None:
             self._check_partition(buffer, partition)
-        with self._lock:
-            sticky = buffer.sticky
-        encoded = encode_rows(
+        handles = []
+        for number, encoded in encode_rows(
             topic,
             data,
             partitions=buffer.partitions,
             partition=partition,
-            sticky=sticky,
-            batch_size=self._batch_size,
+            batch_size=min(max(self._batch_size, ARROW_BATCH_BYTES), self._max_request_size),
             compression=self._compression,
             now_ms=self._clock.wall_ms(),
-        )
-        handles = []
-        for number, batch, timestamps in encoded:
-            self._check_partition(buffer, number)
-            if len(batch) > self._max_request_size:
-                raise self._too_large(topic, len(batch))
-            with self._lock:
-                handles.append(self._add_encoded(buffer, number, batch, timestamps))
+        ):
+            if len(encoded) > self._max_request_size:
+                raise self._too_large(topic, len(encoded))
+            handles.append(self._add_encoded(buffer, number, encoded))
         return _gather(handles)
 
     def _add_encoded(
-        self, buffer: TopicBuffer, partition: int, encoded: bytes, timestamps: list[int]
+        self, buffer: TopicBuffer, partition: int | None, encoded: bytes
     ) -> DeliveryHandle:
-        deadline = self._clock.monotonic_ms() + self._max_block_ms
-        while not self._accumulator.has_room(len(encoded)):
-            now_ms = self._clock.monotonic_ms()
+        header = read_header(encoded)
+        with self._lock:
+            number = buffer.sticky if partition is None else partition
+            self._wait_for_room(buffer, number, len(encoded), None)
+            target = TopicPartition(buffer.name, number)
+            batch = self._accumulator.add_encoded(
+                self._clock.monotonic_ms(),
+                target,
+                encoded,
+                header.record_count,
+                header.base_timestamp,
+            )
+            self._wake()
+        return DeliveryHandle(batch.delivery, 0)
+
+    def _wait_for_room(
+        self, buffer: TopicBuffer, partition: int, size: int, open_size: int | None
+    ) -> None:
+        """Return once buffer.memory takes another batch, or (with `open_size`) another thread has
+        opened one that takes a record of that size. The lock is held, but for the waiting.
+        """
+        deadline: int | None = None
+        while True:
             if self._closed:
                 raise errors.ClientClosed("the producer is closed")
+            batch = buffer.open.get(partition)
+            if open_size is not None and batch is not None:
+                if batch.size + open_size <= self._batch_size:
+                    return
+            if self._accumulator.has_room(size):
+                return
+            now_ms = self._clock.monotonic_ms()
+            deadline = deadline if deadline is not None else now_ms + self._max_block_ms
             if now_ms >= deadline or self._thread.is_current():
                 raise errors.BufferExhausted(
                     f"{buffer.name}-{partition}: buffer_memory={self._accumulator.buffer_memory} "
-                    f"stayed full for max_block_ms={self._max_block_ms}"
+                    f"is full of unacknowledged records and stayed so for max_block_ms="
+                    f"{self._max_block_ms}; send slower, raise either, or look at the brokers"
                 )
+            self._accumulator.mark_all_due()
             self._wake()
             self._room.wait((deadline - now_ms) / 1000)
-        if self._closed:
-            raise errors.ClientClosed("the producer is closed")
-        target = TopicPartition(buffer.name, partition)
-        now_ms = self._clock.monotonic_ms()
-        batch = self._accumulator.add_encoded(now_ms, target, encoded, timestamps)
-        self._wake()
-        return DeliveryHandle(batch.delivery, 0)
 
     def _topic_buffer(self, topic: str) -> TopicBuffer:
         """The topic's buffer, once the cluster told how many partitions it has."""
@@ -486,9 +494,10 @@ class Producer:
                     f"broker {effect.broker} is not alive",
                 )
                 return
-            stream = self._streams[effect.broker] = ProduceStream(
+            stream = self._streams[effect.broker] = RequestStream(
                 effect.broker,
                 server,
+                server.log.ProduceStream,
                 on_response=self._on_response,
                 on_written=self._on_written,
                 on_broken=self._on_broken,
@@ -510,15 +519,15 @@ class Producer:
         self._counts["requests"] += 1
         stream.send(request)
 
-    def _on_response(self, stream: ProduceStream, response: log_pb2.ProduceResponse) -> None:
+    def _on_response(self, broker: int, response: log_pb2.ProduceResponse) -> None:
         acks = acks_of(response.acks)
-        self._step(self._sender.on_acks, stream.broker, response.correlation, acks)
+        self._step(self._sender.on_acks, broker, response.correlation, acks)
 
-    def _on_written(self, stream: ProduceStream, correlation: int) -> None:
+    def _on_written(self, broker: int, correlation: int) -> None:
         if self._acks == 0:
-            self._step(self._sender.on_written, stream.broker, correlation)
+            self._step(self._sender.on_written, broker, correlation)
 
-    def _on_broken(self, stream: ProduceStream, fault: str) -> None:
+    def _on_broken(self, stream: _Stream, fault: str) -> None:
         if self._streams.get(stream.broker) is stream:
             del self._streams[stream.broker]
             self._step(self._sender.on_disconnected, stream.broker, fault)
@@ -584,9 +593,7 @@ def _settings(bootstrap_servers: str | Iterable[str], config: Mapping[str, Any])
     given = dict(config)
     if not isinstance(given.get("acks", ""), str):
         given["acks"] = str(given["acks"])  # acks=0, acks=1, acks=-1 as numbers
-    bootstrap = (
-        bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-    )
+    bootstrap = bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
     values = PRODUCER_SETTINGS.parse({"bootstrap_servers": bootstrap, **given})
     acks_all = values["acks"] in ("all", "-1")
     idempotent = values["enable.idempotence"]
@@ -609,9 +616,7 @@ def _settings(bootstrap_servers: str | Iterable[str], config: Mapping[str, Any])
                 f"delivery_timeout_ms={values['delivery.timeout.ms']} must be at least linger_ms "
                 f"+ request_timeout_ms = {shortest}"
             )
-        values["request.timeout.ms"] = max(
-            values["delivery.timeout.ms"] - values["linger.ms"], 1
-        )
+        values["request.timeout.ms"] = max(values["delivery.timeout.ms"] - values["linger.ms"], 1)
     return values
 
 

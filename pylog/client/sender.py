@@ -495,9 +495,7 @@ class Sender:
 
     def _moved(self, broker: int, batch: Batch) -> bool:
         leader = self._metadata.leader(*batch.topic_partition)
-        return (
-            leader is not None and leader.broker != broker and leader.epoch > batch.leader_epoch
-        )
+        return leader is not None and leader.broker != broker and leader.epoch > batch.leader_epoch
 
     def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
         self._last_fault = fault
@@ -593,9 +591,7 @@ class Sender:
             self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
             effects.append(RefreshMetadata(tuple(unknown)))
 
-    def _broker_for(
-        self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]
-    ) -> int | None:
+    def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
         """The leader, if it may get another request now."""
         leader = self._metadata.leader(*tp)
         if leader is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import grpc.aio
 
 from pylog import errors
+from pylog.client.fetcher import Fetched
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -15,6 +16,7 @@ from pylog.client.metadata import (
     TopicInfo,
 )
 from pylog.client.sender import Ack
+from pylog.model import TopicPartition
 from pylog.rpc.v1 import common_pb2, log_pb2
 
 
@@ -88,6 +90,21 @@ def acks_of(acks: Iterable[log_pb2.PartitionAck]) -> list[Ack]:
         )
         for ack in acks
     ]
+
+
+def fetched_of(data: log_pb2.PartitionData) -> Fetched:
+    """A broker's answer for one partition of a fetch."""
+    return Fetched(
+        TopicPartition(data.topic, data.partition),
+        data.error.code,
+        data.error.message,
+        data.high_watermark,
+        data.log_start_offset,
+        data.batches,
+        data.current_leader if data.error.code and data.current_leader_epoch > 0 else -1,
+        data.current_leader_epoch,
+        data.diverging.end_offset if data.HasField("diverging") else None,
+    )
 
 
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:

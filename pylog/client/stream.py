@@ -1,4 +1,4 @@
-"""One ordered stream of produce requests to one broker.
+"""One ordered stream of requests to one broker: for produce and for fetch alike.
 
 Loop only. Writes in the order of `send`, reports answers in the order of requests, and reports
 its end exactly once.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import grpc
 import grpc.aio
@@ -17,11 +17,18 @@ from grpc.aio import EOF  # type: ignore[attr-defined]
 
 from pylog.client.cluster import Server
 from pylog.client.wire import fault_of
-from pylog.rpc.v1 import log_pb2
 
 
-class ProduceStream:
-    """`on_response(stream, response)`, `on_written(stream, correlation)` and
+class _Request(Protocol):
+    correlation: int
+
+
+RequestT = TypeVar("RequestT", bound=_Request)
+ResponseT = TypeVar("ResponseT")
+
+
+class RequestStream(Generic[RequestT, ResponseT]):
+    """`on_response(broker, response)`, `on_written(broker, correlation)` and
     `on_broken(stream, fault)` are called on the loop; none after `close`.
     """
 
@@ -29,26 +36,27 @@ class ProduceStream:
         self,
         broker: int,
         server: Server,
+        open_call: Callable[[], Any],
         *,
-        on_response: Callable[[ProduceStream, log_pb2.ProduceResponse], None],
-        on_written: Callable[[ProduceStream, int], None],
-        on_broken: Callable[[ProduceStream, str], None],
+        on_response: Callable[[int, ResponseT], None],
+        on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
+        on_written: Callable[[int, int], None] | None = None,
     ) -> None:
         self.broker = broker
+        self._server = server
         self._on_response = on_response
         self._on_written = on_written
         self._on_broken = on_broken
-        self._queue: deque[log_pb2.ProduceRequest] = deque()
+        self._queue: deque[RequestT] = deque()
         self._queued = asyncio.Event()
         self._closed = False
-        self._server = server
         server.waiting += 1
-        self._call: Any = server.log.ProduceStream()
+        self._call = open_call()
         self._writer = asyncio.ensure_future(self._write())
         self._reader = asyncio.ensure_future(self._read())
 
-    def send(self, request: log_pb2.ProduceRequest) -> None:
-        """Write after everything sent before. The sender's in-flight limit bounds the queue."""
+    def send(self, request: RequestT) -> None:
+        """Write after everything sent before. The caller bounds what it has in flight."""
         self._queue.append(request)
         self._queued.set()
 
@@ -64,8 +72,8 @@ class ProduceStream:
                 while self._queue:
                     request = self._queue.popleft()
                     await self._call.write(request)
-                    if not self._closed:
-                        self._on_written(self, request.correlation)
+                    if self._on_written is not None and not self._closed:
+                        self._on_written(self.broker, request.correlation)
                 self._queued.clear()
                 await self._queued.wait()
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
@@ -82,7 +90,7 @@ class ProduceStream:
                         fault = f"{code.name}: {await self._call.details()}"
                     break
                 if not self._closed:
-                    self._on_response(self, response)
+                    self._on_response(self.broker, response)
         except grpc.aio.AioRpcError as error:
             fault = fault_of(error)
         except asyncio.CancelledError:

@@ -1,0 +1,827 @@
+"""`Consumer`: records out, in order per partition, prefetched while the user works.
+
+The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a
+time; others are told off) and pylog's loop, which asks brokers and fills the buffers. Decoding
+happens on the user's thread, outside the lock, one batch at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import length_hint
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pylog import errors
+from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
+from pylog.client.consumer_records import ConsumerRecords
+from pylog.client.decoding import Decoder, Deserialize
+from pylog.client.fetcher import (
+    CancelFetch,
+    Effect,
+    Fetch,
+    Fetcher,
+    FetcherSettings,
+    Listed,
+    ListOffsets,
+    Notice,
+    Partition,
+    RefreshMetadata,
+)
+from pylog.client.metadata import TopicInfo
+from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
+from pylog.client.offsets import list_offsets, raise_faults
+from pylog.client.settings import CONSUMER_SETTINGS
+from pylog.client.stream import RequestStream
+from pylog.client.subscription import Partitions, Subscription, one_partition, some_partitions
+from pylog.client.wire import fetched_of
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from pylog.records.record import Record
+from pylog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    import re
+
+    import pyarrow as pa
+
+_Stream = RequestStream[log_pb2.FetchRequest, log_pb2.FetchResponse]
+
+ARROW_ROWS_ENOUGH = 65_536
+"""`poll_arrow` stops collecting fetched chunks here: large enough that a call costs nothing."""
+
+
+class Consumer:
+    """Reads records. For one thread at a time; `wakeup()` alone may come from another.
+
+    Consumer groups are not offered yet. Given topics, the consumer assigns itself all their
+    partitions, and those that are added later as metadata tells of them (`metadata_max_age_ms`);
+    two such consumers both get every record. It begins where `auto_offset_reset` says: 'latest'
+    means the end of the log at the time of construction, 'earliest' its start, 'none' is an error
+    unless you seek().
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        **config: Any,
+    ) -> None:
+        if group_id is not None:
+            raise errors.NotOffered(
+                f"group_id={group_id!r}: consumer groups are not offered yet; leave it out and "
+                f"give topics (all their partitions are read), or assign() partitions"
+            )
+        bootstrap = (
+            bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
+        )
+        values = CONSUMER_SETTINGS.parse({"bootstrap_servers": bootstrap, **config})
+        self._clock: Clock = SYSTEM_CLOCK
+        self._rng = random.Random()
+        self._min_bytes: int = values["fetch.min.bytes"]
+        self._max_bytes: int = values["fetch.max.bytes"]
+        self._partition_bytes: int = values["max.partition.fetch.bytes"]
+        self._max_poll_records: int = values["max.poll.records"]
+        self._read_committed = values["isolation.level"] == "read_committed"
+        self._rack: str = values["client.rack"]
+        self._check_crcs: bool = values["check.crcs"]
+        self._timeout_ms: int = values["default.api.timeout.ms"]
+        both: Deserialize | None = values["deserializer"]
+        self._deserialize_key: Deserialize | None = values["key.deserializer"] or both
+        self._deserialize_value: Deserialize | None = values["value.deserializer"] or both
+        self._closed = False
+        self._user: int | None = None
+        self._user_lock = threading.Lock()
+        self._woken = False
+        self._started_ms = self._clock.monotonic_ms()
+        self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
+        self._turn = 0
+        self._counts: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._poke_pending = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._streams: dict[int, _Stream] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._subscription = Subscription()
+        self._thread = shared_loop()
+        self._cluster = Cluster(
+            self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
+        )
+        self._fetcher = Fetcher(
+            FetcherSettings(
+                auto_offset_reset=values["auto.offset.reset"],
+                fetch_max_wait_ms=values["fetch.max.wait.ms"],
+                fetch_max_bytes=self._max_bytes,
+                max_partition_fetch_bytes=self._partition_bytes,
+                request_timeout_ms=values["request.timeout.ms"],
+                retry_backoff_ms=values["retry.backoff.ms"],
+                retry_backoff_max_ms=values["retry.backoff.max.ms"],
+            ),
+            self._cluster.metadata,
+            self._rng.random,
+        )
+        close_at_exit(self)
+        if topics:
+            self.subscribe(topics)
+
+    # ---- what to read -------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | None = None,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object | None = None,
+    ) -> None:
+        """Read all partitions of these topics, or of all whose whole name matches `pattern`.
+
+        Replaces the former subscription or assignment; partitions in both keep their positions.
+        """
+        with self._use():
+            if listener is not None:
+                raise errors.NotOffered(
+                    "subscribe(listener=...): rebalance listeners come with consumer groups, "
+                    "which are not offered yet; nobody takes partitions away from this consumer"
+                )
+            subscription = Subscription.of(topics, pattern)
+            with self._lock:
+                self._subscription = subscription
+                self._cluster.all_topics = subscription.pattern is not None
+                self._cluster.topics.clear()
+                self._cluster.topics.update(dict.fromkeys(subscription.topics))
+                names = subscription.matching(self._cluster.metadata.topics)
+                keep = [tp for tp in self._fetcher.partitions if tp.topic in names]
+                self._fetcher.assign(keep)
+                self._add_partitions()
+            self._thread.call(self._cluster.refresh_soon)
+            self._poke()
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions; those assigned before keep their positions."""
+        with self._use():
+            chosen = some_partitions((partitions,))
+            with self._lock:
+                self._subscription = Subscription()
+                self._cluster.all_topics = False
+                self._fetcher.assign(chosen)
+                self._cluster.topics.clear()
+                self._cluster.topics.update(dict.fromkeys(tp.topic for tp in chosen))
+            self._thread.call(self._cluster.refresh_soon)
+            self._poke()
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self.assign(())
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with self._use(), self._lock:
+            return set(self._fetcher.partitions)
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics; with a pattern, those that match by now."""
+        with self._use():
+            return set(self._subscription.matching(self._cluster.metadata.topics))
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partition numbers."""
+        with self._use():
+            info = self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+            return list(range(len(info.partitions)))
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+        """Up to `max_poll_records` records, as soon as there are any; none after `timeout` seconds.
+
+        Raises what went wrong with a partition (OffsetOutOfRange, NoOffsetForPartition,
+        SerializationFailed, CorruptMessage, ...), UnknownTopicOrPartition for a topic that does not
+        exist, BootstrapFailed when no server ever answered for `default_api_timeout_ms`, and
+        WokenUp after `wakeup()`. What a poll returned is not returned again.
+        """
+        with self._use():
+            left_over = list(self._take_pending())
+            if left_over:
+                return _grouped([(_home(record), [record]) for record in left_over])
+            return _grouped(self._wait(timeout, self._collect))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
+        while True:
+            with self._use():
+                _, records = self._pending
+                if not length_hint(records):
+                    parts = self._wait(1.0, self._collect)
+                    chunk = [record for _, part in parts for record in part]
+                    records = iter(chunk)
+                    self._pending = (chunk, records)
+            yield from records
+
+    def poll_arrow(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.RecordBatch:
+        """Fetched records as Arrow columns with the connector's schema, as soon as there are any;
+        no rows after `timeout` seconds. Not bound by `max_poll_records`; deserializers do not
+        apply. Raises as `poll`.
+        """
+        import pyarrow as pa
+
+        from pylog.records.columnar import record_schema
+
+        with self._use():
+            self._rewind_pending()
+            parts = self._wait(timeout, lambda: self._collect_arrow(include_headers))
+        batches = [batch for _, batch in parts]
+        if not batches:
+            return pa.RecordBatch.from_pylist([], schema=record_schema(include_headers))
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def _wait(self, timeout: float, collect: Callable[[], list[Any]]) -> list[Any]:
+        """Call `collect` until it finds something or the time is up."""
+        deadline = self._clock.monotonic_ms() + timeout * 1000
+        self._activate()
+        while True:
+            self._raise_faults()
+            found = collect()
+            if found:
+                return found
+            with self._lock:
+                if self._woken:
+                    continue
+                if self._closed:
+                    raise errors.ClientClosed("the consumer is closed")
+                left_s = (deadline - self._clock.monotonic_ms()) / 1000
+                if left_s <= 0:
+                    return []
+                if not self._has_news():
+                    # In slices, because some faults show only by time: nobody answers.
+                    self._ready.wait(min(left_s, 0.5))
+
+    def _has_news(self) -> bool:
+        return any(
+            not p.paused and (p.buffer or p.decoding is not None or p.error is not None)
+            for p in self._fetcher.partitions.values()
+        )
+
+    def _activate(self) -> None:
+        with self._lock:
+            if not self._fetcher.partitions and not self._subscription:
+                raise errors.InvalidRequest(
+                    "Consumer is not subscribed to any topics or assigned any partitions"
+                )
+            if self._fetcher.active:
+                return
+            self._fetcher.active = True
+        self._poke()
+
+    def _raise_faults(self) -> None:
+        with self._lock:
+            if self._woken:
+                self._woken = False
+                raise errors.WokenUp("wakeup() was called")
+            for partition in self._fetcher.partitions.values():
+                error = partition.error
+                if error is None or partition.paused:
+                    continue
+                if partition.buffer or partition.decoding is not None:
+                    continue  # first what came before
+                if partition.position is not None or partition.reset_to is not None:
+                    partition.error = None  # the next poll tries again
+                raise error
+        now_ms = self._clock.monotonic_ms()
+        if not self._cluster.metadata.version:
+            if now_ms - self._started_ms >= self._timeout_ms:
+                raise self._cluster.unreachable(now_ms - self._started_ms)
+            return
+        for topic, (since_ms, error) in list(self._cluster.denied.items()):
+            if topic not in self._cluster.topics:
+                continue
+            if not error.retriable or now_ms - since_ms >= UNKNOWN_TOPIC_GRACE_MS:
+                raise error
+
+    def _in_turn(self) -> list[Partition]:
+        """The partitions that may be read, another one first each time."""
+        with self._lock:
+            readable = [p for p in self._fetcher.partitions.values() if not p.paused]
+        if not readable:
+            return []
+        self._turn += 1
+        first = self._turn % len(readable)
+        return readable[first:] + readable[:first]
+
+    def _collect(self) -> list[tuple[TopicPartition, list[Record]]]:
+        left = self._max_poll_records
+        parts = []
+        for partition in self._in_turn():
+            while left > 0:
+                decoder = self._decoder(partition)
+                if decoder is None:
+                    break
+                records = decoder.take(left)
+                self._advance(partition, decoder)
+                if records:
+                    parts.append((partition.topic_partition, records))
+                    left -= len(records)
+                if partition.error is not None:
+                    break
+            if left <= 0:
+                break
+        self._counts["records"] += self._max_poll_records - left
+        return parts
+
+    def _collect_arrow(self, include_headers: bool) -> list[tuple[TopicPartition, Any]]:
+        from pylog.records.columnar import decode_to_arrow
+
+        parts: list[tuple[TopicPartition, Any]] = []
+        rows = 0
+        for partition in self._in_turn():
+            while rows < ARROW_ROWS_ENOUGH:
+                decoder = self._decoder(partition)
+                if decoder is None:
+                    break
+                assert partition.position is not None
+                tp = partition.topic_partition
+                batch = decode_to_arrow(
+                    decoder.batches,
+                    *tp,
+                    from_offset=partition.position,
+                    include_headers=include_headers,
+                    check_crcs=self._check_crcs,
+                )
+                decoder.finish()
+                self._advance(partition, decoder)
+                if batch.num_rows:
+                    parts.append((tp, batch))
+                    rows += batch.num_rows
+        self._counts["records"] += rows
+        return parts
+
+    def _decoder(self, partition: Partition) -> Decoder | None:
+        """The chunk that is being read, the next one when that is done; None when none is here."""
+        with self._lock:
+            if partition.decoding is None:
+                if not partition.buffer:
+                    return None
+                assert partition.position is not None
+                chunk = self._fetcher.take(partition)
+                partition.decoding = Decoder(
+                    chunk,
+                    partition.topic_partition,
+                    partition.position,
+                    key=self._deserialize_key,
+                    value=self._deserialize_value,
+                    check_crcs=self._check_crcs,
+                )
+                poke = True
+            else:
+                poke = False
+            decoder: Decoder = partition.decoding
+        if poke:
+            self._poke()  # there is room for the next fetch
+        return decoder
+
+    def _advance(self, partition: Partition, decoder: Decoder) -> None:
+        with self._lock:
+            partition.position = decoder.position
+            if decoder.error is not None:
+                # What came before it was returned; the next poll raises, and a seek goes past it.
+                partition.error, partition.decoding = decoder.error, None
+                position = partition.position
+                error = partition.error
+                self._fetcher.seek(partition, position)
+                partition.error = error
+            elif decoder.done:
+                partition.decoding = None
+
+    # ---- records handed to an iteration, but not yielded --------------------------------------
+
+    def _take_pending(self) -> Iterator[Record]:
+        _, records = self._pending
+        self._pending = ([], iter(()))
+        return records
+
+    def _unyielded(self) -> dict[TopicPartition, int]:
+        """The first offset, by partition, of what an unfinished iteration still holds."""
+        chunk, records = self._pending
+        left = length_hint(records)
+        first: dict[TopicPartition, int] = {}
+        for record in chunk[len(chunk) - left :] if left else ():
+            first.setdefault(_home(record), record.offset)
+        return first
+
+    def _rewind_pending(self) -> None:
+        """Give records of an unfinished iteration back, to be read again as columns."""
+        with self._lock:
+            for tp, offset in self._unyielded().items():
+                partition = self._fetcher.partitions.get(tp)
+                if partition is not None:
+                    self._fetcher.seek(partition, offset)
+        self._pending = ([], iter(()))
+
+    def _drop_pending(self, partitions: Iterable[TopicPartition]) -> None:
+        gone = set(partitions)
+        kept = [record for record in self._take_pending() if _home(record) not in gone]
+        self._pending = (kept, iter(kept))
+
+    # ---- positions ----------------------------------------------------------------------------
+
+    def seek(
+        self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
+    ) -> None:
+        """The next record of the partition is the one at `offset`, or the first after it."""
+        with self._use():
+            tp = one_partition(partition)
+            number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
+            if not isinstance(number, int) or number < 0:
+                raise errors.OffsetOutOfRange(f"{tp}: seek to offset {number!r}; it must be >= 0")
+            self._drop_pending((tp,))
+            with self._lock:
+                self._fetcher.seek(self._assigned(tp), number)
+            self._poke()
+
+    def seek_to_beginning(self, *partitions: Partitions) -> None:
+        """Go on at the first offset of these partitions (none given: all assigned)."""
+        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+
+    def seek_to_end(self, *partitions: Partitions) -> None:
+        """Go on behind the last record of these partitions (none given: all assigned)."""
+        self._seek_to(partitions, LATEST_TIMESTAMP)
+
+    def _seek_to(self, partitions: tuple[Partitions, ...], timestamp: int) -> None:
+        with self._use():
+            chosen = self._chosen(partitions)
+            self._drop_pending(chosen)
+            with self._lock:
+                for tp in chosen:
+                    self._fetcher.seek_to(self._assigned(tp), timestamp)
+            self._poke()
+
+    def position(self, *partitions: Partitions) -> Any:
+        """The offset of the next record: an int for one partition, a dict for several or for none
+        given (all assigned). Waits for a position that is being looked up.
+        """
+        with self._use():
+            chosen = self._chosen(partitions)
+            self._poke()
+            deadline = self._clock.monotonic_ms() + self._timeout_ms
+            positions = {tp: self._position(tp, deadline) for tp in chosen}
+            positions.update({t: o for t, o in self._unyielded().items() if t in positions})
+            return positions[chosen[0]] if _is_single(partitions) else positions
+
+    def _position(self, tp: TopicPartition, deadline: int) -> int:
+        while True:
+            self._raise_faults()
+            with self._lock:
+                position = self._assigned(tp).position
+                if position is not None:
+                    return position
+                left_s = (deadline - self._clock.monotonic_ms()) / 1000
+                if left_s <= 0:
+                    raise errors.RequestTimedOut(
+                        f"{tp}: no position within default_api_timeout_ms={self._timeout_ms}"
+                    )
+                self._ready.wait(min(left_s, 0.5))
+
+    def pause(self, *partitions: Partitions) -> None:
+        """Return no records of these partitions until `resume` (none given: all assigned)."""
+        with self._use():
+            self._rewind_pending()
+            with self._lock:
+                for tp in self._chosen(partitions):
+                    self._assigned(tp).paused = True
+
+    def resume(self, *partitions: Partitions) -> None:
+        """Undo `pause` (none given: all assigned)."""
+        with self._use():
+            with self._lock:
+                for tp in self._chosen(partitions):
+                    self._fetcher.resume(self._assigned(tp))
+            self._poke()
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with self._use(), self._lock:
+            return {tp for tp, p in self._fetcher.partitions.items() if p.paused}
+
+    def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The first offset of each partition (none given: all assigned)."""
+        return self._list(partitions, EARLIEST_TIMESTAMP)
+
+    def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each (none given: all assigned)."""
+        return self._list(partitions, LATEST_TIMESTAMP)
+
+    def _list(
+        self, partitions: tuple[Partitions, ...], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        with self._use():
+            listing = self._listing(dict.fromkeys(self._chosen(partitions), timestamp))
+            return {tp: found.offset for tp, found in listing.items() if found is not None}
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (milliseconds); None where none is that late."""
+        with self._use():
+            wanted = {}
+            for given, timestamp in times.items():
+                tp = one_partition(given)
+                if not isinstance(timestamp, int) or timestamp < 0:
+                    raise errors.InvalidTimestamp(
+                        f"{tp}: time {timestamp!r}; it must be 0 or more, in milliseconds since "
+                        f"1970. For the ends use beginning_offsets() and end_offsets()"
+                    )
+                wanted[tp] = timestamp
+            return self._listing(wanted)
+
+    def _listing(
+        self, wanted: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        listing, faults = self._thread.run(
+            list_offsets(
+                self._cluster, wanted, self._timeout_ms, read_committed=self._read_committed
+            )
+        )
+        raise_faults(listing, faults)
+        return {tp: listing[tp] for tp in wanted}
+
+    def lag(self, *partitions: Partitions) -> Any:
+        """How many offsets are left to read: an int for one partition, a dict for several or for
+        none given (all assigned). Asks the brokers for the ends.
+        """
+        positions = self.position(*partitions)
+        if not isinstance(positions, dict):
+            ends = self.end_offsets(*partitions)
+            return max(next(iter(ends.values())) - positions, 0)
+        ends = self.end_offsets(list(positions))
+        return {tp: max(ends[tp] - position, 0) for tp, position in positions.items()}
+
+    def _chosen(self, partitions: tuple[Partitions, ...]) -> list[TopicPartition]:
+        if partitions:
+            return some_partitions(partitions)
+        if self._subscription.topics and not self._fetcher.partitions:
+            # Subscribed a moment ago: "all assigned" means the topics' partitions.
+            for topic in self._subscription.topics:
+                self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+            with self._lock:
+                self._add_partitions()
+        return list(self._fetcher.partitions)
+
+    def _assigned(self, tp: TopicPartition) -> Partition:
+        partition = self._fetcher.partitions.get(tp)
+        if partition is None:
+            raise errors.InvalidRequest(f"{tp} is not assigned to this consumer; assign() it first")
+        return partition
+
+    # ---- the rest of the surface --------------------------------------------------------------
+
+    def wakeup(self) -> None:
+        """Have a poll that waits, or the next one, raise WokenUp. From any thread."""
+        with self._lock:
+            self._woken = True
+            self._ready.notify_all()
+
+    def metrics(self) -> dict[str, float]:
+        """Counters since the start, and present levels."""
+        with self._lock:
+            buffered = sum(p.buffered_bytes for p in self._fetcher.partitions.values())
+            return {
+                "records-consumed-total": self._counts["records"],
+                "bytes-consumed-total": self._counts["bytes"],
+                "fetch-total": self._counts["fetches"],
+                "buffered-bytes": buffered,
+                "assigned-partitions": len(self._fetcher.partitions),
+            }
+
+    def close(self, timeout: float | None = None) -> None:
+        """Let go of connections and buffers; `timeout` is accepted as Kafka's and not needed."""
+        del timeout
+        if self._closed:
+            return
+        self._closed = True
+        with self._lock:
+            self._ready.notify_all()
+        closing = self._thread.start(self._shut_down())
+        if not self._thread.is_current():
+            closing.result()
+
+    def close_at_exit(self) -> None:
+        """The interpreter ends without a `close()`."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("Consumer", name, CONSUMER_NOT_OFFERED)
+
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """The calling thread uses the consumer; a second one at the same time is refused."""
+        me = threading.get_ident()
+        with self._user_lock:
+            if self._user not in (None, me):
+                raise errors.WrongThread(
+                    "the consumer is in use by another thread; a consumer is not thread safe: use "
+                    "it from one thread at a time (only wakeup() may come from another)"
+                )
+            outermost = self._user is None
+            self._user = me
+        try:
+            if self._closed:
+                raise errors.ClientClosed("the consumer is closed")
+            yield
+        finally:
+            if outermost:
+                self._user = None
+
+    # ---- the loop's side ----------------------------------------------------------------------
+
+    def _poke(self) -> None:
+        """Have the loop look."""
+        if not self._poke_pending:
+            self._poke_pending = True
+            self._thread.call(self._step, self._fetcher.poll)
+
+    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Give the fetcher an event, carry out what it decides, and wake the user."""
+        self._poke_pending = False
+        if self._closed:
+            return
+        self._cluster.start()
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            effects = event(now_ms, *arguments)
+            next_ms = self._fetcher.next_deadline_ms(now_ms)
+            self._ready.notify_all()
+        for effect in effects:
+            match effect:
+                case Fetch():
+                    self._send(effect)
+                case CancelFetch(broker):
+                    stream = self._streams.pop(broker, None)
+                    if stream is not None:
+                        stream.close()
+                case ListOffsets():
+                    task = asyncio.ensure_future(self._look_up(effect))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                case RefreshMetadata(topics):
+                    self._cluster.refresh_soon(*topics)
+                case Notice(text):
+                    logger.warning("%s", text)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if next_ms is not None:
+            delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
+            self._timer = self._thread.loop.call_later(delay_s, self._step, self._fetcher.poll)
+
+    def _send(self, effect: Fetch) -> None:
+        stream = self._streams.get(effect.broker)
+        if stream is None:
+            server = self._cluster.broker(effect.broker)
+            if server is None:
+                self._thread.loop.call_soon(
+                    self._step, self._fetcher.on_fetch_failed, effect.broker
+                )
+                return
+            stream = self._streams[effect.broker] = RequestStream(
+                effect.broker,
+                server,
+                server.log.FetchStream,
+                on_response=self._on_response,
+                on_broken=self._on_broken,
+            )
+        request = log_pb2.FetchRequest(
+            correlation=effect.correlation,
+            max_wait_ms=effect.max_wait_ms,
+            min_bytes=self._min_bytes,
+            max_bytes=self._max_bytes,
+            isolation_level="READ_COMMITTED" if self._read_committed else "READ_UNCOMMITTED",
+            client_id=self._cluster.settings.client_id,
+            rack_id=self._rack,
+        )
+        for item in effect.items:
+            request.partitions.add(
+                topic=item.topic_partition.topic,
+                topic_id=item.topic_id,
+                partition=item.topic_partition.partition,
+                fetch_offset=item.offset,
+                max_bytes=self._partition_bytes,
+                current_leader_epoch=item.leader_epoch,
+                last_fetched_epoch=item.last_epoch,
+            )
+        self._counts["fetches"] += 1
+        stream.send(request)
+
+    def _on_response(self, broker: int, response: log_pb2.FetchResponse) -> None:
+        answers = [fetched_of(data) for data in response.partitions]
+        self._counts["bytes"] += sum(len(answer.batches) for answer in answers)
+        self._step(self._fetcher.on_fetched, broker, response.correlation, answers)
+
+    def _on_broken(self, stream: _Stream, fault: str) -> None:
+        if self._streams.get(stream.broker) is stream:
+            del self._streams[stream.broker]
+            logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
+            self._step(self._fetcher.on_fetch_failed, stream.broker)
+
+    async def _look_up(self, effect: ListOffsets) -> None:
+        request = log_pb2.ListOffsetsRequest(
+            isolation_level="READ_COMMITTED" if self._read_committed else "READ_UNCOMMITTED"
+        )
+        generations = {}
+        for tp, timestamp, epoch, generation in effect.items:
+            generations[tp] = generation
+            request.partitions.add(
+                topic=tp.topic,
+                partition=tp.partition,
+                timestamp_ms=timestamp,
+                current_leader_epoch=epoch,
+            )
+        try:
+            server = self._cluster.broker(effect.broker)
+            if server is None:
+                raise errors.LeaderNotAvailable(f"broker {effect.broker} is not alive")
+            timeout_s = self._cluster.settings.request_timeout_ms / 1000
+            response = await server.call(server.log.ListOffsets, request, timeout_s)
+        except errors.PylogError as error:
+            self._step(
+                self._fetcher.on_listed,
+                [Listed(tp, g, error.code, str(error)) for tp, g in generations.items()],
+            )
+            return
+        answers = []
+        for told in response.partitions:
+            tp = TopicPartition(told.topic, told.partition)
+            answers.append(
+                Listed(tp, generations[tp], told.error.code, told.error.message, told.offset)
+            )
+        self._step(self._fetcher.on_listed, answers)
+
+    def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
+        with self._lock:
+            self._add_partitions()
+        self._step(self._fetcher.on_metadata)
+
+    def _add_partitions(self) -> None:
+        """Assign what the subscription covers and metadata tells of. The lock is held."""
+        metadata = self._cluster.metadata
+        for topic in self._subscription.matching(metadata.topics):
+            later = topic in self._subscription.seen
+            self._subscription.seen.add(topic)
+            for number in range(metadata.partition_count(topic) or 0):
+                self._fetcher.add(TopicPartition(topic, number), found_later=later)
+
+    async def _shut_down(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
+        for task in self._tasks:
+            task.cancel()
+        await self._cluster.close()
+
+
+def _home(record: Record) -> TopicPartition:
+    return TopicPartition(record.topic, record.partition)
+
+
+def _grouped(parts: Iterable[tuple[TopicPartition, list[Record]]]) -> ConsumerRecords:
+    by_partition: dict[TopicPartition, list[Record]] = {}
+    for tp, records in parts:
+        if tp in by_partition:
+            by_partition[tp].extend(records)
+        else:
+            by_partition[tp] = records
+    return ConsumerRecords(by_partition)
+
+
+def _is_single(partitions: tuple[Partitions, ...]) -> bool:
+    """Whether the caller named exactly one partition, not a collection."""
+    if len(partitions) != 1:
+        return False
+    given = partitions[0]
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)

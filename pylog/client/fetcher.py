@@ -1,0 +1,572 @@
+"""What a consumer reads next, from whom, and what an answer means: the consumer's core.
+
+Pure: events in, effects out. The consumer's lock is held around each call. Covers positions,
+prefetching, offset resets and leader changes; decoding records and waiting users are the shell's.
+
+Two offsets per partition: `position`, the next one that the user gets, and `fetch_offset`, the
+next one that is asked of a broker. What lies between them is buffered. Every `seek` raises the
+partition's `generation`, and an answer to an older generation is dropped.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from pylog import errors
+from pylog.client.metadata import ClusterMetadata
+from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog.records.batch import iter_headers
+
+STUCK_AFTER_MS: Final = 1_000
+"""How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
+FULL_WAIT_MS: Final = 10
+"""The first long poll that must leave out a partition whose buffer is full: it returns soon, to
+take that partition in again once the user has read it. Doubles while the user does not.
+"""
+
+
+# ---- what answers say --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A broker's answer for one partition of a fetch."""
+
+    topic_partition: TopicPartition
+    code: int = 0
+    message: str = ""
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    batches: bytes = b""
+    leader: int = -1
+    leader_epoch: int = -1
+    diverging_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A broker's answer for one partition of a list-offsets request."""
+
+    topic_partition: TopicPartition
+    generation: int
+    code: int = 0
+    message: str = ""
+    offset: int = -1
+
+
+# ---- effects -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FetchItem:
+    """One partition of a fetch; `last_epoch` is that of the batch before `offset`, or -1."""
+
+    topic_partition: TopicPartition
+    topic_id: str
+    offset: int
+    leader_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Ask a broker for more, on its stream."""
+
+    broker: int
+    correlation: int
+    max_wait_ms: int
+    items: tuple[FetchItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelFetch:
+    """Cut the broker's stream: its long poll does not ask for what is wanted now."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsets:
+    """Look up start positions: (partition, timestamp, leader epoch, generation) each."""
+
+    broker: int
+    items: tuple[tuple[TopicPartition, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshMetadata:
+    """Leaders of these topics are unknown or wrong."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something for the log: a position moved without the user's doing."""
+
+    text: str
+
+
+Effect = Fetch | CancelFetch | ListOffsets | RefreshMetadata | Notice
+
+
+# ---- state -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Fetched bytes; `next_offset` follows the last batch, record or not."""
+
+    batches: bytes
+    next_offset: int
+
+
+@dataclass(slots=True)
+class Partition:
+    """One assigned partition.
+
+    Invariant: with a position, `position <= fetch_offset`, equal when nothing is buffered.
+    """
+
+    topic_partition: TopicPartition
+    position: int | None = None
+    fetch_offset: int = -1
+    reset_to: int | None = None  # a timestamp to look up; None while there is a position
+    reset_in_flight: bool = False
+    paused: bool = False
+    urgent: bool = False  # the user acts: a running long poll may be cut
+    generation: int = 0
+    topic_id: str = ""
+    last_epoch: int = -1
+    retry_at_ms: int = 0
+    failures: int = 0
+    buffer: deque[Chunk] = field(default_factory=deque)
+    buffered_bytes: int = 0
+    high_watermark: int | None = None
+    log_start_offset: int | None = None
+    error: errors.PylogError | None = None  # the next poll raises it
+    decoding: Any = None  # the shell's: the chunk that is being handed out
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A fetch that was not answered yet."""
+
+    correlation: int
+    sent_ms: int
+    max_wait_ms: int
+    generations: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """What the fetcher needs of the consumer's settings."""
+
+    auto_offset_reset: str = "latest"
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+
+
+_RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
+
+
+class Fetcher:
+    """Owned by the consumer's lock. `poll` decides; `next_deadline_ms` says when next."""
+
+    def __init__(
+        self,
+        settings: FetcherSettings,
+        metadata: ClusterMetadata,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.active = False
+        """Nothing is fetched before the user's first poll: consumers pull."""
+        self._metadata = metadata
+        self._jitter = jitter
+        self._in_flight: dict[int, InFlight] = {}
+        self._correlation = 0
+        self._turn = 0
+        self._full_wait_ms: dict[int, int] = {}
+        self._refresh_at_ms = 0
+
+    # ---- the user's side ----------------------------------------------------------------------
+
+    def assign(self, wanted: Iterable[TopicPartition]) -> None:
+        """Read exactly these; partitions that stay keep their position."""
+        chosen = dict.fromkeys(wanted)
+        self.partitions = {
+            tp: self.partitions.get(tp) or self._new(tp, self.settings.auto_offset_reset)
+            for tp in chosen
+        }
+
+    def add(self, topic_partition: TopicPartition, *, found_later: bool) -> None:
+        """One more, of a subscribed topic. A partition that was added to a topic while we read it
+        is read from its start: all its records are new.
+        """
+        if topic_partition not in self.partitions:
+            policy = self.settings.auto_offset_reset
+            if found_later and policy == "latest":
+                policy = "earliest"
+            self.partitions[topic_partition] = self._new(topic_partition, policy)
+
+    def _new(self, tp: TopicPartition, policy: str) -> Partition:
+        partition = Partition(tp, reset_to=_RESETS.get(policy), urgent=True)
+        if partition.reset_to is None:
+            partition.error = self._no_position(tp)
+        return partition
+
+    def _no_position(self, tp: TopicPartition) -> errors.NoOffsetForPartition:
+        return errors.NoOffsetForPartition(
+            f"{tp} has no position and auto_offset_reset is 'none'; seek() to one"
+        )
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        """The user's next record is the one at `offset` (or the first after it)."""
+        self._drop_buffer(partition)
+        partition.position = partition.fetch_offset = offset
+        partition.last_epoch = -1
+        partition.reset_to = None
+        partition.urgent = True
+
+    def seek_to(self, partition: Partition, timestamp: int) -> None:
+        """Position by look-up: earliest, latest, or the first record at or after a time."""
+        self._drop_buffer(partition)
+        partition.position = None
+        partition.last_epoch = -1
+        partition.reset_to = timestamp
+        partition.urgent = True
+
+    def _drop_buffer(self, partition: Partition) -> None:
+        partition.generation += 1
+        partition.buffer.clear()
+        partition.buffered_bytes = 0
+        partition.decoding = None
+        partition.error = None
+        partition.reset_in_flight = False
+        partition.retry_at_ms = 0
+        partition.failures = 0
+
+    def resume(self, partition: Partition) -> None:
+        """Undo a pause."""
+        partition.paused = False
+        partition.urgent = True
+
+    def take(self, partition: Partition) -> Chunk:
+        """The oldest buffered chunk, which the user now reads."""
+        chunk = partition.buffer.popleft()
+        partition.buffered_bytes -= len(chunk.batches)
+        return chunk
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        """Everything that can be decided now."""
+        effects: list[Effect] = []
+        self._cut_overdue(now_ms, effects)
+        unknown: dict[str, None] = {}
+        self._look_up(now_ms, unknown, effects)
+        if self.active:
+            self._fetch(now_ms, unknown, effects)
+        if unknown and now_ms >= self._refresh_at_ms:
+            self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
+            effects.append(RefreshMetadata(tuple(unknown)))
+        return effects
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When `poll` has something to do without another event; None for never."""
+        times = [p.retry_at_ms for p in self.partitions.values() if p.retry_at_ms > now_ms]
+        if self._refresh_at_ms > now_ms:
+            times.append(self._refresh_at_ms)
+        for flight in self._in_flight.values():
+            overdue = flight.sent_ms + flight.max_wait_ms + STUCK_AFTER_MS
+            times.append(overdue if overdue > now_ms else now_ms + STUCK_AFTER_MS)
+        return min(times) if times else None
+
+    # ---- asking -------------------------------------------------------------------------------
+
+    def _look_up(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+        by_broker: dict[int, list[tuple[TopicPartition, int, int, int]]] = {}
+        for tp, partition in self.partitions.items():
+            if partition.reset_to is None or partition.reset_in_flight:
+                continue
+            if partition.retry_at_ms > now_ms or partition.error is not None:
+                continue
+            leader = self._metadata.leader(*tp)
+            if leader is None:
+                unknown[tp.topic] = None
+                continue
+            partition.reset_in_flight = True
+            by_broker.setdefault(leader.broker, []).append(
+                (tp, partition.reset_to, leader.epoch, partition.generation)
+            )
+        effects += [ListOffsets(broker, tuple(items)) for broker, items in by_broker.items()]
+
+    def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+        wanted: dict[int, list[FetchItem]] = {}
+        full: set[int] = set()
+        urgent: set[int] = set()
+        room = self.settings.fetch_max_bytes - sum(
+            p.buffered_bytes for p in self.partitions.values()
+        )
+        for tp, partition in self.partitions.items():
+            if partition.position is None or partition.paused or partition.retry_at_ms > now_ms:
+                continue
+            if partition.error is not None:  # the user must see it, and perhaps seek
+                continue
+            leader = self._metadata.leader(*tp)
+            if leader is None:
+                unknown[tp.topic] = None
+                continue
+            limit = self.settings.max_partition_fetch_bytes
+            if partition.buffer and (partition.buffered_bytes >= limit or room <= 0):
+                full.add(leader.broker)
+                continue
+            flight = self._in_flight.get(leader.broker)
+            if partition.urgent and flight is not None:
+                covered = flight.generations.get(tp) == partition.generation
+                if not covered:
+                    urgent.add(leader.broker)
+            partition.topic_id = partition.topic_id or self._metadata.topic_id(tp.topic)
+            wanted.setdefault(leader.broker, []).append(
+                FetchItem(
+                    tp,
+                    partition.topic_id,
+                    partition.fetch_offset,
+                    leader.epoch,
+                    partition.last_epoch,
+                )
+            )
+        for broker, items in wanted.items():
+            if broker in self._in_flight:
+                if broker not in urgent:
+                    continue
+                del self._in_flight[broker]
+                effects.append(CancelFetch(broker))
+            effects.append(self._ask(now_ms, broker, items, full=broker in full))
+
+    def _ask(self, now_ms: int, broker: int, items: list[FetchItem], *, full: bool) -> Fetch:
+        longest = self.settings.fetch_max_wait_ms
+        wait_ms = longest
+        if full:
+            wait_ms = min(self._full_wait_ms.get(broker, FULL_WAIT_MS), longest)
+            self._full_wait_ms[broker] = wait_ms * 2
+        else:
+            self._full_wait_ms.pop(broker, None)
+        # Who comes first gets the bytes: everybody in turn (KIP-74).
+        self._turn += 1
+        first = self._turn % len(items)
+        items = items[first:] + items[:first]
+        self._correlation += 1
+        generations = {}
+        for item in items:
+            partition = self.partitions[item.topic_partition]
+            partition.urgent = False
+            generations[item.topic_partition] = partition.generation
+        self._in_flight[broker] = InFlight(self._correlation, now_ms, wait_ms, generations)
+        return Fetch(broker, self._correlation, wait_ms, tuple(items))
+
+    def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
+        stuck: dict[str, None] = {}
+        for broker, flight in list(self._in_flight.items()):
+            overdue_ms = now_ms - flight.sent_ms - flight.max_wait_ms
+            if overdue_ms < STUCK_AFTER_MS:
+                continue
+            leaders = [self._metadata.leader(*tp) for tp in flight.generations]
+            moved = any(leader is not None and leader.broker != broker for leader in leaders)
+            if moved or overdue_ms >= self.settings.request_timeout_ms:
+                del self._in_flight[broker]
+                effects.append(CancelFetch(broker))
+            else:
+                stuck.update(dict.fromkeys(tp.topic for tp in flight.generations))
+        if stuck and now_ms >= self._refresh_at_ms:
+            self._refresh_at_ms = now_ms + STUCK_AFTER_MS
+            effects.append(RefreshMetadata(tuple(stuck)))
+
+    # ---- answers ------------------------------------------------------------------------------
+
+    def on_fetched(
+        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+    ) -> list[Effect]:
+        """A fetch was answered."""
+        flight = self._in_flight.get(broker)
+        if flight is None or flight.correlation != correlation:
+            return []
+        del self._in_flight[broker]
+        effects: list[Effect] = []
+        stale: dict[str, None] = {}
+        for answer in answers:
+            partition = self.partitions.get(answer.topic_partition)
+            if partition is None:
+                continue
+            if flight.generations.get(answer.topic_partition) != partition.generation:
+                continue
+            if answer.diverging_end is not None:
+                self._on_truncated(partition, answer.diverging_end, effects)
+            elif answer.code == 0:
+                self._on_data(partition, answer)
+            else:
+                self._on_fault(now_ms, partition, answer, stale, effects)
+        if stale:
+            effects.append(RefreshMetadata(tuple(stale)))
+        return effects + self.poll(now_ms)
+
+    def _on_data(self, partition: Partition, answer: Fetched) -> None:
+        partition.failures = 0
+        if answer.high_watermark >= 0:
+            partition.high_watermark = answer.high_watermark
+        if answer.log_start_offset >= 0:
+            partition.log_start_offset = answer.log_start_offset
+        if not answer.batches:
+            return
+        try:
+            tail = deque(iter_headers(answer.batches), maxlen=1)
+            last = tail[0][1] if tail else None
+            if last is None or last.next_offset <= partition.fetch_offset:
+                raise errors.CorruptMessage(
+                    f"an answer of {len(answer.batches)} bytes without a whole batch at or after "
+                    f"the asked offset"
+                )
+        except errors.CorruptMessage as error:
+            partition.error = errors.CorruptMessage(
+                f"{partition.topic_partition} at offset {partition.fetch_offset}: {error}"
+            )
+            return
+        partition.buffer.append(Chunk(answer.batches, last.next_offset))
+        partition.buffered_bytes += len(answer.batches)
+        partition.fetch_offset = last.next_offset
+        partition.last_epoch = last.partition_leader_epoch
+
+    def _on_fault(
+        self,
+        now_ms: int,
+        partition: Partition,
+        answer: Fetched,
+        stale: dict[str, None],
+        effects: list[Effect],
+    ) -> None:
+        tp = partition.topic_partition
+        partition.failures += 1
+        partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+        error = errors.from_code(answer.code, f"{tp}: {answer.message}")
+        if answer.code == errors.OffsetOutOfRange.code:
+            # With records buffered before it, the user has not come to this offset yet.
+            if partition.position == partition.fetch_offset:
+                self._on_out_of_range(partition, answer, effects)
+        elif not error.retriable:
+            partition.error = error
+        elif error.refreshes_metadata or answer.code == errors.UnknownLeaderEpoch.code:
+            stale[tp.topic] = None
+            if answer.leader >= 0 and self._metadata.learn_leader(
+                *tp, answer.leader, answer.leader_epoch
+            ):
+                partition.retry_at_ms = now_ms
+
+    def _on_out_of_range(
+        self, partition: Partition, answer: Fetched, effects: list[Effect]
+    ) -> None:
+        tp, offset = partition.topic_partition, partition.fetch_offset
+        words = f"{tp}: offset {offset} is not in the log, which holds "
+        words += f"{answer.log_start_offset} to {answer.high_watermark}"
+        reset = _RESETS.get(self.settings.auto_offset_reset)
+        if reset is None:
+            partition.error = errors.OffsetOutOfRange(
+                f"{words}, and auto_offset_reset is 'none'; seek() to where to go on"
+            )
+            return
+        effects.append(Notice(f"{words}; going on at the {self.settings.auto_offset_reset} offset"))
+        self.seek_to(partition, reset)
+
+    def _on_truncated(self, partition: Partition, end: int, effects: list[Effect]) -> None:
+        """The log was cut below what was read (KIP-320)."""
+        tp = partition.topic_partition
+        words = f"{tp}: the log was cut at offset {end}, below what was read ({partition.position})"
+        if self.settings.auto_offset_reset == "none":
+            partition.error = errors.LogTruncated(f"{words}; seek() to where to go on")
+            return
+        effects.append(Notice(f"{words}; going on there"))
+        self.seek(partition, min(end, partition.position or 0))
+
+    def on_fetch_failed(self, now_ms: int, broker: int) -> list[Effect]:
+        """The stream broke. Positions stay; whoever leads now is asked again."""
+        flight = self._in_flight.pop(broker, None)
+        if flight is None:
+            return []
+        topics: dict[str, None] = {}
+        for tp in flight.generations:
+            partition = self.partitions.get(tp)
+            if partition is not None:
+                topics[tp.topic] = None
+                partition.failures += 1
+                partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+        return [RefreshMetadata(tuple(topics)), *self.poll(now_ms)] if topics else []
+
+    def on_listed(self, now_ms: int, answers: Sequence[Listed]) -> list[Effect]:
+        """Start positions were looked up."""
+        stale: dict[str, None] = {}
+        for answer in answers:
+            partition = self.partitions.get(answer.topic_partition)
+            if partition is None or partition.generation != answer.generation:
+                continue
+            partition.reset_in_flight = False
+            if answer.code == 0:
+                offset = answer.offset
+                if offset < 0:  # no record is that late: the end
+                    partition.reset_to = LATEST_TIMESTAMP
+                    continue
+                self.seek(partition, offset)
+                continue
+            error = errors.from_code(answer.code, f"{answer.topic_partition}: {answer.message}")
+            partition.failures += 1
+            partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+            if not error.retriable:
+                partition.error = error
+            elif error.refreshes_metadata:
+                stale[answer.topic_partition.topic] = None
+        refresh: list[Effect] = [RefreshMetadata(tuple(stale))] if stale else []
+        return refresh + self.poll(now_ms)
+
+    def on_metadata(self, now_ms: int) -> list[Effect]:
+        """New metadata: partitions whose leader is back need not wait."""
+        effects: list[Effect] = []
+        for tp, partition in self.partitions.items():
+            topic_id = self._metadata.topic_id(tp.topic)
+            if partition.topic_id and topic_id and topic_id != partition.topic_id:
+                self._on_new_topic(partition, topic_id, effects)
+            if partition.failures and self._metadata.leader(*tp) is not None:
+                partition.retry_at_ms = min(
+                    partition.retry_at_ms, now_ms + self.settings.retry_backoff_ms
+                )
+        return effects + self.poll(now_ms)
+
+    def _on_new_topic(self, partition: Partition, topic_id: str, effects: list[Effect]) -> None:
+        tp = partition.topic_partition
+        words = f"{tp}: the topic was deleted and created anew; its offsets begin again"
+        partition.topic_id = topic_id
+        if self.settings.auto_offset_reset == "none":
+            partition.error = errors.UnknownTopicId(f"{words}; seek() to where to go on")
+            return
+        effects.append(Notice(f"{words}, and so does this consumer"))
+        self.seek_to(partition, EARLIEST_TIMESTAMP)
+
+    def _backoff(self, failures: int) -> int:
+        longest = self.settings.retry_backoff_max_ms
+        wait = min(self.settings.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30), longest)
+        return int(wait * (0.8 + 0.4 * self._jitter()))
+
+
+def lags(fetcher: Fetcher, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """How many offsets lie between position and end, where both are known."""
+    return {
+        tp: max(end - position, 0)
+        for tp, end in ends.items()
+        if (p := fetcher.partitions.get(tp)) is not None and (position := p.position) is not None
+    }

@@ -1,0 +1,83 @@
+"""Which topics a consumer reads, and how callers may name partitions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pylog import errors
+from pylog.model import TopicPartition
+
+Partitions = TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
+"""One partition, or several."""
+
+
+@dataclass(slots=True)
+class Subscription:
+    """Topics by name or by pattern; false when there is neither (manual assignment).
+
+    `seen` are the topics whose partitions were assigned: what they get later is new.
+    """
+
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    seen: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls, topics: str | Iterable[str] | None, pattern: str | re.Pattern[str] | None
+    ) -> Subscription:
+        """Checked; InvalidRequest for both or neither, InvalidTopic and
+        InvalidRegularExpression for the contents.
+        """
+        if (topics is None) == (pattern is None):
+            raise errors.InvalidRequest("subscribe() takes either topics or pattern=")
+        if pattern is not None:
+            try:
+                return cls(pattern=re.compile(pattern))
+            except re.error as error:
+                raise errors.InvalidRegularExpression(f"pattern {pattern!r}: {error}") from error
+        assert topics is not None
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise errors.InvalidTopic(f"a topic must be a text that is not empty, not {name!r}")
+        return cls(tuple(dict.fromkeys(names)))
+
+    def __bool__(self) -> bool:
+        return bool(self.topics) or self.pattern is not None
+
+    def matching(self, known: Iterable[str]) -> list[str]:
+        """The subscribed topics among the known ones; a pattern must match the whole name, and
+        never matches internal topics (`__...`).
+        """
+        if self.pattern is None:
+            return list(self.topics)
+        pattern = self.pattern
+        return [t for t in known if pattern.fullmatch(t) and not t.startswith("__")]
+
+
+def one_partition(given: TopicPartition | tuple[str, int]) -> TopicPartition:
+    """A TopicPartition out of what callers give; InvalidRequest when it is none."""
+    if isinstance(given, tuple) and len(given) == 2:
+        topic, partition = given
+        if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+            return TopicPartition(topic, partition)
+    raise errors.InvalidRequest(
+        f"{given!r} is not a partition; give TopicPartition(topic, number) or (topic, number)"
+    )
+
+
+def some_partitions(given: Iterable[Partitions]) -> list[TopicPartition]:
+    """Partitions out of arguments that may each be one or several."""
+    chosen: dict[TopicPartition, None] = {}
+    for item in given:
+        if isinstance(item, tuple) and item and isinstance(item[0], str):
+            chosen[one_partition(item)] = None
+        elif isinstance(item, Iterable) and not isinstance(item, str | bytes):
+            for inner in item:
+                chosen[one_partition(inner)] = None  # type: ignore[arg-type]
+        else:
+            one_partition(item)  # raises
+    return list(chosen)
