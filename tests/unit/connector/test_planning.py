@@ -1,0 +1,328 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from connector import errors
+from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
+from connector.planning import (
+    PartitionBounds,
+    ReadRange,
+    TopicBounds,
+    advance,
+    batch_ranges,
+    initial,
+    limited,
+    require_topics,
+    stream_ranges,
+)
+from connector.positions import EARLIEST, LATEST
+
+ID, OTHER = "x" * 22, "y" * 22
+
+
+def at(topic_id: str = ID, **topics: dict[int, int]) -> StreamOffset:
+    return StreamOffset(
+        {
+            name: TopicPosition(topic_id, {p: PartitionPosition(o, 1) for p, o in offsets.items()})
+            for name, offsets in topics.items()
+        }
+    )
+
+
+def has(topic_id: str = ID, **topics: dict[int, tuple[int, int]]) -> dict[str, TopicBounds]:
+    return {
+        name: TopicBounds(topic_id, {p: PartitionBounds(*ends, 1) for p, ends in bounds.items()})
+        for name, bounds in topics.items()
+    }
+
+
+# ---- shares ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("lags", "limit", "shares"),
+    [
+        ([5, 3], 3, [1, 1]),  # what Spark's Kafka connector was measured to do
+        ([5, 3], 8, [5, 3]),
+        ([5, 3], 100, [5, 3]),
+        ([5, 3], None, [5, 3]),
+        ([5, 0, 3], 1, [1, 0, 1]),
+        ([1, 1, 8], 5, [1, 1, 4]),
+        ([10], 3, [3]),
+        ([0, 0], 3, [0, 0]),
+        ([2**62, 2**62], 2**63 - 1, [2**62 - 1, 2**62 - 1]),
+        ([2**62, 2**62], 2**63, [2**62, 2**62]),
+    ],
+)
+def test_shares(lags: list[int], limit: int | None, shares: list[int]) -> None:
+    begins = {"t": {p: 100 for p in range(len(lags))}}
+    latest = {"t": {p: 100 + lag for p, lag in enumerate(lags)}}
+    ends = limited(begins, latest, limit)["t"]
+    assert [ends[p] - 100 for p in range(len(lags))] == shares
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20), st.integers(1, 2**41))
+def test_shares_starve_nobody_and_reach_the_end(lags: list[int], limit: int) -> None:
+    begins = {"t": dict.fromkeys(range(len(lags)), 0)}
+    latest = {"t": dict(enumerate(lags))}
+    ends = limited(begins, latest, limit)["t"]
+    for partition, lag in enumerate(lags):
+        assert min(1, lag) <= ends[partition] <= lag
+    waiting = sum(1 for lag in lags if lag)
+    assert sum(ends.values()) <= max(limit, waiting) + waiting
+    if sum(lags) <= limit:
+        assert ends == dict(enumerate(lags))
+
+
+# ---- the first batch ---------------------------------------------------------------------------
+
+
+def test_where_a_stream_starts() -> None:
+    bounds = has(a={0: (3, 9), 1: (0, 0)})
+
+    def starts(positions: object, fail: bool = True) -> StreamOffset:
+        return initial("startingOffsets", positions, bounds, fail_on_data_loss=fail)  # type: ignore[arg-type]
+
+    assert starts(EARLIEST) == at(a={0: 3, 1: 0})
+    assert starts(LATEST) == at(a={0: 9, 1: 0})
+    assert starts({"a": {0: 5, 1: -1}}) == at(a={0: 5, 1: 0})
+    assert starts({"a": {0: 9, 1: -2}}) == at(a={0: 9, 1: 0})
+    with pytest.raises(errors.OffsetBeyondEnd, match=r'startingOffsets\.a\."0"=10.* 9;'):
+        starts({"a": {0: 10, 1: 0}})
+    with pytest.raises(errors.DataLoss, match=r"a-0 .* offset 1, but its first offset is 3"):
+        starts({"a": {0: 1, 1: 0}})
+    assert starts({"a": {0: 10, 1: 0}}, fail=False) == at(a={0: 9, 1: 0})
+    assert starts({"a": {0: 1, 1: 0}}, fail=False) == at(a={0: 3, 1: 0})
+    with pytest.raises(errors.InvalidOption, match="missing"):
+        starts({"a": {0: 5}})
+
+
+def test_the_topics_must_exist() -> None:
+    require_topics(["a"], has(a={0: (0, 0)}))
+    with pytest.raises(errors.UnknownTopic, match="no topic b, c; create"):
+        require_topics(["a", "b", "c"], has(a={0: (0, 0)}))
+
+
+# ---- the next batch ----------------------------------------------------------------------------
+
+
+def test_a_batch_ends_at_the_newest_or_at_the_limit() -> None:
+    bounds = has(a={0: (0, 10)}, b={0: (0, 6)})
+    start = at(a={0: 5}, b={0: 3})
+    assert advance(start, bounds, ["a", "b"]).end == at(a={0: 10}, b={0: 6})
+    assert advance(start, bounds, ["a", "b"], limit=3).end == at(a={0: 6}, b={0: 4})
+
+
+def test_new_partitions_and_topics_begin_at_zero() -> None:
+    bounds = has(a={0: (0, 5), 1: (0, 4)}, b={0: (0, 2)})
+    step = advance(at(a={0: 5}), bounds, ["a", "b"])
+    assert step.end == at(a={0: 5, 1: 4}, b={0: 2})
+    assert stream_ranges(at(a={0: 5}), step.end) == [
+        ReadRange("a", ID, 1, 0, 4),
+        ReadRange("b", ID, 0, 0, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("start", "bounds", "subscribed", "condition", "words", "end"),
+    [
+        pytest.param(
+            at(a={0: 5}), has(a={0: (7, 9)}), ["a"],
+            errors.DataLoss, ["a-0", "offset 5", "first offset is 7", "2 records"], at(a={0: 9}),
+            id="older than retention",
+        ),
+        pytest.param(
+            at(a={0: 5}), has(a={0: (0, 5), 1: (2, 3)}), ["a"],
+            errors.DataLoss, ["a-1 is new", "offset 0", "first offset is 2"], at(a={0: 5, 1: 3}),
+            id="new partition that lost its start",
+        ),
+        pytest.param(
+            at(a={0: 5}), has(a={0: (0, 2)}), ["a"],
+            errors.DataLoss, ["end of a-0 went back from 5 to 2"], at(a={0: 2}),
+            id="end went back",
+        ),
+        pytest.param(
+            at(a={0: 5}), has(OTHER, a={0: (1, 8)}), ["a"],
+            errors.DataLoss, ["topic a was deleted and created again", ID, OTHER],
+            at(OTHER, a={0: 8}),
+            id="re-created and longer",
+        ),
+        pytest.param(
+            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), ["a", "b"],
+            errors.DataLoss, ["topic a was deleted"], at(b={0: 2}),
+            id="deleted",
+        ),
+        pytest.param(
+            at(b={0: 1}), has(b={0: (0, 2)}), ["a", "b"],
+            errors.UnknownTopic, ["no topic a"], at(b={0: 2}),
+            id="never there",
+        ),
+        pytest.param(
+            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), ["b"],
+            errors.CheckpointMismatch, ["topic a", "no longer subscribes"], at(b={0: 2}),
+            id="checkpoint of other topics",
+        ),
+        pytest.param(
+            at(a={0: 5, 1: 5}), has(a={0: (0, 6)}), ["a"],
+            errors.DataLoss, ["partition a-1 no longer exists"], at(a={0: 6}),
+            id="partition gone",
+        ),
+        pytest.param(
+            at(a={0: 5}), {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 1, epoch_end=4)})}, ["a"],
+            errors.DataLoss, ["cut at 4", "read up to 5", "offsets 4 to 4"], at(a={0: 9}),
+            id="cut and grown anew",
+        ),
+    ],
+)  # fmt: skip
+def test_losses_fail_or_warn(
+    start: StreamOffset,
+    bounds: dict[str, TopicBounds],
+    subscribed: list[str],
+    condition: type[errors.ConnectorError],
+    words: list[str],
+    end: StreamOffset,
+) -> None:
+    with pytest.raises(condition) as error:
+        advance(start, bounds, subscribed)
+    for word in words:
+        assert word in str(error.value), str(error.value)
+    step = advance(start, bounds, subscribed, fail_on_data_loss=False)
+    assert step.end == end
+    assert len(step.warnings) == 1
+    assert "failOnDataLoss=false" not in step.warnings[0] or "Checkpoint" in condition.__name__
+    stream_ranges(start, step.end, fail_on_data_loss=False)
+
+
+def test_an_epoch_that_ends_at_the_position_is_no_loss() -> None:
+    bounds = {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 2, epoch_end=5)})}
+    end = advance(at(a={0: 5}), bounds, ["a"]).end
+    assert end.topics["a"].partitions[0] == PartitionPosition(9, 2)
+
+
+def test_available_now_stops_at_its_target() -> None:
+    target = at(a={0: 5, 1: 4})
+    grown = has(a={0: (0, 50), 1: (0, 4), 2: (0, 7)})
+    assert advance(at(a={0: 0, 1: 0}), grown, ["a"], target=target).end == at(a={0: 5, 1: 4, 2: 0})
+    done = at(a={0: 5, 1: 4})
+    assert not advance(done, grown, ["a"], target=target).end.moved(done)
+    # A replayed plan of an earlier run may lie beyond the target.
+    beyond = at(a={0: 9, 1: 4})
+    assert not advance(beyond, grown, ["a"], target=target).end.moved(beyond)
+
+
+def test_available_now_when_planned_offsets_vanish() -> None:
+    shrunk = has(a={0: (0, 3)})
+    with pytest.raises(errors.DataLoss, match="went back from 5, where"):
+        advance(at(a={0: 0}), shrunk, ["a"], target=at(a={0: 5}))
+    step = advance(at(a={0: 0}), shrunk, ["a"], target=at(a={0: 5}), fail_on_data_loss=False)
+    assert step.end == at(a={0: 3})
+    again = has(OTHER, a={0: (2, 9)})
+    step = advance(at(a={0: 0}), again, ["a"], target=at(a={0: 5}), fail_on_data_loss=False)
+    assert step.end == at(OTHER, a={0: 2})  # what came after the target waits for the next run
+
+
+# ---- ranges ------------------------------------------------------------------------------------
+
+
+def test_the_first_batch_is_replayed_from_its_own_start() -> None:
+    end = at(a={0: 9, 1: 3}).booted_at(at(a={0: 4, 1: 3}))
+    moved_meanwhile = at(a={0: 20, 1: 3})
+    assert stream_ranges(moved_meanwhile, end) == [ReadRange("a", ID, 0, 4, 9)]
+    # In the second batch the same offset is the start: its boot means nothing any more.
+    assert stream_ranges(end, at(a={0: 11, 1: 3})) == [ReadRange("a", ID, 0, 9, 11)]
+
+
+def test_a_recreated_topic_is_read_from_its_start() -> None:
+    assert stream_ranges(at(a={0: 5}), at(OTHER, a={0: 8})) == [ReadRange("a", OTHER, 0, 0, 8)]
+
+
+def test_a_plan_that_goes_back() -> None:
+    with pytest.raises(errors.DataLoss, match="would end at 2, before its start 5"):
+        stream_ranges(at(a={0: 5}), at(a={0: 2}))
+    assert stream_ranges(at(a={0: 5}), at(a={0: 2}), fail_on_data_loss=False) == []
+
+
+offsets = st.dictionaries(st.integers(0, 8), st.integers(0, 50), min_size=1, max_size=6)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), offsets, max_size=3),
+    st.dictionaries(st.sampled_from("abc"), offsets, min_size=1, max_size=3),
+    st.one_of(st.none(), st.integers(1, 30)),
+)
+def test_batch_after_batch_covers_everything_once(
+    starts: dict[str, dict[int, int]], ends: dict[str, dict[int, int]], limit: int | None
+) -> None:
+    """Until idle: the ranges of all batches join without gap or overlap, and none is empty."""
+    for topic, known in starts.items():
+        assume(topic in ends and all(p in ends[topic] for p in known))
+        assume(all(known[p] <= ends[topic][p] for p in known))
+    bounds = has(**{t: {p: (0, o) for p, o in known.items()} for t, known in ends.items()})
+    position = at(**starts)
+    read: dict[tuple[str, int], int] = {
+        (t, p): o for t, known in starts.items() for p, o in known.items()
+    }
+    for _ in range(400):
+        end = advance(position, bounds, sorted(ends), limit=limit).end
+        if not end.moved(position):
+            break
+        for planned in stream_ranges(position, end):
+            assert planned.start < planned.end
+            assert read.get((planned.topic, planned.partition), 0) == planned.start
+            read[planned.topic, planned.partition] = planned.end
+        position = end
+    else:
+        pytest.fail("the stream never becomes idle")
+    for topic, known in ends.items():
+        for partition, last in known.items():
+            assert read.get((topic, partition), 0) == last
+
+
+# ---- batch reads -------------------------------------------------------------------------------
+
+
+def test_a_batch_leaves_symbolic_ends_to_its_tasks() -> None:
+    bounds = has(a={0: (3, 9), 1: (0, 0)})
+    assert batch_ranges(EARLIEST, LATEST, bounds) == [
+        ReadRange("a", "", 0, EARLIEST, LATEST, stride=2),
+        ReadRange("a", "", 1, EARLIEST, LATEST, stride=2),
+    ]
+    assert batch_ranges({"a": {0: 4, 1: 0}}, LATEST, bounds) == [
+        ReadRange("a", ID, 0, 4, LATEST),
+        ReadRange("a", ID, 1, 0, LATEST),
+    ]
+    assert batch_ranges({"a": {0: 4, 1: 0}}, {"a": {0: 9, 1: 0}}, bounds) == [
+        ReadRange("a", ID, 0, 4, 9)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("starting", "ending", "condition", "words"),
+    [
+        ({"a": {0: 10}}, LATEST, errors.OffsetBeyondEnd, ['startingOffsets.a."0"=10', "at 9"]),
+        (EARLIEST, {"a": {0: 10}}, errors.OffsetBeyondEnd, ['endingOffsets.a."0"=10', "at 9"]),
+        ({"a": {0: 8}}, {"a": {0: 5}}, errors.StartAfterEnd, ["is 8", "is 5"]),
+        (EARLIEST, {"a": {0: 2}}, errors.StartAfterEnd, ["is 3", "is 2"]),
+        ({"a": {0: 1}}, LATEST, errors.DataLoss, ["offset 1", "first offset is 3"]),
+        ({"b": {0: 1}}, LATEST, errors.UnknownTopic, ["startingOffsets.b"]),
+        (EARLIEST, {"a": {0: 5, 1: 5}}, errors.InvalidOption, ['endingOffsets.a."1"']),
+    ],
+)
+def test_batches_that_cannot_be(
+    starting: object,
+    ending: object,
+    condition: type[errors.ConnectorError],
+    words: list[str],
+) -> None:
+    with pytest.raises(condition) as error:
+        batch_ranges(starting, ending, has(a={0: (3, 9)}))  # type: ignore[arg-type]
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_a_batch_may_begin_before_the_first_offset_when_loss_is_allowed() -> None:
+    assert batch_ranges({"a": {0: 1}}, LATEST, has(a={0: (3, 9)}), fail_on_data_loss=False) == [
+        ReadRange("a", ID, 0, 1, LATEST)
+    ]
