@@ -129,7 +129,9 @@ def mutants(section: bytes, rng: random.Random, number: int) -> Iterator[bytes]:
             if kind == 0 and broken:
                 broken[place] ^= 1 << rng.randrange(8)
             elif kind == 1:
-                broken[place] = rng.choice((0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF))
+                broken[place : place + 1] = rng.choice(
+                    (b"\0", b"\1", b"\2", b"\x7f", b"\x80", b"\xff")
+                )
             elif kind == 2:
                 broken[place : place + 1] = rng.randbytes(rng.randint(0, 3))
             elif kind == 3:  # a huge varint
