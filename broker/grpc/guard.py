@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
@@ -35,8 +35,13 @@ _STATUS: Final[dict[type[errors.PylogError], grpc.StatusCode]] = {
     errors.RequestTimedOut: grpc.StatusCode.DEADLINE_EXCEEDED,
 }
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Handler = grpc.RpcMethodHandler[Any, Any]
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+    Handler = grpc.RpcMethodHandler[Any, Any]
+    Interceptor = grpc.aio.ServerInterceptor[Any, Any]
+else:  # these are generic only for the type checker
+    Context = Handler = Any
+    Interceptor = grpc.aio.ServerInterceptor
 
 
 class _Garbage:
@@ -134,7 +139,7 @@ def _wrap(handler: Handler, method: str) -> Handler:
     return grpc.unary_unary_rpc_method_handler(unary_unary, parse, serialize)
 
 
-class Guard(grpc.aio.ServerInterceptor[Any, Any]):
+class Guard(Interceptor):
     """Wraps each of pylog's methods once. Their handlers are coroutines that use `context.write`;
     services of other origin (health, reflection) pass through.
     """

@@ -2,52 +2,203 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import uuid
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
 
+from broker.config import BrokerConfig
+from broker.controller.controller import Controller
+from broker.controller.metadata_log import MetadataLog
+from broker.controller.settings import ControllerSettings
+from broker.grpc.admin_service import AdminService
+from broker.grpc.cluster_service import ClusterService
+from broker.grpc.front import Front
+from broker.grpc.log_service import GatewayLog
+from broker.grpc.server import GrpcServer
 from broker.head.settings import HeadSettings
+from broker.head.shell import ControllerShell
 from broker.metadata.records import Endpoint
-from pylog.model import BrokerId
+from broker.node.host import boot_id
+from broker.node.settings import check_listener, parse_address
+from broker.storage.errors import DirectoryLocked
+from broker.storage.files import OsFiles
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerId, topic_id_from_bytes
+from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
+
+_log = logging.getLogger("pylog.head")
+
+LOCK_SECONDS_MAX: Final = 10.0
+"""The predecessor may still be writing its last."""
+
+
+def controller_settings(brokers: int, config: BrokerConfig) -> ControllerSettings:
+    """The controller's part of the broker configuration."""
+    return ControllerSettings(
+        expected_brokers=brokers,
+        claim_wait_ms=config.broker_claim_wait_ms,
+        session_grace_ms=config.broker_session_grace_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        topic_defaults=config.topic,
+        auto_leader_rebalance=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_ms=config.leader_imbalance_check_interval_seconds * 1000,
+        leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
+        producer_id_block=config.producer_id_block_size,
+    )
 
 
 class Head:
-    """Owns the controller, its metadata log and the gateway's server. One loop, no locks."""
+    """Owns the controller, its metadata log and the gateway's servers. One loop, no locks."""
 
     def __init__(self, settings: HeadSettings) -> None:
         self.settings = settings
+        self._endpoint: Endpoint | None = None
+        self._shell: ControllerShell | None = None
+        self._service: ClusterService | None = None
+        self._server: GrpcServer | None = None
+        self._front: Front | None = None
 
     async def start(self) -> Endpoint:
         """Recover, listen, begin to act; gives the gateway's address.
 
         Raises errors.PylogError and OSError when it cannot (locked directory, port in use).
         """
-        raise NotImplementedError
+        settings = self.settings
+        address = parse_address(settings.listen, "listen")
+        host = check_listener(
+            address,
+            "listen",
+            allow_plaintext=settings.allow_plaintext,
+            advertised_host=settings.advertised_host,
+        )
+        config = BrokerConfig.from_mapping(settings.config)
+        log = await self._open_log(str(Path(settings.data_dir).absolute() / "controller"))
+        try:
+            controller = Controller(
+                log.image,
+                controller_settings(settings.brokers, config),
+                lambda: topic_id_from_bytes(uuid.uuid4().bytes),
+            )
+            self._shell = shell = ControllerShell(controller, log, SYSTEM_CLOCK)
+            shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms()))
+            while controller.image.controller_epoch != controller.controller_epoch:
+                await shell.next_change()
+            log.remember_cluster(controller.image.cluster_id)
+            port = await self._listen(address.host, address.port, config)
+        except BaseException:
+            await self.stop()
+            raise
+        self._endpoint = Endpoint(host, port)
+        _log.info("cluster %s: gateway on %s", controller.image.cluster_id, self._endpoint)
+        return self._endpoint
+
+    async def _open_log(self, directory: str) -> MetadataLog:
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + LOCK_SECONDS_MAX * 1000
+        while True:
+            try:
+                return MetadataLog.open(
+                    OsFiles(), directory, boot_id=boot_id(), wall_ms=SYSTEM_CLOCK.wall_ms()
+                )
+            except DirectoryLocked:
+                if SYSTEM_CLOCK.monotonic_ms() >= deadline_ms:
+                    raise
+            await asyncio.sleep(0.1)
+
+    async def _listen(self, host: str, port: int, config: BrokerConfig) -> int:
+        shell = self._shell
+        assert shell is not None
+        controller = shell.controller
+        service = ClusterService(
+            controller, shell.ask, shell.perform, SYSTEM_CLOCK, self.settings.secret
+        )
+        shell.service = self._service = service
+        self._server = server = GrpcServer(config.socket_request_max_bytes)
+        server.add(
+            log_pb2_grpc.add_LogServicer_to_server,
+            GatewayLog(lambda: controller.image, lambda: self._endpoint),
+            "pylog.v1.Log",
+        )
+        server.add(
+            admin_pb2_grpc.add_AdminServicer_to_server,
+            AdminService(controller, shell.ask, lambda: self._endpoint),
+            "pylog.v1.Admin",
+        )
+        server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")
+        inner = f"pylog-gateway-{uuid.uuid4().hex}"
+        await server.start(f"unix-abstract:{inner}")
+        self._front = Front(f"\0{inner}", SYSTEM_CLOCK, _log.warning)
+        bound = await self._front.start(host, port)
+        await server.set_serving(True)
+        return bound
+
+    # ---- while it runs --------------------------------------------------------------------------
 
     @property
     def cluster_id(self) -> str:
         """The cluster's id; known after `start`."""
-        raise NotImplementedError
+        assert self._shell is not None
+        return self._shell.controller.image.cluster_id
 
     @property
     def bootstrap(self) -> str:
         """`host:port` of the gateway."""
-        raise NotImplementedError
+        assert self._endpoint is not None
+        return str(self._endpoint)
 
     def live_brokers(self) -> Sequence[BrokerId]:
         """The brokers that are registered and unfenced."""
-        raise NotImplementedError
+        assert self._shell is not None
+        return self._shell.controller.image.live_brokers()
+
+    def missing_brokers(self) -> Sequence[BrokerId]:
+        """Known brokers that neither run nor are about to."""
+        assert self._shell is not None
+        return self._shell.controller.missing_brokers()
 
     async def all_registered(self, count: int) -> None:
         """Return when `count` brokers are live; set a time-out around it."""
-        raise NotImplementedError
+        assert self._shell is not None
+        while len(self.live_brokers()) < count:
+            await self._shell.next_change()
 
     def task_ended(self, incarnation_id: str) -> None:
         """Spark says that the task that ran this incarnation is over: elect away at once."""
-        raise NotImplementedError
+        if self._shell is not None:
+            now_ms = SYSTEM_CLOCK.monotonic_ms()
+            self._shell.perform(self._shell.controller.task_ended(now_ms, incarnation_id))
+
+    async def serve_until(self, stop: asyncio.Event) -> bool:
+        """Wait for `stop`; True when the metadata log failed instead, and all is over."""
+        assert self._shell is not None
+        stopped = asyncio.ensure_future(stop.wait())
+        either: list[asyncio.Future[Any]] = [stopped, self._shell.failed]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        return self._shell.failed.done()
+
+    # ---- the end --------------------------------------------------------------------------------
 
     async def stop_cluster(self, timeout_seconds: float) -> bool:
         """Tell all brokers to stop in order; True when all sessions have ended in time."""
-        raise NotImplementedError
+        shell, service = self._shell, self._service
+        if shell is None or service is None:
+            return True
+        shell.perform(shell.controller.stop_cluster(SYSTEM_CLOCK.monotonic_ms()))
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + timeout_seconds * 1000
+        while service.open_sessions and SYSTEM_CLOCK.monotonic_ms() < deadline_ms:
+            await asyncio.sleep(0.02)
+        return not service.open_sessions
 
     async def stop(self) -> None:
         """Close the gateway and the metadata log."""
-        raise NotImplementedError
+        if self._shell is not None:
+            await self._shell.stop()
+        if self._front is not None:
+            await self._front.close()
+        if self._server is not None:
+            await self._server.stop(0.2)

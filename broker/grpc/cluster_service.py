@@ -1,0 +1,238 @@
+"""The Cluster service of the controller: brokers' claims, sessions, metadata, ISR changes.
+
+Every call carries the cluster's secret. What a call asks goes to the controller as it comes; what
+the controller says of its own accord (`tell`, `reject`, `published`) goes out on open streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from broker.controller.controller import Controller
+from broker.controller.effects import Effect, RejectSession, TellSession
+from broker.grpc.guard import Context
+from broker.metadata import codec
+from broker.metadata.messages import Failure
+from pylog import errors
+from pylog.clock import Clock
+from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog.rpc.channel import SECRET_METADATA_KEY
+from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+
+STREAM_QUEUE_MAX: Final = 100
+"""Messages that a session stream has not taken; a broker that is so far behind reconnects."""
+
+Ask = Callable[[Callable[[int, object], list[Effect]]], Awaitable[Any]]
+"""Give the function a time and a token, perform its effects, wait for the reply to the token."""
+
+
+class _Stream:
+    """One open session stream."""
+
+    def __init__(self) -> None:
+        self.out: asyncio.Queue[cluster_pb2.SessionResponse | Failure | None]
+        self.out = asyncio.Queue(STREAM_QUEUE_MAX)
+
+    def put(self, item: cluster_pb2.SessionResponse | Failure | None) -> None:
+        if self.out.full():
+            self.out.get_nowait()  # each message states all there is to know: the last one counts
+        self.out.put_nowait(item)
+
+
+class ClusterService(cluster_pb2_grpc.ClusterServicer):
+    """Lives on the controller's loop."""
+
+    def __init__(
+        self,
+        controller: Controller,
+        ask: Ask,
+        perform: Callable[[Sequence[Effect]], None],
+        clock: Clock,
+        secret: bytes,
+    ) -> None:
+        self._controller = controller
+        self._ask = ask
+        self._perform = perform
+        self._clock = clock
+        self._secret = secret.hex()
+        self._streams: dict[tuple[BrokerId, BrokerEpoch], list[_Stream]] = {}
+        self._news: set[asyncio.Event] = set()
+
+    @property
+    def open_sessions(self) -> int:
+        """How many session streams are open."""
+        return sum(map(len, self._streams.values()))
+
+    def _authenticate(self, context: Context) -> None:
+        metadata: Any = context.invocation_metadata() or ()
+        for key, value in metadata:
+            if key == SECRET_METADATA_KEY and hmac.compare_digest(str(value), self._secret):
+                return
+        raise errors.ClusterAuthorizationFailed(
+            "this service is for brokers, which prove themselves by the cluster's secret"
+        )
+
+    # ---- what the controller says of its own accord ----------------------------------------------
+
+    def tell(self, effect: TellSession) -> None:
+        """Send the broker its state."""
+        response = cluster_pb2.SessionResponse(
+            fenced=effect.fenced,
+            should_stop=effect.should_stop,
+            controller_epoch=effect.controller_epoch,
+        )
+        for stream in self._streams.get((effect.broker_id, effect.broker_epoch), ()):
+            stream.put(response)
+
+    def reject(self, effect: RejectSession) -> None:
+        """End the broker's streams with a failure."""
+        for stream in self._streams.get((effect.broker_id, effect.broker_epoch), ()):
+            stream.put(effect.failure)
+
+    def published(self) -> None:
+        """Records were committed: wake whoever watches."""
+        for event in self._news:
+            event.set()
+
+    # ---- streams ---------------------------------------------------------------------------------
+
+    async def Session(
+        self, requests: AsyncIterator[cluster_pb2.SessionRequest], context: Context
+    ) -> None:
+        """A broker's life line; the first message says whose it is."""
+        self._authenticate(context)
+        first = await anext(requests, None)
+        if first is None:
+            return
+        broker, epoch = BrokerId(first.broker_id), BrokerEpoch(first.broker_epoch)
+        stream = _Stream()
+        self._streams.setdefault((broker, epoch), []).append(stream)
+        now_ms = self._clock.monotonic_ms
+        self._perform(
+            self._controller.session_opened(now_ms(), broker, epoch, first.incarnation_id)
+        )
+        reader = asyncio.ensure_future(self._read_session(first, requests, stream))
+        try:
+            while (item := await stream.out.get()) is not None:
+                if isinstance(item, Failure):
+                    raise errors.from_code(item.code, item.message)
+                await context.write(item)
+        finally:
+            reader.cancel()
+            streams = self._streams[broker, epoch]
+            streams.remove(stream)
+            if not streams:
+                del self._streams[broker, epoch]
+            self._perform(self._controller.session_broken(now_ms(), broker, epoch))
+
+    async def _read_session(
+        self,
+        first: cluster_pb2.SessionRequest,
+        requests: AsyncIterator[cluster_pb2.SessionRequest],
+        stream: _Stream,
+    ) -> None:
+        request: cluster_pb2.SessionRequest | None = first
+        try:
+            while request is not None:
+                self._perform(
+                    self._controller.session_progress(
+                        self._clock.monotonic_ms(),
+                        BrokerId(request.broker_id),
+                        BrokerEpoch(request.broker_epoch),
+                        Offset(request.metadata_offset),
+                        request.want_unfence,
+                    )
+                )
+                request = await anext(requests, None)
+        finally:
+            stream.put(None)
+
+    async def WatchMetadata(
+        self, request: cluster_pb2.WatchMetadataRequest, context: Context
+    ) -> None:
+        """Committed metadata from an offset on, as it comes."""
+        self._authenticate(context)
+        news = asyncio.Event()
+        self._news.add(news)
+        offset = Offset(request.from_offset)
+        try:
+            while True:
+                news.clear()
+                for batch in self._controller.batches_since(offset):
+                    await context.write(codec.encode_batch(batch))
+                    covered = 1 if batch.snapshot else len(batch.records)
+                    offset = Offset(batch.first_offset + covered)
+                await news.wait()
+        finally:
+            self._news.discard(news)
+
+    # ---- calls -----------------------------------------------------------------------------------
+
+    async def ClaimBroker(
+        self, request: cluster_pb2.ClaimBrokerRequest, context: Context
+    ) -> cluster_pb2.ClaimBrokerResponse:
+        """Which broker to be."""
+        self._authenticate(context)
+        claim = codec.decode_claim(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.claim_broker(now, claim, token)
+        )
+        return codec.encode_claimed(answer)
+
+    async def RegisterBroker(
+        self, request: cluster_pb2.RegisterBrokerRequest, context: Context
+    ) -> cluster_pb2.RegisterBrokerResponse:
+        """A new incarnation."""
+        self._authenticate(context)
+        wanted = codec.decode_registration(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.register_broker(now, wanted, token)
+        )
+        return codec.encode_registered(answer)
+
+    async def Heartbeat(
+        self, request: cluster_pb2.HeartbeatRequest, context: Context
+    ) -> cluster_pb2.HeartbeatResponse:
+        """The lease."""
+        self._authenticate(context)
+        broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        answer = await self._ask(
+            lambda now, token: self._controller.heartbeat(now, broker, epoch, token)
+        )
+        return codec.encode_heartbeat(answer)
+
+    async def AlterPartition(
+        self, request: cluster_pb2.AlterPartitionRequest, context: Context
+    ) -> cluster_pb2.AlterPartitionResponse:
+        """ISR changes."""
+        self._authenticate(context)
+        wanted = codec.decode_alter(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.alter_partition(now, wanted, token)
+        )
+        return codec.encode_altered(answer)
+
+    async def AllocateProducerIds(
+        self, request: cluster_pb2.AllocateProducerIdsRequest, context: Context
+    ) -> cluster_pb2.AllocateProducerIdsResponse:
+        """A block of producer ids."""
+        self._authenticate(context)
+        broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        answer = await self._ask(
+            lambda now, token: self._controller.allocate_producer_ids(now, broker, epoch, token)
+        )
+        return codec.encode_producer_ids(answer)
+
+    async def ControlledShutdown(
+        self, request: cluster_pb2.ControlledShutdownRequest, context: Context
+    ) -> cluster_pb2.ControlledShutdownResponse:
+        """Move the broker's leaders away."""
+        self._authenticate(context)
+        broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
+        answer = await self._ask(
+            lambda now, token: self._controller.controlled_shutdown(now, broker, epoch, token)
+        )
+        return codec.encode_shutdown(answer)

@@ -1,0 +1,162 @@
+"""Performs what the controller asks for: appends, fsyncs, replies, timers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from broker.controller.controller import Controller
+from broker.controller.effects import (
+    AppendRecords,
+    Effect,
+    Publish,
+    RejectSession,
+    Reply,
+    Report,
+    SnapshotDue,
+    TellSession,
+)
+from broker.controller.metadata_log import MetadataLog
+from broker.grpc.cluster_service import ClusterService
+from pylog.clock import Clock
+from pylog.errors import KafkaStorageError, PylogError
+from pylog.model import Offset
+
+_log = logging.getLogger("pylog.controller")
+
+
+class ControllerShell:
+    """Owns the controller's time, its log and its effects. Lives on the head's loop.
+
+    One thread writes: it appends everything that has queued while the last fsync ran, syncs once,
+    and the loop then tells the controller how far it is durable. A failed write ends the process
+    (`failed`): the controller has decided on top of records that are not there.
+    """
+
+    def __init__(self, controller: Controller, log: MetadataLog, clock: Clock) -> None:
+        self.controller = controller
+        self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._changed = asyncio.Event()
+        self.service: ClusterService | None = None
+        self._log = log
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="pylog-metadata")
+        self._effects: deque[Effect] = deque()
+        self._performing = False
+        self._appends: list[AppendRecords] = []
+        self._snapshot_due = False
+        self._writer: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._stopped = False
+
+    async def ask(self, call: Callable[[int, object], list[Effect]]) -> Any:
+        """The reply to a call of the controller: a response or a Failure."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def reply(response: object) -> None:
+            if not future.done():
+                future.set_result(response)
+
+        self.perform(call(self._clock.monotonic_ms(), reply))
+        return await future
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        """Carry the effects out, in order."""
+        if self._stopped:
+            return
+        self._effects.extend(effects)
+        if self._performing:
+            return
+        self._performing = True
+        try:
+            while self._effects:
+                self._perform_one(self._effects.popleft())
+        finally:
+            self._performing = False
+        if (self._appends or self._snapshot_due) and self._writer is None:
+            self._writer = self._loop.create_task(self._write())
+        self._set_timer()
+
+    async def next_change(self) -> None:
+        """Wait for the next commit; KafkaStorageError when there will be none."""
+        if not self.failed.done():
+            self._changed.clear()
+            await self._changed.wait()
+        if self.failed.done():
+            raise KafkaStorageError(self.failed.result())
+
+    async def stop(self) -> None:
+        """No effect from now on; what was appended is synced and the log closed."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._writer is not None:
+            await self._writer
+        self._log.close()
+        self._pool.shutdown()
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case AppendRecords():
+                self._appends.append(effect)
+            case Reply(token, response):
+                cast(Callable[[object], None], token)(response)
+            case Publish():
+                self._changed.set()
+                if self.service is not None:
+                    self.service.published()
+            case TellSession():
+                if self.service is not None:
+                    self.service.tell(effect)
+            case RejectSession():
+                if self.service is not None:
+                    self.service.reject(effect)
+            case SnapshotDue():
+                self._snapshot_due = True
+            case Report(message, warning):
+                _log.log(logging.WARNING if warning else logging.INFO, "%s", message)
+
+    # ---- the log ---------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        try:
+            while self._appends:
+                appends, self._appends = self._appends, []
+                offset = await self._loop.run_in_executor(self._pool, self._append, appends)
+                if not self._stopped:
+                    now_ms = self._clock.monotonic_ms()
+                    self.perform(self.controller.on_committed(now_ms, offset))
+            if self._snapshot_due and not self._stopped:
+                self._snapshot_due = False
+                self._log.write_snapshot(self.controller.image)
+        except (OSError, PylogError) as error:
+            self._stopped = True
+            _log.error("the metadata log cannot be written: %s; the controller ends", error)
+            if not self.failed.done():
+                self.failed.set_result(str(error))
+                self._changed.set()
+        finally:
+            self._writer = None
+
+    def _append(self, appends: list[AppendRecords]) -> Offset:
+        for effect in appends:
+            self._log.append(effect)
+        return self._log.flush()
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        deadline_ms = self.controller.next_deadline_ms
+        if self._timer is not None or deadline_ms is None or self._stopped:
+            return
+        wait_ms = max(1, deadline_ms - self._clock.monotonic_ms())
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.perform(self.controller.on_time(self._clock.monotonic_ms()))

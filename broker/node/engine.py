@@ -1,0 +1,204 @@
+"""Performs what the replica manager asks for: the only place where its effects meet the world."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any, cast
+
+from broker.kafka.client import LeaderConnections
+from broker.metadata.messages import AlterPartition, PartitionsAltered
+from broker.replication.messages import (
+    ColdRead,
+    DeleteRecordsDone,
+    DeleteReplicaLater,
+    Effect,
+    EpochEnds,
+    FetchDone,
+    ProduceDone,
+    ReplicaFailed,
+    ReplicaFetchDone,
+    ReplicaFetched,
+    SendAlterPartition,
+    SendEpochEndQuery,
+    SendReplicaFetch,
+)
+from pylog.clock import Clock
+
+if TYPE_CHECKING:
+    from broker.replication.manager import ReplicaManager
+
+_log = logging.getLogger("pylog.node")
+
+Answer = Callable[[object], None]
+"""What the edges give as a token."""
+
+
+class Engine:
+    """Owns the manager's time and its effects. Lives on the broker's loop.
+
+    Effects are performed in order. What they cause at once (an answer that wakes somebody who asks
+    again) is queued behind them, so the manager is never called from within a call.
+    """
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        clock: Clock,
+        pool: Executor,
+        *,
+        alter_partition: Callable[[AlterPartition], Awaitable[PartitionsAltered | None]],
+        on_directory_failed: Callable[[str], None],
+    ) -> None:
+        self.manager = manager
+        self.connections: LeaderConnections | None = None
+        self._clock = clock
+        self._pool = pool
+        self._alter_partition = alter_partition
+        self._on_directory_failed = on_directory_failed
+        self._loop = asyncio.get_running_loop()
+        self._queue: deque[Effect] = deque()
+        self._performing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def perform(self, effects: Sequence[Effect]) -> None:
+        """Carry the effects out, in order, and set the timer for what comes next."""
+        self._queue.extend(effects)
+        if self._performing:
+            return
+        self._performing = True
+        queue = self._queue
+        try:
+            while queue:
+                self._perform_one(queue.popleft())
+        finally:
+            self._performing = False
+        self._set_timer()
+
+    def stop(self) -> None:
+        """No timer, no request, no answer from now on."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    def _perform_one(self, effect: Effect) -> None:
+        match effect:
+            case ProduceDone(token, acks):
+                cast(Answer, token)(acks)
+            case FetchDone(token, partitions):
+                cast(Answer, token)(partitions)
+            case ReplicaFetchDone(token, fetched):
+                cast(Answer, token)(fetched)
+            case SendReplicaFetch():
+                self._send_fetch(effect)
+            case SendEpochEndQuery():
+                self._send_query(effect)
+            case SendAlterPartition():
+                self._spawn(self._alter(effect))
+            case ColdRead():
+                self._spawn(self._read(effect))
+            case DeleteRecordsDone(token, watermarks):
+                cast(Answer, token)(watermarks)
+            case DeleteReplicaLater(directory, delay_ms):
+                self._loop.call_later(delay_ms / 1000, self._delete, directory)
+            case ReplicaFailed():
+                self._on_replica_failed(effect)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.error("a background step of the broker failed", exc_info=error)
+            self._on_directory_failed(f"unexpected error: {error!r}")
+
+    # ---- requests to other processes -------------------------------------------------------------
+
+    def _send_fetch(self, effect: SendReplicaFetch) -> None:
+        def done(fetched: ReplicaFetched | None) -> None:
+            if not self._stopped:
+                clock = self._clock
+                self.perform(
+                    self.manager.on_replica_fetched(
+                        clock.monotonic_ms(),
+                        clock.wall_ms(),
+                        effect.leader,
+                        effect.request_id,
+                        fetched,
+                    )
+                )
+
+        if self.connections is None:
+            self._loop.call_soon(done, None)
+        else:
+            self.connections.fetch(effect.leader, effect.request, done)
+
+    def _send_query(self, effect: SendEpochEndQuery) -> None:
+        def done(ends: EpochEnds | None) -> None:
+            if not self._stopped:
+                now_ms = self._clock.monotonic_ms()
+                self.perform(
+                    self.manager.on_epoch_ends(now_ms, effect.leader, effect.request_id, ends)
+                )
+
+        if self.connections is None:
+            self._loop.call_soon(done, None)
+        else:
+            self.connections.epoch_ends(effect.leader, effect.request, done)
+
+    async def _alter(self, effect: SendAlterPartition) -> None:
+        answer = await self._alter_partition(effect.request)
+        if not self._stopped:
+            now_ms = self._clock.monotonic_ms()
+            self.perform(self.manager.on_partitions_altered(now_ms, effect.request_id, answer))
+
+    # ---- disk ------------------------------------------------------------------------------------
+
+    async def _read(self, effect: ColdRead) -> None:
+        await self._loop.run_in_executor(self._pool, cast(Callable[[], object], effect.read))
+        if not self._stopped:
+            self.perform(self.manager.on_cold_read(self._clock.monotonic_ms(), effect))
+
+    def _delete(self, directory: str) -> None:
+        if not self._stopped:
+            self._loop.run_in_executor(self._pool, shutil.rmtree, directory, True)
+
+    def _on_replica_failed(self, effect: ReplicaFailed) -> None:
+        _log.error("replica %s went offline: %s", effect.topic_partition, effect.reason)
+        if effect.directory_failed:
+            self._on_directory_failed(effect.reason)
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        """Keep a timer that is not later than the manager's next deadline.
+
+        One that comes too early costs a look; moving it at every request would cost more.
+        """
+        deadline_ms = self.manager.next_deadline_ms
+        if deadline_ms is None or self._stopped:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        wait_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        clock = self._clock
+        self.perform(self.manager.on_time(clock.monotonic_ms(), clock.wall_ms()))

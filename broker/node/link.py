@@ -1,0 +1,171 @@
+"""The broker's line to the controller: calls, and the two streams. Carries; decides nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from broker.metadata import codec
+from broker.metadata.messages import (
+    AlterPartition,
+    BrokerClaim,
+    BrokerRegistered,
+    ClaimBroker,
+    Failure,
+    MetadataBatch,
+    PartitionsAltered,
+    ProducerIdBlock,
+    RegisterBroker,
+    ShutdownPermitted,
+)
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog.rpc.channel import aio_channel, secret_metadata, sync_channel
+from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+
+CALL_SECONDS_MAX: Final = 10.0
+ERROR_CODE_KEY: Final = "pylog-error-code"
+
+
+def fault_of(target: str, error: grpc.RpcError) -> errors.PylogError:
+    """What a failed call means: the error that the controller named, or that it is unreachable."""
+    metadata: Any = error.trailing_metadata() if isinstance(error, grpc.Call) else None
+    if isinstance(error, grpc.aio.AioRpcError):
+        metadata = error.trailing_metadata()
+    details = str(getattr(error, "details", lambda: error)())
+    for key, value in metadata or ():
+        if key == ERROR_CODE_KEY:
+            return errors.from_code(int(value), details)
+    return errors.BrokerUnreachable(f"controller at {target}: {details}")
+
+
+class ControllerLink:
+    """One channel to the controller. Every method raises errors.PylogError when the call fails."""
+
+    def __init__(self, target: str, secret: bytes) -> None:
+        self.target = target
+        self._metadata = secret_metadata(secret)
+        self._channel = aio_channel(target)
+        self._stub: Any = cluster_pb2_grpc.ClusterStub(self._channel)  # type: ignore[no-untyped-call]
+
+    async def close(self) -> None:
+        """Drop the channel and what runs on it."""
+        await self._channel.close(None)
+
+    async def _call(self, method: Any, request: Any, seconds: float = CALL_SECONDS_MAX) -> Any:
+        try:
+            return await method(request, metadata=self._metadata, timeout=seconds)
+        except grpc.aio.AioRpcError as error:
+            raise fault_of(self.target, error) from None
+
+    async def claim(self, request: ClaimBroker) -> BrokerClaim | Failure:
+        """Which broker to be."""
+        answer = await self._call(self._stub.ClaimBroker, codec.encode_claim(request))
+        return codec.decode_claimed(answer)
+
+    async def register(self, request: RegisterBroker) -> BrokerRegistered | Failure:
+        """The epoch of this incarnation."""
+        answer = await self._call(self._stub.RegisterBroker, codec.encode_registration(request))
+        return codec.decode_registered(answer)
+
+    async def alter_partition(self, request: AlterPartition) -> PartitionsAltered:
+        """ISR changes."""
+        answer = await self._call(self._stub.AlterPartition, codec.encode_alter(request))
+        return codec.decode_altered(answer)
+
+    async def allocate_producer_ids(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch
+    ) -> ProducerIdBlock | Failure:
+        """A block of producer ids that nobody else has."""
+        request = cluster_pb2.AllocateProducerIdsRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch
+        )
+        answer = await self._call(self._stub.AllocateProducerIds, request)
+        return codec.decode_producer_ids(answer)
+
+    async def controlled_shutdown(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, seconds: float
+    ) -> ShutdownPermitted | Failure:
+        """Answered when this broker leads nothing any more."""
+        request = cluster_pb2.ControlledShutdownRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch
+        )
+        answer = await self._call(self._stub.ControlledShutdown, request, seconds)
+        return codec.decode_shutdown(answer)
+
+    async def session(
+        self, requests: AsyncIterator[cluster_pb2.SessionRequest]
+    ) -> AsyncIterator[cluster_pb2.SessionResponse]:
+        """The controller's words, while `requests` go the other way; ends by raising."""
+        call = self._stub.Session(requests, metadata=self._metadata)
+        try:
+            async for response in call:
+                yield response
+        except grpc.aio.AioRpcError as error:
+            raise fault_of(self.target, error) from None
+        finally:
+            call.cancel()
+        raise errors.BrokerUnreachable(f"controller at {self.target} ended the session")
+
+    async def watch_metadata(
+        self, broker_id: BrokerId, broker_epoch: BrokerEpoch, from_offset: Offset
+    ) -> AsyncIterator[MetadataBatch]:
+        """Committed metadata from an offset on; ends by raising."""
+        request = cluster_pb2.WatchMetadataRequest(
+            broker_id=broker_id, broker_epoch=broker_epoch, from_offset=from_offset
+        )
+        call = self._stub.WatchMetadata(request, metadata=self._metadata)
+        try:
+            async for message in call:
+                yield codec.decode_batch(message)
+        except grpc.aio.AioRpcError as error:
+            raise fault_of(self.target, error) from None
+        finally:
+            call.cancel()
+        raise errors.BrokerUnreachable(f"controller at {self.target} ended the metadata stream")
+
+
+class LeaseLine:
+    """The lease thread's own blocking channel."""
+
+    def __init__(self, target: str, secret: bytes) -> None:
+        self._metadata = secret_metadata(secret)
+        self._channel = sync_channel(target)
+        self._stub: Any = cluster_pb2_grpc.ClusterStub(self._channel)  # type: ignore[no-untyped-call]
+
+    def renew(self, broker_id: BrokerId, broker_epoch: BrokerEpoch, seconds: float) -> None:
+        """One heartbeat; ConnectionError when it did not arrive.
+
+        What the controller answers matters to the session, not here.
+        """
+        request = cluster_pb2.HeartbeatRequest(broker_id=broker_id, broker_epoch=broker_epoch)
+        try:
+            self._stub.Heartbeat(request, metadata=self._metadata, timeout=seconds)
+        except grpc.RpcError as error:
+            raise ConnectionError(str(error)) from None
+
+    def close(self) -> None:
+        """Drop the channel."""
+        self._channel.close()
+
+
+class Backoff:
+    """Waits between attempts: doubling from `first` to `last` seconds."""
+
+    def __init__(self, first: float, last: float) -> None:
+        self._first = first
+        self._last = last
+        self._next = first
+
+    def reset(self) -> None:
+        """The attempt worked."""
+        self._next = self._first
+
+    async def wait(self) -> None:
+        """Wait for the next attempt."""
+        seconds, self._next = self._next, min(self._last, self._next * 2)
+        await asyncio.sleep(seconds)

@@ -1,0 +1,361 @@
+"""`LocalCluster`: a real cluster of broker processes on this machine, without Spark.
+
+The processes are `python -m broker.head` and `python -m broker.node`: the code that Spark hosts.
+They live in sessions of their own (Ctrl-C in a notebook does not reach them), watch their owner's
+process and end with it. Ports are chosen once and stay the same over kill and start.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import random
+import secrets
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+
+START_SECONDS_MAX: Final = 60.0
+STOP_SECONDS_MAX: Final = 20.0
+LOG_TAIL_BYTES: Final = 2000
+# Below Linux's range of ports for outgoing connections: a port there could be taken by any
+# connection while its broker is down.
+PORTS: Final = range(20_000, 32_000)
+NEW_BROKER: Final = 0
+
+
+def _free_port(taken: set[int]) -> int:
+    for _ in range(1000):
+        port = random.choice(PORTS)
+        if port in taken:
+            continue
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            taken.add(port)
+            return port
+    raise errors.BrokerNotAvailable(f"no free port from {PORTS[0]} to {PORTS[-1]} on 127.0.0.1")
+
+
+class _Process:
+    """One started process, its log file, and the pipe on which it says that it is ready."""
+
+    def __init__(self, name: str, command: Sequence[str], secret: str, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._ready, ready_write = os.pipe()
+        environment = dict(os.environ)
+        environment["PYLOG_CLUSTER_SECRET"] = secret
+        root = str(Path(__file__).resolve().parent.parent)
+        path = environment.get("PYTHONPATH")
+        environment["PYTHONPATH"] = f"{root}{os.pathsep}{path}" if path else root
+        try:
+            with log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    [*command, "--ready-fd", str(ready_write)],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=environment,
+                    pass_fds=[ready_write],
+                    start_new_session=True,
+                )
+        except BaseException:
+            os.close(self._ready)
+            raise
+        finally:
+            os.close(ready_write)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def wait_ready(self, deadline_ms: int) -> dict[str, Any]:
+        """What the process says when it serves; its own error, or one with its log's end."""
+        said = b""
+        while not said.endswith(b"\n"):
+            wait_ms = max(0, deadline_ms - SYSTEM_CLOCK.monotonic_ms())
+            if not select.select([self._ready], [], [], wait_ms / 1000)[0]:
+                raise errors.RequestTimedOut(
+                    f"{self.name} was not ready in time; its log {self.log} ends:\n{self.tail()}"
+                )
+            data = os.read(self._ready, 65536)
+            if not data:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(5)
+                raise errors.BrokerNotAvailable(
+                    f"{self.name} ended with status {self._process.poll()} before it was ready; "
+                    f"its log {self.log} ends:\n{self.tail()}"
+                )
+            said += data
+        answer: dict[str, Any] = json.loads(said)
+        if "error" in answer:
+            raise errors.from_code(int(answer["error"]), f"{self.name}: {answer['message']}")
+        return answer
+
+    def tail(self) -> str:
+        """The end of the process's log."""
+        with contextlib.suppress(OSError):
+            return self.log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace").strip()
+        return ""
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if it still runs."""
+        if self.running:
+            self._process.send_signal(number)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the process ended within `seconds`."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def end(self, number: signal.Signals, seconds: float) -> None:
+        """Signal, wait, and kill when that took too long."""
+        self.send(number)
+        if number is signal.SIGKILL or not self.wait(seconds):
+            self.send(signal.SIGKILL)
+            self._process.wait()
+        with contextlib.suppress(OSError):
+            os.close(self._ready)
+        self._ready = -1
+
+
+class LocalCluster:
+    """A running cluster; usable at once, until `close()` or the end of the `with` block.
+
+    A temporary folder is removed on `close`; a given one stays and can be opened again. Methods
+    return when what they say is done. Not for use from several threads at once.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 1,
+        data_dir: str | os.PathLike[str] | None = None,
+        config: Mapping[str, str] | None = None,
+        kafka_listener: bool = False,
+    ) -> None:
+        if kafka_listener:
+            raise errors.NotOffered("kafka_listener=True: the Kafka listener is not offered yet")
+        if not 1 <= brokers <= 100:
+            raise errors.InvalidConfig(f"brokers={brokers}: it must be from 1 to 100")
+        self._temporary = data_dir is None
+        folder = tempfile.mkdtemp(prefix="pylog-") if data_dir is None else data_dir
+        self.data_dir = Path(folder).absolute()
+        self._config = {str(key): _config_text(value) for key, value in (config or {}).items()}
+        self._secret = secrets.token_hex(32)
+        self._owner = os.getpid()
+        self._head: _Process | None = None
+        self._nodes: dict[int, _Process] = {}
+        self._taken: set[int] = set()
+        self._gateway_port = _free_port(self._taken)
+        self._ports: dict[int, tuple[int, int]] = {}
+        self._closed = False
+        atexit.register(self.close)
+        try:
+            (self.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+            self._count = max(brokers, len(self._found()))
+            self._start_all()
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- what it is -----------------------------------------------------------------------------
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Gateway and brokers as `host:port`, separated by commas."""
+        ports = [self._gateway_port, *(self._ports[id][0] for id in sorted(self._ports))]
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+    @property
+    def kafka_bootstrap_servers(self) -> str:
+        """Addresses for Kafka's own clients: not offered yet."""
+        raise errors.NotOffered("the Kafka listener is not offered yet")
+
+    @property
+    def brokers(self) -> list[int]:
+        """The ids of all brokers, running or not."""
+        return sorted(self._nodes)
+
+    # ---- what one can do to it ------------------------------------------------------------------
+
+    def kill(self, broker: int) -> None:
+        """SIGKILL: what a crash looks like."""
+        self._node(broker).end(signal.SIGKILL, 0)
+
+    def stop(self, broker: int) -> None:
+        """Stop in order: leaders move first, logs are flushed, the clean marker is written."""
+        node = self._node(broker)
+        node.send(signal.SIGCONT)
+        node.end(signal.SIGTERM, STOP_SECONDS_MAX)
+
+    def start(self, broker: int) -> None:
+        """Start a broker that was killed or stopped, on its old ports and directory."""
+        if self._node(broker).running:
+            raise errors.InvalidRequest(f"broker {broker} is running")
+        self._nodes[broker] = self._spawn_node(broker, self._ports[broker])
+        self._nodes[broker].wait_ready(self._deadline_ms())
+
+    def pause(self, broker: int) -> None:
+        """SIGSTOP: the process stands still, its connections stay."""
+        self._node(broker).send(signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        """SIGCONT."""
+        self._node(broker).send(signal.SIGCONT)
+
+    def kill_controller(self) -> None:
+        """SIGKILL of the controller and gateway; brokers go on serving."""
+        assert self._head is not None
+        self._head.end(signal.SIGKILL, 0)
+
+    def start_controller(self) -> None:
+        """Start the controller again, on its old port."""
+        if self._head is not None and self._head.running:
+            raise errors.InvalidRequest("the controller is running")
+        self._head = self._spawn_head()
+        self._head.wait_ready(self._deadline_ms())
+
+    def restart(self) -> None:
+        """Stop everything in order and start it again, on the same ports and directories."""
+        self._stop_all()
+        self._start_all()
+
+    def close(self) -> None:
+        """Stop everything in order; remove the folder if it was temporary. Idempotent."""
+        # A forked child inherits this object, and must not end its parent's cluster.
+        if self._closed or os.getpid() != self._owner:
+            return
+        self._closed = True
+        atexit.unregister(self.close)
+        self._stop_all()
+        if self._temporary:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else self.bootstrap_servers
+        return f"<LocalCluster {self.data_dir} {state}>"
+
+    # ---- processes ------------------------------------------------------------------------------
+
+    def _found(self) -> list[int]:
+        """The ids of the brokers whose directories are in the folder."""
+        return sorted(
+            int(entry.name.removeprefix("broker-"))
+            for entry in self.data_dir.glob("broker-*")
+            if entry.name.removeprefix("broker-").isdigit() and (entry / "meta.properties").exists()
+        )
+
+    def _node(self, broker: int) -> _Process:
+        if self._closed:
+            raise errors.ClientClosed("the cluster is closed")
+        node = self._nodes.get(broker)
+        if node is None:
+            raise errors.BrokerIdNotRegistered(
+                f"there is no broker {broker}; there are {self.brokers}"
+            )
+        return node
+
+    def _deadline_ms(self) -> int:
+        return SYSTEM_CLOCK.monotonic_ms() + int(START_SECONDS_MAX * 1000)
+
+    def _start_all(self) -> None:
+        """All processes at once: the brokers ask until the controller answers."""
+        self._head = self._spawn_head()
+        found = self._found()
+        for broker in found:
+            self._ports.setdefault(broker, self._new_ports())
+        started = [(self._spawn_node(id, self._ports[id]), self._ports[id]) for id in found]
+        for _ in range(self._count - len(found)):
+            ports = self._new_ports()
+            started.append((self._spawn_node(NEW_BROKER, ports), ports))
+        deadline_ms = self._deadline_ms()
+        try:
+            self._head.wait_ready(deadline_ms)
+            for node, ports in started:
+                broker = int(node.wait_ready(deadline_ms)["broker"])
+                self._nodes[broker], self._ports[broker] = node, ports
+        except BaseException:
+            for node, _ in started:
+                node.end(signal.SIGKILL, 0)
+            raise
+
+    def _new_ports(self) -> tuple[int, int]:
+        return _free_port(self._taken), _free_port(self._taken)
+
+    def _stop_all(self) -> None:
+        """The controller tells all brokers to stop; without it they are told by signal."""
+        nodes = [node for node in self._nodes.values() if node.running]
+        for node in nodes:
+            node.send(signal.SIGCONT)
+        if self._head is not None and self._head.running:
+            self._head.send(signal.SIGTERM)
+        else:
+            for node in nodes:
+                node.send(signal.SIGHUP)
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + int(STOP_SECONDS_MAX * 1000)
+        for node in nodes:
+            node.wait(max(0, deadline_ms - SYSTEM_CLOCK.monotonic_ms()) / 1000)
+        for node in self._nodes.values():
+            node.end(signal.SIGHUP, 2.0)
+        if self._head is not None:
+            self._head.end(signal.SIGTERM, STOP_SECONDS_MAX)
+
+    def _common_arguments(self) -> list[str]:
+        arguments = ["--data-dir", str(self.data_dir), "--parent-pid", str(self._owner)]
+        for key, value in self._config.items():
+            arguments += ["--config", f"{key}={value}"]
+        return arguments
+
+    def _spawn_head(self) -> _Process:
+        command = [
+            sys.executable, "-m", "broker.head", "--brokers", str(self._count),
+            "--listen", f"127.0.0.1:{self._gateway_port}", *self._common_arguments(),
+        ]  # fmt: skip
+        if "broker.claim.wait.ms" not in self._config:
+            # All directories are in one folder: there is no other host to wait for.
+            command += ["--config", "broker.claim.wait.ms=0"]
+        log = self.data_dir / "logs" / "controller.log"
+        return _Process("the controller", command, self._secret, log)
+
+    def _spawn_node(self, broker: int, ports: tuple[int, int]) -> _Process:
+        command = [
+            sys.executable, "-m", "broker.node",
+            "--controller", f"127.0.0.1:{self._gateway_port}",
+            "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
+            "--only-broker", str(broker), *self._common_arguments(),
+        ]  # fmt: skip
+        name = f"broker {broker}" if broker != NEW_BROKER else "a new broker"
+        log = self.data_dir / "logs" / f"broker-{broker or f'new-{ports[0]}'}.log"
+        return _Process(name, command, self._secret, log)
+
+
+def _config_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
