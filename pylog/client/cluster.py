@@ -321,7 +321,13 @@ class Cluster:
             attempts += 1
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
-                return await attempt(min(left_s, self.settings.request_timeout_ms / 1000))
+                try_s = max(min(left_s, self.settings.request_timeout_ms / 1000), 0.001)
+                return await asyncio.wait_for(attempt(try_s), max(left_s, 0.001))
+            except TimeoutError:
+                raise errors.RequestTimedOut(
+                    f"{what}: not done within {timeout_ms / 1000:.3g} s"
+                    + "".join(f"; {a}: {fault}" for a, fault in self.faults.items())
+                ) from None
             except errors.PylogError as error:
                 if not error.retriable:
                     raise

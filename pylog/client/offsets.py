@@ -128,7 +128,11 @@ async def _by_leader(
         await cluster.retrying(attempt, timeout_ms, what)
     except errors.RequestTimedOut as error:
         for tp in wanted:
-            if tp not in results and tp not in faults:
+            if tp in results or tp in faults:
+                continue
+            if tp.topic in cluster.denied:
+                faults[tp] = cluster.denied[tp.topic][1]
+            else:
                 faults[tp] = errors.RequestTimedOut(f"{tp}: {passing.get(tp, error)}")
     return results, faults
 

@@ -251,10 +251,9 @@ class Producer:
         while True:
             if self._closed:
                 raise errors.ClientClosed("the producer is closed")
-            batch = buffer.open.get(partition)
-            if open_size is not None and batch is not None:
-                if batch.size + open_size <= self._batch_size:
-                    return
+            batch = buffer.open.get(partition) if open_size is not None else None
+            if batch is not None and batch.size + (open_size or 0) <= self._batch_size:
+                return
             if self._accumulator.has_room(size):
                 return
             now_ms = self._clock.monotonic_ms()

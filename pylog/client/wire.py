@@ -118,7 +118,7 @@ def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
         for known in ("Connection refused", "Name or service not known", "No route to host"):
             if known.lower() in details.lower():
                 return known.lower()
-        if "dns" in details.lower() or "resolution" in details.lower():
+        if "dns" in details.lower() or "resolving" in details.lower():
             return f"the name cannot be resolved ({_cut(details)})"
         return f"{code.name}: {_cut(details)}" if details else code.name
     if isinstance(error, TimeoutError):
