@@ -31,6 +31,10 @@ class FakePartition:
     log_start: int = 0
     end: int = 0
     producers: dict[int, deque[tuple[int, int, int]]] = field(default_factory=dict)
+    epoch_ends: dict[int, int] = field(default_factory=dict)
+    """Leader epochs that ended, and where."""
+    committed: int | None = None
+    """The high watermark, where it is not the end."""
 
     def append(self, batch: bytes) -> tuple[int, int]:
         """(error code, base offset)."""
@@ -250,10 +254,29 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
         for request in requests:
             yield self._fetch(request, context)
 
+    def Fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse:
+        return self._fetch(request, context)
+
+    def OffsetForLeaderEpoch(
+        self, request: log_pb2.OffsetForLeaderEpochRequest, _context: Any
+    ) -> log_pb2.OffsetForLeaderEpochResponse:
+        response = log_pb2.OffsetForLeaderEpochResponse()
+        with self._cluster.changed:
+            for asked in request.partitions:
+                answer = response.partitions.add(topic=asked.topic, partition=asked.partition)
+                partition = self._cluster.led(self._broker, asked.topic, asked.partition)
+                if isinstance(partition, common_pb2.Error):
+                    answer.error.CopyFrom(partition)
+                    continue
+                answer.leader_epoch = asked.leader_epoch
+                answer.end_offset = partition.epoch_ends.get(asked.leader_epoch, partition.end)
+        return response
+
     def _fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse:
         cluster = self._cluster
         with cluster.changed:
             cluster.fetch_requests.append(request)
+            cluster.changed.notify_all()
             if cluster.fetch_faults:
                 fault = cluster.fetch_faults.popleft()
                 return log_pb2.FetchResponse(
@@ -288,13 +311,18 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 data.error.CopyFrom(partition)
                 response.partitions.append(data)
                 continue
-            data.high_watermark = data.last_stable_offset = partition.end
+            if asked.topic_id not in ("", cluster.topics[asked.topic].topic_id):
+                data.error.code = errors.InconsistentTopicId.code
+                response.partitions.append(data)
+                continue
+            committed = partition.end if partition.committed is None else partition.committed
+            data.high_watermark = data.last_stable_offset = committed
             data.log_start_offset = partition.log_start
             if -1 < asked.current_leader_epoch < partition.epoch:
                 data.error.code = errors.FencedLeaderEpoch.code
             elif not partition.log_start <= asked.fetch_offset <= partition.end:
                 data.error.code = errors.OffsetOutOfRange.code
-            elif left > 0:
+            elif left > 0 and asked.fetch_offset < committed:
                 data.batches = partition.read(asked.fetch_offset, min(asked.max_bytes, left))
                 left -= len(data.batches)
             if data.error.code or data.batches:
@@ -316,8 +344,11 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                     answer.error.CopyFrom(partition)
                     continue
                 answer.leader_epoch = partition.epoch
+                answer.topic_id = cluster.topics[asked.topic].topic_id
                 if asked.timestamp_ms == -1:
-                    answer.offset = partition.end
+                    answer.offset = (
+                        partition.end if partition.committed is None else partition.committed
+                    )
                 elif asked.timestamp_ms == -2:
                     answer.offset = partition.log_start
                 elif asked.timestamp_ms >= 0:
