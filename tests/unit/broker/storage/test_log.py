@@ -1,0 +1,460 @@
+"""A log's appends, reads, rolls and cuts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.config import TopicConfig
+from broker.storage.errors import InvalidOffset
+from broker.storage.log import Environment
+from broker.storage.segment_reader import PagesCold
+from broker.storage.tail_cache import TailBudget
+from broker.storage.validator import Origin
+from pylog.errors import (
+    CorruptMessage,
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTxnState,
+    MessageTooLarge,
+    OffsetOutOfRange,
+    PylogError,
+)
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.batch import iter_headers, read_header
+from tests.fakes.logs import (
+    DIRECTORY,
+    WALL_MS,
+    append,
+    bases_of,
+    batch_of,
+    open_log,
+    read_all,
+    values_of,
+)
+from tests.fakes.memory_files import MemoryFiles
+
+SMALL = TopicConfig(segment_bytes=1000)
+NO_TAIL = Environment(TailBudget(0), tail_bytes_max=0)
+
+
+def names(files: MemoryFiles, suffix: str) -> list[str]:
+    return [name for name in files.listdir(DIRECTORY) if name.endswith(suffix)]
+
+
+def test_offsets_are_consecutive_and_only_the_header_changes() -> None:
+    log = open_log(MemoryFiles())
+    first = batch_of(b"a", b"b")
+    second = batch_of(b"c")
+    one = log.append_as_leader(first, leader_epoch=LeaderEpoch(4), wall_ms=WALL_MS)
+    two = log.append_as_leader(second, leader_epoch=LeaderEpoch(4), wall_ms=WALL_MS)
+    assert (one.base_offset, one.last_offset, one.record_count) == (0, 1, 2)
+    assert (two.base_offset, two.last_offset, log.log_end_offset) == (2, 2, 3)
+    records = read_all(log)
+    assert records[len(first) + 16 :] == second[16:]
+    header = read_header(records, len(first))
+    assert (header.base_offset, header.partition_leader_epoch) == (2, 4)
+    assert log.epochs.latest == 4
+
+
+@pytest.mark.parametrize("environment", [None, NO_TAIL], ids=["tail", "file"])
+def test_read_bounds(environment: Environment | None) -> None:
+    log = open_log(MemoryFiles(), environment=environment)
+    for _ in range(4):
+        append(log, b"x", b"y")
+    size = log.size // 4
+
+    def bases(offset: int, max_bytes: int, upper: int = 8, *, min_one: bool = True) -> list[int]:
+        found = log.read(offset, max_bytes, upper_bound=upper, min_one=min_one)
+        assert found.next_offset == ((found.records and bases_of(found.records)[-1] + 2) or offset)
+        return bases_of(found.records)
+
+    assert bases(3, size * 2) == [2, 4]
+    assert bases(3, size * 2 + 1) == [2, 4]
+    assert bases(3, size * 2 - 1) == [2]
+    assert bases(3, 1) == [2]
+    assert bases(3, 0) == [2]
+    assert bases(3, 1, min_one=False) == []
+    assert bases(0, size * 9) == [0, 2, 4, 6]
+    assert bases(0, size * 9, upper=4) == [0, 2]
+    assert bases(0, size * 9, upper=5) == [0, 2]
+    assert bases(4, size * 9, upper=4) == []
+    assert bases(8, size * 9) == []
+    assert log.bytes_between(2, 6) >= size * 2
+    for offset in (-1, 9):
+        with pytest.raises(OffsetOutOfRange, match=r"\[0, 8\]"):
+            log.read(offset, 1, upper_bound=8)
+
+
+def test_tail_and_file_give_the_same_bytes() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    for number in range(100):
+        append(log, bytes([number]) * (number * 7 % 300))
+    from_tail = read_all(log, max_bytes=2000)
+    log.close(clean=True)
+    again = open_log(files, environment=NO_TAIL)
+    assert read_all(again, max_bytes=2000) == from_tail == read_all(again, max_bytes=1)
+    handle = files.open(f"{DIRECTORY}/{0:020d}.log")
+    assert files.pread(handle, 1 << 20, 0) == from_tail
+
+
+def test_a_cold_page_is_named_and_warmed() -> None:
+    files = MemoryFiles()
+    log = open_log(files, environment=NO_TAIL)
+    append(log, b"x")
+    files.cold = True
+    with pytest.raises(PagesCold) as cold:
+        log.read(0, 100, upper_bound=1, nowait=True)
+    cold.value.warm()
+    assert bases_of(log.read(0, 100, upper_bound=1).records) == [0]
+    log.truncate_fully_and_start_at(Offset(7))
+    cold.value.warm()  # the file is gone: nothing happens
+
+
+def test_segments_never_exceed_their_size() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL)
+    for _ in range(40):
+        append(log, b"v" * 100)
+    assert max(segment.size for segment in log.segments) <= 1000
+    assert len(log.segments) > 5
+    assert len(names(files, ".log")) == len(names(files, ".index")) == len(log.segments)
+    assert len(names(files, ".timeindex")) == len(log.segments)
+    assert [base for base in bases_of(read_all(log))] == list(range(40))
+
+
+def test_a_single_large_batch_has_a_segment_of_its_own() -> None:
+    log = open_log(MemoryFiles(), config=SMALL)
+    append(log, b"small")
+    append(log, b"L" * 5000)
+    append(log, b"small")
+    assert [segment.base_offset for segment in log.segments] == [0, 1, 2]
+
+
+def test_roll_by_time_is_by_record_times() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(segment_ms=1000))
+    append(log, b"a", timestamps=WALL_MS - 5000)
+    append(log, b"b", timestamps=WALL_MS - 4000)
+    append(log, b"c", timestamps=WALL_MS - 3999)
+    append(log, b"d", timestamps=-1)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+    assert not log.maybe_roll(WALL_MS + 1000)
+    assert log.maybe_roll(WALL_MS + 1001)
+    assert not log.maybe_roll(WALL_MS + 9999)  # the new one is empty
+
+
+def test_jitter_shortens_the_time_to_a_roll() -> None:
+    environment = Environment(TailBudget(1000), jitter=lambda limit: limit)
+    config = TopicConfig(segment_ms=1000, segment_jitter_ms=400)
+    log = open_log(MemoryFiles(), config=config, environment=environment)
+    append(log, b"a", timestamps=WALL_MS - 5000)
+    append(log, b"b", timestamps=WALL_MS - 4400)
+    append(log, b"c", timestamps=WALL_MS - 4399)
+    assert [segment.base_offset for segment in log.segments] == [0, 2]
+
+
+def test_roll_when_an_index_is_full() -> None:
+    log = open_log(
+        MemoryFiles(), config=TopicConfig(segment_index_bytes=24, index_interval_bytes=0)
+    )
+    for number in range(8):
+        append(log, b"x", timestamps=WALL_MS - 100 + number)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6]
+
+
+def test_roll_when_an_offset_is_too_far_from_the_base() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    log.append_as_follower(batch_of(b"a", base_offset=0, epoch=0))
+    far = 2**31 + 5
+    log.append_as_follower(batch_of(b"b", base_offset=far, epoch=0))
+    log.append_as_follower(batch_of(b"c", base_offset=far + 2**33, epoch=0))
+    assert [segment.base_offset for segment in log.segments] == [0, far, far + 2**33]
+    assert [offset for offset, _ in values_of(log)] == [0, far, far + 2**33]
+    log.close(clean=False)
+    assert len(open_log(files).segments) == 3
+
+
+def test_an_invalid_batch_that_would_roll_makes_no_segment() -> None:
+    log = open_log(MemoryFiles(), config=SMALL)
+    append(log, b"v" * 900)
+    with pytest.raises(CorruptMessage):
+        log.append_as_leader(
+            batch_of(b"w" * 900)[:-1] + b"!", leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS
+        )
+    assert len(log.segments) == 1
+
+
+@pytest.mark.parametrize(
+    ("batch", "config", "error", "words"),
+    [
+        (batch_of(b"x" * 200), TopicConfig(max_message_bytes=200), MessageTooLarge, "200"),
+        (batch_of(b"x", timestamps=-5), TopicConfig(), InvalidTimestamp, "-5"),
+        (batch_of(b"x", timestamps=WALL_MS + 3_600_001), TopicConfig(), InvalidTimestamp, "after"),
+        (
+            batch_of(b"x", b"y", timestamps=[WALL_MS, WALL_MS - 101]),
+            TopicConfig(message_timestamp_before_max_ms=100),
+            InvalidTimestamp,
+            "before",
+        ),
+        (batch_of(b"x"), TopicConfig(cleanup_policy=("compact",)), InvalidRecord, "key"),
+        (
+            batch_of(b"x", producer=(1, 0, 0), transactional=True),
+            TopicConfig(),
+            InvalidTxnState,
+            "transaction",
+        ),
+    ],
+    ids=["size", "negative", "future", "past", "keyless", "transactional"],
+)
+def test_refused_batches(
+    batch: bytes, config: TopicConfig, error: type[PylogError], words: str
+) -> None:
+    log = open_log(MemoryFiles(), config=config)
+    with pytest.raises(error, match=words):
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
+    assert (log.log_end_offset, log.size) == (0, 0)
+
+
+def test_timestamps_at_the_limit_are_taken() -> None:
+    log = open_log(MemoryFiles())
+    append(log, b"x", timestamps=WALL_MS + 3_600_000)
+    append(log, b"x", timestamps=-1)
+    assert log.log_end_offset == 2
+
+
+def test_log_append_time() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(message_timestamp_type="LogAppendTime"))
+    batch = batch_of(b"a", b"b", timestamps=5)
+    info = log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
+    assert info.log_append_time_ms == WALL_MS
+    assert read_header(read_all(log)).max_timestamp == WALL_MS
+    found = log.offset_for_timestamp(WALL_MS)
+    assert found is not None
+    assert (found.offset, found.timestamp_ms) == (0, WALL_MS)
+    assert len(values_of(log)) == 2  # the CRC was renewed
+
+
+@pytest.mark.parametrize("stored", ["uncompressed", "lz4", "zstd"])
+@pytest.mark.parametrize("sent", ["none", "lz4"])
+def test_a_topic_with_a_codec_of_its_own(stored: str, sent: str) -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(compression_type=stored))
+    batch = batch_of(b"a" * 500, b"b" * 500, compression=sent, producer=(7, 0, 0))
+    log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
+    header = read_header(read_all(log))
+    assert header.compression == {"uncompressed": 0, "lz4": 3, "zstd": 4}[stored]
+    assert (header.producer_id, header.record_count) == (7, 2)
+    assert values_of(log) == [(0, b"a" * 500), (1, b"b" * 500)]
+
+
+def test_records_checked_before_are_not_checked_again() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(cleanup_policy=("compact",)))
+    origin = Origin(records_checked=True)
+    log.append_as_leader(
+        batch_of(b"x"), leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=origin
+    )
+    assert log.log_end_offset == 1
+
+
+# ---- followers
+
+
+def test_a_follower_is_a_copy() -> None:
+    leader, follower = open_log(MemoryFiles()), open_log(MemoryFiles(), config=SMALL)
+    for number in range(30):
+        append(leader, b"v" * 90, b"w", epoch=number // 10)
+    records = read_all(leader)
+    info = follower.append_as_follower(records + records[:70])  # a cut batch at the end
+    assert (info.base_offset, info.last_offset, info.record_count) == (0, 59, 60)
+    assert read_all(follower) == records
+    assert follower.epochs.entries == leader.epochs.entries
+    assert max(segment.size for segment in follower.segments) <= 1000
+    assert follower.append_as_follower(b"").record_count == 0
+    assert follower.append_as_follower(records[:50]).last_offset == 59
+
+
+def test_a_follower_refuses_damage_and_disorder() -> None:
+    log = open_log(MemoryFiles())
+    good = batch_of(b"a", b"b", epoch=0)
+    with pytest.raises(CorruptMessage, match="CRC"):
+        log.append_as_follower(good + batch_of(b"c", base_offset=2)[:-1] + b"!")
+    assert log.log_end_offset == 0
+    log.append_as_follower(good)
+    for late in (0, 1):
+        with pytest.raises(InvalidOffset, match="does not follow"):
+            log.append_as_follower(batch_of(b"c", base_offset=late))
+    assert log.log_end_offset == 2
+
+
+def test_an_empty_follower_may_begin_inside_a_batch() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    log.truncate_fully_and_start_at(Offset(5))
+    log.append_as_follower(batch_of(*[b"v"] * 10, base_offset=0, epoch=3))
+    assert (log.log_start_offset, log.log_end_offset) == (5, 10)
+    assert values_of(log) == [(offset, b"v") for offset in range(5, 10)]
+    assert log.epochs.latest == 3
+    log.append_as_follower(batch_of(b"w", base_offset=10, epoch=3))
+
+
+# ---- truncation
+
+
+def test_truncate_at_every_offset() -> None:
+    for offset in range(41):
+        files = MemoryFiles()
+        log = open_log(files, config=SMALL)
+        for number in range(20):
+            append(log, b"v" * 150, b"w", epoch=number // 5)
+        before = values_of(log)
+        end = log.truncate_to(Offset(offset))
+        assert end == log.log_end_offset == offset // 2 * 2
+        assert values_of(log) == before[:end]
+        assert all(entry.start_offset < end for entry in log.epochs.entries) or end == 40
+        append(log, b"new", epoch=9)
+        expected = [*before[:end], (end, b"new")]
+        assert values_of(log) == expected
+        log.close(clean=False)
+        again = open_log(files, config=SMALL)
+        assert values_of(again) == expected
+        assert again.epochs.entries == log.epochs.entries
+
+
+def test_truncate_behind_the_end_forgets_an_epoch_without_records() -> None:
+    log = open_log(MemoryFiles())
+    append(log, b"x", epoch=1)
+    log.assign_epoch(LeaderEpoch(2), Offset(1))
+    assert log.truncate_to(Offset(1)) == 1
+    assert log.epochs.latest == 1
+
+
+def test_truncate_below_the_first_segment_starts_over() -> None:
+    log = open_log(MemoryFiles(), config=SMALL)
+    for _ in range(10):
+        append(log, b"v" * 400)
+    log.advance_log_start(Offset(6))
+    log.delete_old_segments()
+    assert log.truncate_to(Offset(3)) == 3
+    assert (log.log_start_offset, log.log_end_offset, log.size) == (3, 3, 0)
+
+
+def test_truncate_fully() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL)
+    for _ in range(10):
+        append(log, b"v" * 400)
+    log.flush()
+    log.truncate_fully_and_start_at(Offset(100))
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (100, 100, 100)
+    assert log.epochs.entries == ()
+    assert names(files, ".log") == [f"{100:020d}.log"]
+    assert append(log, b"x", epoch=3) == 100
+
+
+# ---- log start
+
+
+def test_log_start_inside_a_batch_survives() -> None:
+    files = MemoryFiles()
+    moved: list[int] = []
+    environment = Environment(
+        TailBudget(1000), log_start_moved=lambda log: moved.append(log.log_start_offset)
+    )
+    log = open_log(files, environment=environment)
+    append(log, *[b"v"] * 10)
+    assert log.advance_log_start(Offset(4))
+    assert not log.advance_log_start(Offset(4))
+    assert moved == [4]
+    with pytest.raises(OffsetOutOfRange):
+        log.advance_log_start(Offset(11))
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 100, upper_bound=10)
+    assert [offset for offset, _ in values_of(log)] == list(range(4, 10))
+    log.close(clean=False)
+    again = open_log(files, log_start_offset=4)
+    assert [offset for offset, _ in values_of(again)] == list(range(4, 10))
+
+
+def test_segments_below_the_log_start_go() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL, environment=NO_TAIL)
+    for _ in range(10):
+        append(log, b"v" * 400)
+    assert log.delete_old_segments() == []
+    log.advance_log_start(Offset(5))
+    gone = log.delete_old_segments()
+    assert len(gone) == 6
+    assert all(path.endswith(".deleted") for path in gone)
+    assert log.segments[0].base_offset == 4
+    assert [offset for offset, _ in values_of(log)] == [5, 6, 7, 8, 9]
+    log.advance_log_start(Offset(10))
+    log.delete_old_segments()
+    assert len(log.segments) == 1  # the active one stays
+    log.close(clean=False)
+    again = open_log(files, config=SMALL, log_start_offset=10)
+    assert names(files, ".deleted") == []
+    assert (again.log_start_offset, again.log_end_offset) == (10, 10)
+
+
+def test_a_log_start_beyond_what_is_left_starts_over() -> None:
+    log = open_log(MemoryFiles(), log_start_offset=50)
+    assert (log.log_start_offset, log.log_end_offset) == (50, 50)
+
+
+# ---- syncs
+
+
+def test_flush_by_count_and_time() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(flush_messages=3, flush_ms=100))
+    append(log, b"a", b"b")
+    assert log.recovery_point == 0
+    log.maybe_flush(WALL_MS + 99)
+    assert log.recovery_point == 0
+    log.maybe_flush(WALL_MS + 100)
+    assert log.recovery_point == 2
+    append(log, b"a", b"b", b"c")
+    assert log.recovery_point == 5
+
+
+def test_a_flush_task_syncs_full_segments_and_is_void_after_a_cut() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL)
+    assert log.flush_task() is None
+    for _ in range(6):
+        append(log, b"v" * 400)
+    task, late = log.flush_task(), log.flush_task()
+    assert task is not None
+    assert late is not None
+    task.run()
+    log.on_flushed(task)
+    assert log.recovery_point == 4
+    assert files.names[f"{DIRECTORY}/{2:020d}.log"].synced
+    assert log.flush_task() is None
+    log.truncate_to(Offset(1))
+    late.run()
+    log.on_flushed(late)
+    assert log.recovery_point == 1
+
+
+def test_many_inactive_segments_keep_few_handles() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL, environment=NO_TAIL)
+    for _ in range(100):
+        append(log, b"v" * 400)
+    assert len(log.segments) == 50
+    for _ in range(2):
+        assert len(list(iter_headers(read_all(log)))) == 100
+        assert len(files.handles) <= 12
+    log.close(clean=True)
+    assert not files.handles
+
+
+def test_reconfigured_segment_size_counts_at_once() -> None:
+    log = open_log(MemoryFiles())
+    for _ in range(5):
+        append(log, b"v" * 400)
+    log.config = replace(log.config, segment_bytes=1000)
+    append(log, b"v" * 400)
+    assert [segment.base_offset for segment in log.segments] == [0, 5]
