@@ -117,6 +117,10 @@ class LeaderState:
 
     # ---- what happens ---------------------------------------------------------------------------
 
+    def on_elected(self, now_ms: int) -> Sequence[IsrEffect]:
+        """The leadership begins. Alone in the ISR, what is in the log is committed."""
+        return self._advance(now_ms)
+
     def on_append(self, now_ms: int, log_end_offset: Offset) -> Sequence[IsrEffect]:
         """The leader's own log ends at `log_end_offset` now."""
         assert log_end_offset >= self.log_end_offset

@@ -327,6 +327,8 @@ class ReplicaManager:
             self._storage_failed(partition, error)
             return
         self._room.role_changed(partition)
+        if partition.leading is not None:
+            self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
 
     def _refresh_brokers(self) -> None:
         hosted = self._hosted
@@ -445,14 +447,20 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
-        if self._next_lag_check_ms is None or now_ms >= self._next_lag_check_ms:
-            # Kafka's rhythm: a follower leaves after 1 to 1.5 times the lag time.
-            self._next_lag_check_ms = now_ms + max(1, self._settings.replica_lag_time_max_ms // 2)
+        if self._next_lag_check_ms is None:
+            self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
+        elif now_ms >= self._next_lag_check_ms:
+            self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
             for partition in list(self._hosted.by_id.values()):
                 leading = partition.leading
                 if leading is not None:
                     self._lead(partition, tuple(leading.on_lag_check(now_ms)))
         return self._finish()
+
+    @property
+    def _lag_check_interval_ms(self) -> int:
+        """Kafka's rhythm: a follower leaves after 1 to 1.5 times the lag time."""
+        return max(1, self._settings.replica_lag_time_max_ms // 2)
 
     @property
     def next_deadline_ms(self) -> int | None:
