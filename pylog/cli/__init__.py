@@ -1,0 +1,1 @@
+"""The `pylog` command. Each command's module is imported when it is called."""

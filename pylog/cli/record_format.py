@@ -1,0 +1,74 @@
+"""How `pylog consume` prints a record: by a format like kcat's, or as JSON."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Final
+
+from pylog.records.record import Record
+
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
+_FIELDS: Final[dict[str, Callable[[Record], bytes]]] = {
+    "k": lambda r: r.key if r.key is not None else b"",
+    "v": lambda r: r.value if r.value is not None else b"",
+    "t": lambda r: r.topic.encode(),
+    "p": lambda r: b"%d" % r.partition,
+    "o": lambda r: b"%d" % r.offset,
+    "T": lambda r: b"%d" % r.timestamp_ms,
+    "h": lambda r: b",".join(
+        name.encode() + b"=" + (value if value is not None else b"NULL")
+        for name, value in r.headers
+    ),
+    "%": lambda _: b"%",
+}
+FIELDS_HELP: Final = (
+    "%k key, %v value, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers, %% %"
+)
+
+
+def compile_format(text: str) -> Callable[[Record], bytes]:
+    r"""A printer for a format such as `%k\t%v\n`; ValueError names what is wrong in it."""
+    parts: list[bytes | Callable[[Record], bytes]] = []
+    for literal, escape, field in re.findall(r"([^\\%]+)|\\(.?)|%(.?)", text, re.DOTALL):
+        if literal:
+            parts.append(literal.encode())
+        elif field or (not escape and text.endswith("%")):
+            if field not in _FIELDS:
+                raise ValueError(f"%{field} is no field; there are {FIELDS_HELP}")
+            parts.append(_FIELDS[field])
+        elif escape in _ESCAPES:
+            parts.append(_ESCAPES[escape].encode())
+        else:
+            raise ValueError(f"\\{escape} is no escape; there are \\n \\t \\r \\0 \\\\")
+    return lambda record: b"".join(
+        part if isinstance(part, bytes) else part(record) for part in parts
+    )
+
+
+def as_json(record: Record) -> bytes:
+    """One line: bytes as UTF-8 text, or `{"base64": ...}` where they are not UTF-8."""
+    line = json.dumps(
+        {
+            "topic": record.topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": record.timestamp_ms,
+            "key": _text(record.key),
+            "value": _text(record.value),
+            "headers": [[name, _text(value)] for name, value in record.headers],
+        },
+        ensure_ascii=False,
+    )
+    return line.encode() + b"\n"
+
+
+def _text(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode("ascii")}
