@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pylog.model import NO_TIMESTAMP
+from pylog.model import NO_EPOCH, NO_TIMESTAMP
 from pylog.records import arrow_encode_kernels as kernels
 from pylog.records.arrow_columns import (
     NO_BYTES,
@@ -26,12 +26,10 @@ from pylog.records.batch import (
     TRANSACTIONAL_BIT,
     CompressionType,
     add_to_sequence,
-    finish_header,
-    pack_header,
-    seal,
+    header_before,
 )
 from pylog.records.compression import codec_from_name, compress
-from pylog.records.encode_kernels import put_bytes
+from pylog.records.list_encoder import put_header
 from pylog.records.raw_memory import data_address, new_buffer
 
 
@@ -204,24 +202,27 @@ def _finish(
     base_timestamps = timestamps[firsts].tolist()
     counts = (stops - firsts).tolist()
     sequence = settings.base_sequence
+    attributes = codec | TRANSACTIONAL_BIT if settings.transactional else int(codec)
     finished: list[bytes] = []
     for index, buffer in enumerate(buffers):
-        header = pack_header(
-            attributes=codec | (TRANSACTIONAL_BIT if settings.transactional else 0),
-            record_count=counts[index],
-            base_timestamp=base_timestamps[index],
-            max_timestamp=largest[index],
-            producer_id=settings.producer_id,
-            producer_epoch=settings.producer_epoch,
-            base_sequence=sequence,
+        records = memoryview(buffer)[start:] if start else compress(codec, buffer)
+        header = header_before(
+            records,
+            attributes,
+            counts[index],
+            base_timestamps[index],
+            largest[index],
+            0,
+            NO_EPOCH,
+            settings.producer_id,
+            settings.producer_epoch,
+            sequence,
         )
         if sequence >= 0:
             sequence = add_to_sequence(sequence, counts[index])
-        if start == 0:
-            finished.append(seal(header, compress(codec, buffer)))
-            continue
-        finish_header(header, memoryview(buffer)[start:])
-        first = bytes(header)
-        put_bytes(data_address(buffer), data_address(first), HEADER_SIZE)
-        finished.append(buffer)
+        if start:
+            put_header(buffer, header)
+            finished.append(buffer)
+        else:
+            finished.append(header + records)
     return finished

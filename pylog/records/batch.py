@@ -61,6 +61,8 @@ HEADER: Final = Struct(">qiibIhiqqqhii")
 _OFFSET: Final = Struct(">q")
 _INT: Final = Struct(">i")
 _CRC: Final = Struct(">I")
+_BEFORE_ATTRIBUTES: Final = Struct(">qiibI")
+_FROM_ATTRIBUTES: Final = Struct(">hiqqqhii")
 _PRODUCER: Final = Struct(">qhi")
 _PRODUCER_OFFSET: Final = 43
 _ATTRIBUTES: Final = Struct(">h")
@@ -286,12 +288,7 @@ def finish_header(header: bytearray, records: Buffer) -> None:
 
     Raises MessageTooLarge when the batch would pass what its length field can say, 2 GiB.
     """
-    size = len(records)
-    if size > BATCH_LENGTH_MAX - BATCH_LENGTH_MIN:
-        raise MessageTooLarge(
-            f"{size} bytes of records do not fit a batch, which ends at {BATCH_LENGTH_MAX} bytes"
-        )
-    _INT.pack_into(header, LENGTH_OFFSET, size + BATCH_LENGTH_MIN)
+    _INT.pack_into(header, LENGTH_OFFSET, _batch_length(records))
     _CRC.pack_into(header, CRC_OFFSET, crc32c(records, crc32c(memoryview(header)[CRC_START:])))
 
 
@@ -299,3 +296,43 @@ def seal(header: bytearray, records: Buffer) -> bytes:
     """The finished batch."""
     finish_header(header, records)
     return b"".join((header, records))
+
+
+def header_before(
+    records: Buffer,
+    attributes: int,
+    record_count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    base_offset: int,
+    leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+) -> bytes:
+    """`pack_header` and `finish_header` in one, for the producer's path, where a batch may be a
+    single record. Raises MessageTooLarge.
+    """
+    rest = _FROM_ATTRIBUTES.pack(
+        attributes,
+        record_count - 1,
+        base_timestamp,
+        max_timestamp,
+        producer_id,
+        producer_epoch,
+        base_sequence,
+        record_count,
+    )
+    crc = crc32c(records, crc32c(rest))
+    length = _batch_length(records)
+    return _BEFORE_ATTRIBUTES.pack(base_offset, length, leader_epoch, MAGIC, crc) + rest
+
+
+def _batch_length(records: Buffer) -> int:
+    length = len(records) + BATCH_LENGTH_MIN
+    if length > BATCH_LENGTH_MAX:
+        raise MessageTooLarge(
+            f"{len(records)} bytes of records do not fit a batch, which ends at "
+            f"{BATCH_LENGTH_MAX} bytes"
+        )
+    return length

@@ -7,10 +7,12 @@ records never pays for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Sized
 from enum import IntEnum
-from functools import partial
+from functools import cache
+from importlib import import_module
 from struct import Struct
+from types import ModuleType
 from typing import Final
 
 from pylog.errors import InvalidRecord
@@ -18,8 +20,10 @@ from pylog.model import NO_TIMESTAMP
 from pylog.records import kernels_pure
 from pylog.records.batch import (
     CONTROL_BIT,
+    HEADER_SIZE,
     TRANSACTIONAL_BIT,
     CompressionType,
+    header_before,
     pack_header,
     seal,
 )
@@ -64,40 +68,69 @@ def encode_batch(
     """
     codec = codec_from_name(compression)
     count = len(values)
-    if count == 0:
-        raise ValueError("a record batch needs at least one record")
-    for name, column in (("keys", keys), ("headers", headers), ("header blobs", header_blobs)):
-        if column is not None and len(column) != count:
-            raise ValueError(f"{len(column)} {name} for {count} values")
+    stamps = NO_TIMESTAMP if timestamps is None else timestamps
+    _check_lengths(count, keys, headers, header_blobs, stamps)
     if headers is not None:
         header_blobs = [encode_headers(pairs) for pairs in headers]
-    stamps = NO_TIMESTAMP if timestamps is None else timestamps
-    if not isinstance(stamps, int) and len(stamps) != count:
-        raise ValueError(f"{len(stamps)} timestamps for {count} values")
-    header_of = partial(
-        pack_header,
-        attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
-        record_count=count,
-        base_offset=base_offset,
-        leader_epoch=leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-    )
+    room = 0
+    encoded: bytes
     if count > SMALL_BATCH_RECORDS:
-        from pylog.records import list_encoder
-
-        return list_encoder.encode_lists(header_of, codec, values, keys, header_blobs, stamps)
-    each = [stamps] * count if isinstance(stamps, int) else [int(stamp) for stamp in stamps]
-    records = kernels_pure.encode_records(
-        plain_bytes(values, "value"),
-        None if keys is None else plain_bytes(keys, "key"),
-        header_blobs,
-        each,
-        each[0],
+        # Without a codec the records are written where they stay, behind room for the header.
+        room = HEADER_SIZE if codec is CompressionType.NONE else 0
+        encoded, base_timestamp, max_timestamp = _list_encoder().encode_lists(
+            room, values, keys, header_blobs, stamps
+        )
+    else:
+        each = [stamps] * count if isinstance(stamps, int) else [int(stamp) for stamp in stamps]
+        base_timestamp, max_timestamp = each[0], max(each)
+        encoded = kernels_pure.encode_records(
+            plain_bytes(values, "value"),
+            None if keys is None else plain_bytes(keys, "key"),
+            header_blobs,
+            each,
+            base_timestamp,
+        )
+    records = memoryview(encoded)[room:] if room else compress(codec, encoded)
+    header = header_before(
+        records,
+        codec | TRANSACTIONAL_BIT if transactional else codec,
+        count,
+        base_timestamp,
+        max_timestamp,
+        base_offset,
+        leader_epoch,
+        producer_id,
+        producer_epoch,
+        base_sequence,
     )
-    header = header_of(base_timestamp=each[0], max_timestamp=max(each))
-    return seal(header, compress(codec, records))
+    if room:
+        _list_encoder().put_header(encoded, header)
+        return encoded
+    return header + records
+
+
+@cache
+def _list_encoder() -> ModuleType:
+    return import_module("pylog.records.list_encoder")
+
+
+def _check_lengths(
+    count: int,
+    keys: Sized | None,
+    headers: Sized | None,
+    header_blobs: Sized | None,
+    timestamps: Sized | int,
+) -> None:
+    if count == 0:
+        raise ValueError("a record batch needs at least one record")
+    if keys is not None and len(keys) != count:
+        raise ValueError(f"{len(keys)} keys for {count} values")
+    if headers is not None and len(headers) != count:
+        raise ValueError(f"{len(headers)} headers for {count} values")
+    if header_blobs is not None and len(header_blobs) != count:
+        raise ValueError(f"{len(header_blobs)} header blobs for {count} values")
+    if not isinstance(timestamps, int) and len(timestamps) != count:
+        raise ValueError(f"{len(timestamps)} timestamps for {count} values")
 
 
 def plain_bytes(data: Sequence[bytes | None], what: str) -> list[bytes | None]:

@@ -20,7 +20,9 @@ DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 default limit is 1 MiB compressed), far below what would hurt."""
 
 _NAMES: Final = {codec.name.lower(): codec for codec in CompressionType}
-_SUPPORTED: Final = frozenset({CompressionType.NONE, CompressionType.LZ4, CompressionType.ZSTD})
+_SUPPORTED: Final = {
+    int(codec): codec for codec in (CompressionType.NONE, CompressionType.LZ4, CompressionType.ZSTD)
+}
 _STEP: Final = 64 * 1024
 _ZSTD_LEVEL: Final = 3  # Kafka's default, `compression.zstd.level`
 _ZSTD_WINDOW_MAX: Final = 1 << 27  # zstd's own default limit; a larger one is a memory attack
@@ -45,12 +47,13 @@ def codec_from_name(name: str) -> CompressionType:
 
 def check_codec(codec: int) -> CompressionType:
     """The codec with that id; UnsupportedCompressionType when records in it cannot be read."""
-    if codec not in _SUPPORTED:
+    supported = _SUPPORTED.get(codec)
+    if supported is None:
         known = f" ({CompressionType(codec).name.lower()})" if codec in (1, 2) else ""
         raise UnsupportedCompressionType(
             f"compression codec {codec}{known} is not supported; use none, lz4 or zstd"
         )
-    return CompressionType(codec)
+    return supported
 
 
 def compress(codec: CompressionType, records: Buffer) -> Buffer:

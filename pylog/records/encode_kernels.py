@@ -25,8 +25,8 @@ CHANGED: Final = -1
 """What `write_lists` returns when a list changed after it was measured."""
 
 _i64 = types.int64
-_words = types.Array(types.int64, 1, "C", readonly=True)
-_output = types.Array(types.int64, 1, "C")
+_words = types.Array(types.int64, 1, "C")
+_tuple_of: Any = types.UniTuple
 
 
 @helper
@@ -107,7 +107,7 @@ def _body_size(
     )
 
 
-@kernel(_i64(_i64, _i64, _i64, _words, _i64, _i64, _i64, _i64))
+@kernel(_tuple_of(_i64, 2)(_i64, _i64, _i64, _words, _i64, _i64, _i64, _i64))
 def measure_lists(
     values: int,
     keys: int,
@@ -117,23 +117,28 @@ def measure_lists(
     count: int,
     none: int,
     bytes_type: int,
-) -> int:
-    """Bytes of the records section; -1 - i when record i holds something but bytes and None.
+) -> tuple[int, int]:
+    """(bytes of the records section, largest timestamp); a negative size when a record holds
+    something but bytes and None.
 
     `timestamps` holds one for each record, or none when all are `base_timestamp`.
     """
     total = 0
+    largest = base_timestamp
     stamped = len(timestamps) > 0
     for index in range(count):
         value = _length(_item(values, index), none, bytes_type)
         key = _length(_item(keys, index), none, bytes_type)
         blob = _length(_item(blobs, index), none, bytes_type)
         if value < -1 or key < -1 or blob < -1:
-            return -1 - index
-        delta = timestamps[index] - base_timestamp if stamped else 0
+            return -1, 0
+        delta = 0
+        if stamped:
+            delta = timestamps[index] - base_timestamp
+            largest = max(largest, timestamps[index])
         body = _body_size(index, delta, key, value, blob)
         total += varint_size(body) + body
-    return total
+    return total, largest
 
 
 @kernel(_i64(_i64, _i64, _i64, _i64, _i64, _words, _i64, _i64, _i64, _i64))

@@ -3,41 +3,37 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pylog.records.batch import HEADER_SIZE, CompressionType, finish_header, seal
 from pylog.records.builder import plain_bytes
-from pylog.records.compression import compress
 from pylog.records.encode_kernels import measure_lists, put_bytes, write_lists
 from pylog.records.raw_memory import BYTES_TYPE, NONE, data_address, new_buffer
 
 _NO_TIMESTAMPS: Final = np.empty(0, np.int64)
-_NO_TIMESTAMPS.flags.writeable = False
 
 
 def encode_lists(
-    header_of: Callable[..., bytearray],
-    codec: CompressionType,
+    room: int,
     values: Sequence[bytes | None],
     keys: Sequence[bytes | None] | None,
     header_blobs: Sequence[bytes | None] | None,
     timestamps: Sequence[int] | int,
-) -> bytes:
-    """The batch; `header_of` completes its header from `base_timestamp` and `max_timestamp`.
+) -> tuple[bytes, int, int]:
+    """(`room` bytes to be written yet and then the records, base timestamp, max timestamp).
 
     TypeError for a value or key that is not bytes or None.
     """
     if isinstance(timestamps, int):
-        each, base, largest = _NO_TIMESTAMPS, timestamps, timestamps
+        each, base = _NO_TIMESTAMPS, timestamps
     else:
         each = _words(timestamps)
-        base, largest = int(each[0]), int(each.max())
+        base = int(timestamps[0])
     lists = _Lists(values, keys, header_blobs, each, base)
-    size = lists.measure()
+    size, largest = lists.measure()
     if size < 0:
         lists = _Lists(
             plain_bytes(values, "value"),
@@ -46,18 +42,17 @@ def encode_lists(
             each,
             base,
         )
-        size = lists.measure()
-    start = HEADER_SIZE if codec is CompressionType.NONE else 0
-    batch = new_buffer(start + size)
-    if size < 0 or lists.write(data_address(batch) + start, size) != size:
-        raise RuntimeError("the lists changed while they were being encoded")
-    header = header_of(base_timestamp=base, max_timestamp=largest)
-    if start == 0:
-        return seal(header, compress(codec, batch))
-    finish_header(header, memoryview(batch)[start:])
-    first = bytes(header)
-    put_bytes(data_address(batch), data_address(first), HEADER_SIZE)
-    return batch
+        size, largest = lists.measure()
+    if size >= 0:
+        encoded = new_buffer(room + size)
+        if lists.write(data_address(encoded) + room, size) == size:
+            return encoded, base, largest
+    raise RuntimeError("the lists changed while they were being encoded")
+
+
+def put_header(encoded: bytes, header: bytes) -> None:
+    """Write `header` into the room that `encode_lists` left for it."""
+    put_bytes(data_address(encoded), data_address(header), len(header))
 
 
 class _Lists:
@@ -78,7 +73,7 @@ class _Lists:
         self._timestamps = timestamps
         self._base_timestamp = base_timestamp
 
-    def measure(self) -> int:
+    def measure(self) -> tuple[int, int]:
         return measure_lists(*self._arguments())
 
     def write(self, address: int, capacity: int) -> int:
@@ -98,11 +93,12 @@ class _Lists:
 
 
 def _words(timestamps: Any) -> NDArray[np.int64]:
-    """A read-only int64 array; no copy for numpy's int64 and for `array('q')`."""
-    if isinstance(timestamps, (np.ndarray, array)):
+    """A writable int64 array, as the kernel's signature has it; no copy of `array('q')` or of
+    numpy's own.
+    """
+    if type(timestamps) is array and timestamps.typecode == "q":
+        return np.frombuffer(timestamps, np.int64)
+    if isinstance(timestamps, np.ndarray):
         words = np.ascontiguousarray(timestamps, np.int64)
-    else:
-        words = np.fromiter(timestamps, np.int64, len(timestamps))
-    view = words.view()
-    view.flags.writeable = False
-    return view
+        return words if words.flags.writeable else words.copy()
+    return np.fromiter(timestamps, np.int64, len(timestamps))

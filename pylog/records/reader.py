@@ -6,6 +6,8 @@ For Python values; `columnar` gives Arrow columns.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
+from typing import Any
 
 from pylog.errors import PylogError
 from pylog.records.batch import BatchHeader, Buffer, iter_headers
@@ -91,10 +93,17 @@ def decode_columns(
     """
     section = open_section(buffer, position, header, max_bytes=max_decompressed_bytes)
     if header.record_count > SMALL_BATCH_RECORDS:
-        from pylog.records.array_columns import ArrayColumns
-
-        return ArrayColumns.decode(section, header, from_offset)
+        columns: RecordColumns = _array_columns().decode(section, header, from_offset)
+        return columns
     return RowColumns.decode(section, header, from_offset)
+
+
+@cache
+def _array_columns() -> Any:
+    """Loaded at the first use: who reads only small batches never loads numba."""
+    from pylog.records.array_columns import ArrayColumns
+
+    return ArrayColumns
 
 
 def first_record_at_or_after(

@@ -6,6 +6,10 @@ record, decompressing where needed, so it belongs in the pool for large or compr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
 from pylog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnsupportedVersion
 from pylog.model import NO_SEQUENCE
 from pylog.records import faults
@@ -81,13 +85,19 @@ def check_records(
     decompression; the output never passes `max_decompressed_bytes`.
     """
     section = open_section(batch, 0, header, max_bytes=max_decompressed_bytes)
-    from pylog.records import decode_kernels
-    from pylog.records.raw_memory import buffer_address
-
+    buffer_address, compiled = _kernels()
     address, _alive = buffer_address(section.buffer)
-    fault, index, smallest, largest, without_key = decode_kernels.check_records(
+    fault, index, smallest, largest, without_key = compiled(
         address, section.start, section.end, header.record_count, header.base_timestamp
     )
     if fault != faults.NONE:
         raise faults.invalid_record(fault, index)
     return RecordsSummary(smallest, largest, without_key)
+
+
+@cache
+def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Loaded at the first use: who only checks headers never loads numba."""
+    from pylog.records import decode_kernels, raw_memory
+
+    return raw_memory.buffer_address, decode_kernels.check_records

@@ -118,5 +118,26 @@ def test_header_fields_round_trip() -> None:
 
 def test_more_than_2_gib_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BATCH_LENGTH_MAX", 100)
-    with pytest.raises(MessageTooLarge, match="100 bytes"):
-        encode_batch([b"x" * 100])
+    for count in (1, 10):
+        with pytest.raises(MessageTooLarge, match="ends at 100 bytes"):
+            encode_batch([b"x" * 100] * count)
+    with pytest.raises(MessageTooLarge, match="ends at 100 bytes"):
+        module.seal(bytearray(BATCH[:61]), bytes(100))
+
+
+def test_both_ways_to_a_header_agree() -> None:
+    fields = read_header(BATCH)
+    records = BATCH[61:]
+    header = module.pack_header(
+        attributes=fields.attributes,
+        record_count=3,
+        base_timestamp=5,
+        max_timestamp=9,
+        base_offset=40,
+        leader_epoch=7,
+        producer_id=8,
+        producer_epoch=9,
+        base_sequence=10,
+    )
+    whole = module.header_before(records, fields.attributes, 3, 5, 9, 40, 7, 8, 9, 10) + records
+    assert module.seal(header, records) == whole

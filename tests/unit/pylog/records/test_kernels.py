@@ -13,7 +13,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pylog.records import decode_kernels, faults, kernels_pure, raw_memory
-from pylog.records.batch import CompressionType, pack_header
 from pylog.records.headers import encode_headers
 from pylog.records.kernels_pure import RecordFault
 from pylog.records.list_encoder import encode_lists
@@ -82,19 +81,11 @@ def test_encoding_equals_the_twin(records: list[Any]) -> None:
     values, keys, headers, times = map(list, zip(*records, strict=True))
     blobs = [encode_headers(pairs) for pairs in headers]
 
-    def header_of(*, base_timestamp: int, max_timestamp: int) -> bytearray:
-        assert (base_timestamp, max_timestamp) == (times[0], max(times))
-        return pack_header(
-            attributes=0,
-            record_count=len(values),
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-        )
-
     expected = pure_section(records)
     for stamps in (times, array("q", times), np.array(times)):
-        batch = encode_lists(header_of, CompressionType.NONE, values, keys, blobs, stamps)
-        assert batch[61:] == expected
+        encoded, *span = encode_lists(3, values, keys, blobs, stamps)
+        assert encoded[3:] == expected
+        assert span == [times[0], max(times)]
 
 
 @settings(max_examples=150, deadline=None)
