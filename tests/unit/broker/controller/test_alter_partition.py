@@ -1,0 +1,204 @@
+"""ISR changes by a leader: compare-and-set, and who may join."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.metadata.messages import (
+    AlteredPartition,
+    AlterPartition,
+    BrokerState,
+    PartitionIsr,
+    PartitionsAltered,
+)
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from tests.fakes.controller_shell import ControllerShell, Incarnation
+
+
+@pytest.fixture
+def cluster() -> tuple[ControllerShell, list[Incarnation]]:
+    shell = ControllerShell()
+    brokers = [shell.join(number) for number in (1, 2, 3)]
+    shell.create(config={"min.insync.replicas": "2"})
+    return shell, brokers
+
+
+def request(shell: ControllerShell, members: list[int], /, **changes: object) -> AlterPartition:
+    """What the leader would ask for now, with `changes` to the one partition."""
+    partition, brokers = shell.partition(), shell.controller.image.brokers
+    wish = PartitionIsr(
+        partition.topic_id,
+        0,
+        partition.leader_epoch,
+        partition.partition_epoch,
+        tuple(
+            BrokerState(
+                BrokerId(b), brokers[BrokerId(b)].broker_epoch if b in brokers else BrokerEpoch(0)
+            )
+            for b in members
+        ),
+    )
+    leader = partition.leader
+    return AlterPartition(
+        leader,
+        brokers[leader].broker_epoch,
+        (replace(wish, **changes),),  # type: ignore[arg-type]
+    )
+
+
+def send(shell: ControllerShell, asked: AlterPartition) -> AlteredPartition:
+    answer = shell.call("alter_partition", asked)
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.failure is None
+    return answer.partitions[0]
+
+
+Cluster = tuple[ControllerShell, list[Incarnation]]
+
+
+def test_a_shrink_and_a_return_at_the_end(cluster: Cluster) -> None:
+    shell, _ = cluster
+    topic_id = shell.partition().topic_id
+    assert send(shell, request(shell, [1, 3])) == AlteredPartition(
+        topic_id, 0, None, BrokerId(1), LeaderEpoch(0), (BrokerId(1), BrokerId(3)),
+        PartitionEpoch(1),
+    )  # fmt: skip
+    grown = send(shell, request(shell, [1, 2, 3]))
+    assert grown.isr == (1, 3, 2)
+    assert (grown.leader_epoch, grown.partition_epoch) == (0, 2)
+
+
+def test_below_min_isr_who_leaves_is_eligible_until_it_is_back(cluster: Cluster) -> None:
+    shell, _ = cluster
+    send(shell, request(shell, [1]))
+    assert shell.partition().eligible_leader_replicas == (2, 3)
+    send(shell, request(shell, [1, 3]))
+    assert shell.partition().eligible_leader_replicas == ()
+
+
+def test_a_repeat_is_answered_and_applied_once(cluster: Cluster) -> None:
+    shell, _ = cluster
+    asked = request(shell, [1, 2])
+    first = send(shell, asked)
+    records = len(shell.log)
+    assert send(shell, asked) == first
+    assert len(shell.log) == records
+
+
+def test_a_late_duplicate_is_not_applied(cluster: Cluster) -> None:
+    # B-R19
+    shell, _ = cluster
+    late = request(shell, [1, 2])
+    send(shell, late)
+    send(shell, request(shell, [1, 2, 3]))
+    before = shell.partition()
+    answer = send(shell, late)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.InvalidUpdateVersion.code
+    assert shell.partition() == before
+
+
+def test_an_earlier_leaders_request_is_fenced(cluster: Cluster) -> None:
+    shell, brokers = cluster
+    late = request(shell, [1, 2])
+    shell.lose(brokers[0])
+    shell.join(1, life=2)
+    answer = shell.call("alter_partition", late)
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.StaleBrokerEpoch.code
+    answer = send(
+        shell,
+        replace(late, broker_epoch=shell.controller.image.brokers[BrokerId(1)].broker_epoch),
+    )
+    assert answer.failure is not None
+    assert answer.failure.code == errors.FencedLeaderEpoch.code
+
+
+@pytest.mark.parametrize(
+    ("isr", "changes", "error"),
+    [
+        ([1, 2], {"topic_id": TopicId("x" * 22)}, errors.UnknownTopicId),
+        ([1, 2], {"partition": 5}, errors.UnknownTopicOrPartition),
+        ([1, 2], {"partition": -1}, errors.UnknownTopicOrPartition),
+        ([1, 2], {"partition": 2**31 - 1}, errors.UnknownTopicOrPartition),
+        ([1, 2], {"leader_epoch": LeaderEpoch(-1)}, errors.FencedLeaderEpoch),
+        ([1, 2], {"leader_epoch": LeaderEpoch(1)}, errors.NotController),
+        ([1, 2], {"partition_epoch": PartitionEpoch(1)}, errors.NotController),
+        ([1, 2], {"partition_epoch": PartitionEpoch(-1)}, errors.InvalidUpdateVersion),
+        ([2, 3], {}, errors.InvalidRequest),
+        ([], {}, errors.InvalidRequest),
+        ([1, 1], {}, errors.InvalidRequest),
+        ([1, 9], {}, errors.InvalidRequest),
+        (
+            [1, 2],
+            {"isr": (BrokerState(BrokerId(1), BrokerEpoch(-1)),)},
+            errors.IneligibleReplica,
+        ),
+    ],
+)
+def test_refusals(
+    cluster: Cluster, isr: list[int], changes: dict[str, object], error: type[errors.PylogError]
+) -> None:
+    shell, _ = cluster
+    before = shell.controller.image.offset
+    answer = send(shell, request(shell, isr, **changes))
+    assert answer.failure is not None
+    assert answer.failure.code == error.code
+    assert shell.controller.image.offset == before
+
+
+def test_who_does_not_lead_may_not_ask(cluster: Cluster) -> None:
+    shell, brokers = cluster
+    asked = replace(request(shell, [1, 2]), broker_id=BrokerId(2), broker_epoch=brokers[1].epoch)
+    answer = send(shell, asked)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.InvalidRequest.code
+
+
+def test_an_unknown_broker_may_not_ask(cluster: Cluster) -> None:
+    shell, _ = cluster
+    asked = replace(request(shell, [1, 2]), broker_id=BrokerId(9))
+    answer = shell.call("alter_partition", asked)
+    assert isinstance(answer, PartitionsAltered)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.StaleBrokerEpoch.code
+
+
+def test_a_fenced_replica_may_not_join(cluster: Cluster) -> None:
+    # B-R18, KIP-841
+    shell, brokers = cluster
+    shell.lose(brokers[2])
+    shell.register(3, life=2)
+    answer = send(shell, request(shell, [1, 2, 3]))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.IneligibleReplica.code
+    assert "fenced" in answer.failure.message
+
+
+def test_a_replica_of_an_earlier_life_may_not_join(cluster: Cluster) -> None:
+    # B-R17, KIP-903
+    shell, brokers = cluster
+    shell.lose(brokers[2])
+    old = brokers[2].epoch
+    shell.join(3, life=2, directory_id="empty")
+    states = [(1, brokers[0].epoch), (2, brokers[1].epoch), (3, old)]
+    isr = tuple(BrokerState(BrokerId(b), e) for b, e in states)
+    answer = send(shell, request(shell, [1, 2], isr=isr))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.IneligibleReplica.code
+    assert "registered anew" in answer.failure.message
+    assert shell.partition().isr == (1, 2)
+
+
+def test_one_bad_partition_does_not_fail_the_others(cluster: Cluster) -> None:
+    shell, _ = cluster
+    good = request(shell, [1, 2])
+    bad = replace(good.partitions[0], topic_id=TopicId("x" * 22))
+    answer = shell.call("alter_partition", replace(good, partitions=(bad, *good.partitions)))
+    assert isinstance(answer, PartitionsAltered)
+    assert [p.failure is None for p in answer.partitions] == [False, True]
+    assert shell.partition().isr == (1, 2)

@@ -1,0 +1,132 @@
+"""Configurations: checks, and what a change of min.insync.replicas does to partitions."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.metadata.admin import AlterConfigs, AlteredConfig, ConfigChange, ConfigsAltered
+from broker.metadata.messages import Failure
+from broker.metadata.records import ConfigResourceType
+from pylog import errors
+from pylog.model import NO_LEADER
+from tests.fakes.controller_shell import ControllerShell
+
+TOPIC, BROKER, CLUSTER = (
+    ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.CLUSTER,
+)  # fmt: skip
+MIN_ISR = "min.insync.replicas"
+
+
+@pytest.fixture
+def shell() -> ControllerShell:
+    """Three live brokers and a topic of one partition."""
+    shell = ControllerShell()
+    for number in (1, 2, 3):
+        shell.join(number)
+    shell.create()
+    return shell
+
+
+def alter(
+    shell: ControllerShell,
+    kind: ConfigResourceType,
+    name: str,
+    values: dict[str, str | None],
+    *,
+    validate_only: bool = False,
+) -> Failure | None:
+    change = ConfigChange(kind, name, values)
+    answer = shell.call("alter_configs", AlterConfigs((change,), validate_only))
+    assert isinstance(answer, ConfigsAltered)
+    assert answer.resources == (AlteredConfig(kind, name, answer.resources[0].failure),)
+    return answer.resources[0].failure
+
+
+def test_values_are_set_and_put_back(shell: ControllerShell) -> None:
+    assert alter(shell, TOPIC, "t", {"retention.ms": "5", "segment.bytes": "2048"}) is None
+    assert alter(shell, TOPIC, "t", {"retention.ms": None}) is None
+    assert shell.controller.image.topic_configs("t") == {"segment.bytes": "2048"}
+    assert alter(shell, CLUSTER, "", {"log.retention.ms": "7"}) is None
+    assert shell.controller.image.cluster_configs() == {"log.retention.ms": "7"}
+    assert alter(shell, BROKER, "2", {"queued.max.requests": "7"}) is None
+    assert shell.controller.image.broker_configs(2) == {"queued.max.requests": "7"}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values", "error", "words"),
+    [
+        (TOPIC, "t", {"retention.mss": "1"}, errors.InvalidConfig, "did you mean retention.ms"),
+        (TOPIC, "t", {"retention.ms": "x"}, errors.InvalidConfig, "retention.ms='x'"),
+        (TOPIC, "t", {MIN_ISR: "4"}, errors.InvalidConfig, "above the replication factor 3"),
+        (TOPIC, "t", {"segment.bytes": "1"}, errors.InvalidConfig, "segment.bytes='1'"),
+        (TOPIC, "no", {}, errors.UnknownTopicOrPartition, "no topic no"),
+        (BROKER, "9", {}, errors.InvalidRequest, "no broker '9'"),
+        (BROKER, "x", {}, errors.InvalidRequest, "no broker 'x'"),
+        (BROKER, "1", {MIN_ISR: "2"}, errors.InvalidConfig, "topic or for the cluster only"),
+        (CLUSTER, "x", {}, errors.InvalidRequest, "no name"),
+        (CLUSTER, "", {"retention.ms": "1"}, errors.InvalidConfig, "retention.ms"),
+    ],
+)
+def test_refusals_change_nothing(
+    shell: ControllerShell,
+    kind: ConfigResourceType,
+    name: str,
+    values: dict[str, str | None],
+    error: type[errors.PylogError],
+    words: str,
+) -> None:
+    # bad input 12
+    offset = shell.controller.image.offset
+    failure = alter(shell, kind, name, {**values})
+    assert failure is not None
+    assert failure.code == error.code
+    assert words in failure.message
+    assert shell.controller.image.offset == offset
+
+
+def test_one_bad_value_leaves_the_whole_resource(shell: ControllerShell) -> None:
+    assert alter(shell, TOPIC, "t", {"retention.ms": "5", "segment.bytes": "x"}) is not None
+    assert shell.controller.image.topic_configs("t") == {}
+
+
+def test_validation_only_writes_nothing(shell: ControllerShell) -> None:
+    assert alter(shell, TOPIC, "t", {"retention.ms": "5"}, validate_only=True) is None
+    assert shell.controller.image.topic_configs("t") == {}
+
+
+def test_a_lower_min_isr_clears_the_eligible_replicas(shell: ControllerShell) -> None:
+    alter(shell, TOPIC, "t", {MIN_ISR: "2"})
+    shell.alter([1])
+    assert shell.partition().eligible_leader_replicas == (2, 3)
+    alter(shell, TOPIC, "t", {MIN_ISR: "1"})
+    # With one in-sync replica the leader goes on now, without 2 and 3.
+    assert shell.partition().eligible_leader_replicas == ()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (CLUSTER, "")])
+def test_a_changed_min_isr_outdates_requests_under_the_old_one(
+    shell: ControllerShell, kind: ConfigResourceType, name: str
+) -> None:
+    before = shell.partition()
+    assert alter(shell, kind, name, {MIN_ISR: "2"}) is None
+    after = shell.partition()
+    assert after.partition_epoch == before.partition_epoch + 1
+    assert (after.leader_epoch, after.isr) == (before.leader_epoch, before.isr)
+    alter(shell, kind, name, {MIN_ISR: "2"})
+    assert shell.partition() == after
+
+
+def test_a_topics_own_value_hides_the_clusters(shell: ControllerShell) -> None:
+    alter(shell, TOPIC, "t", {MIN_ISR: "2"})
+    before = shell.partition()
+    alter(shell, CLUSTER, "", {MIN_ISR: "3"})
+    assert shell.partition() == before
+
+
+def test_allowing_unclean_elections_takes_effect_at_once(shell: ControllerShell) -> None:
+    shell.alter([1])
+    shell.advance(6_100)  # all leases run out, and the time after the start is over
+    shell.join(2, life=2)
+    assert shell.partition().leader == NO_LEADER
+    alter(shell, TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    assert (shell.partition().leader, shell.partition().isr) == (2, (2,))
