@@ -9,9 +9,10 @@ worth one clear line in the log. Brokers' own ports carry the data and have no s
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from pylog.clock import Clock
 
@@ -96,12 +97,11 @@ class _Outer(asyncio.Protocol):
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
         if len(self._front.connections) >= CONNECTIONS_MAX:
-            transport.abort()
+            self.abort()
             return
         self._front.connections.add(self)
         loop = asyncio.get_running_loop()
@@ -131,11 +131,14 @@ class _Outer(asyncio.Protocol):
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
+        # Connected by hand: uvloop's own way cuts an abstract name at its leading NUL.
+        inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        inner.setblocking(False)
         try:
-            transport, _ = await loop.create_unix_connection(
-                lambda: _Inner(self), self._front.inner_path
-            )
+            await loop.sock_connect(inner, self._front.inner_path)
+            transport, _ = await loop.create_unix_connection(lambda: _Inner(self), sock=inner)
         except OSError:
+            inner.close()
             self.abort()
             return
         if self.transport is None or self.transport.is_closing():

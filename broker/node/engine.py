@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
@@ -52,14 +51,17 @@ class Engine:
         pool: Executor,
         *,
         alter_partition: Callable[[AlterPartition], Awaitable[PartitionsAltered | None]],
-        on_directory_failed: Callable[[str], None],
+        remove_directory: Callable[[str], None],
+        on_fault: Callable[[str], None],
     ) -> None:
+        """`on_fault`: the broker cannot go on, and why."""
         self.manager = manager
         self.connections: LeaderConnections | None = None
         self._clock = clock
         self._pool = pool
         self._alter_partition = alter_partition
-        self._on_directory_failed = on_directory_failed
+        self._remove_directory = remove_directory
+        self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Effect] = deque()
         self._performing = False
@@ -122,7 +124,7 @@ class Engine:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("a background step of the broker failed", exc_info=error)
-            self._on_directory_failed(f"unexpected error: {error!r}")
+            self._on_fault(f"unexpected error: {error!r}")
 
     # ---- requests to other processes -------------------------------------------------------------
 
@@ -173,12 +175,18 @@ class Engine:
 
     def _delete(self, directory: str) -> None:
         if not self._stopped:
-            self._loop.run_in_executor(self._pool, shutil.rmtree, directory, True)
+            self._spawn(self._remove(directory))
+
+    async def _remove(self, directory: str) -> None:
+        try:
+            await self._loop.run_in_executor(self._pool, self._remove_directory, directory)
+        except OSError as error:
+            _log.warning("%s of a deleted topic could not be removed: %s", directory, error)
 
     def _on_replica_failed(self, effect: ReplicaFailed) -> None:
         _log.error("replica %s went offline: %s", effect.topic_partition, effect.reason)
         if effect.directory_failed:
-            self._on_directory_failed(effect.reason)
+            self._on_fault(effect.reason)
 
     # ---- time ------------------------------------------------------------------------------------
 

@@ -34,6 +34,11 @@ class Lease:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pylog-lease", daemon=True)
 
+    @property
+    def started(self) -> bool:
+        """Whether `start` was called."""
+        return self._thread.ident is not None
+
     def start(self) -> None:
         """Begin to renew."""
         self._thread.start()

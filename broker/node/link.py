@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any, Final
 
 import grpc
@@ -99,7 +99,7 @@ class ControllerLink:
 
     async def session(
         self, requests: AsyncIterator[cluster_pb2.SessionRequest]
-    ) -> AsyncIterator[cluster_pb2.SessionResponse]:
+    ) -> AsyncGenerator[cluster_pb2.SessionResponse, None]:
         """The controller's words, while `requests` go the other way; ends by raising."""
         call = self._stub.Session(requests, metadata=self._metadata)
         try:
@@ -113,7 +113,7 @@ class ControllerLink:
 
     async def watch_metadata(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch, from_offset: Offset
-    ) -> AsyncIterator[MetadataBatch]:
+    ) -> AsyncGenerator[MetadataBatch, None]:
         """Committed metadata from an offset on; ends by raising."""
         request = cluster_pb2.WatchMetadataRequest(
             broker_id=broker_id, broker_epoch=broker_epoch, from_offset=from_offset

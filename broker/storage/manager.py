@@ -61,6 +61,7 @@ _KNOWN: Final = frozenset(
         HIGH_WATERMARK_CHECKPOINT,
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_CHECKPOINT,
+        "controller-epoch",  # broker/node keeps the highest one it saw there
     }
 )
 

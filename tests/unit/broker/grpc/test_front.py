@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from broker.grpc.front import PREFACE, REPORT_INTERVAL_MS, Front, stranger
 
@@ -47,7 +49,7 @@ def test_first_bytes_tell_who_knocks(first: bytes, says: str | None) -> None:
 
 
 def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, None]]) -> None:
-    echoes: list[asyncio.Task[None] | None] = []
+    echoes: list[asyncio.Task[None] | None] = []  # of the running loop
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         echoes.append(asyncio.current_task())
@@ -58,10 +60,13 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         await writer.wait_closed()
 
     async def main() -> None:
+        echoes.clear()
         lines: list[str] = []
         clock = SteppedClock()
         path = "\0pylog-test-front"
-        inner = await asyncio.start_unix_server(echo, path)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        inner = await asyncio.start_unix_server(echo, sock=listener)
         front = Front(path, clock, lines.append)
         await front.start("127.0.0.1", 0)
         try:
@@ -72,7 +77,10 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
             inner.close()
             await asyncio.gather(*(task for task in echoes if task))
 
-    asyncio.run(main())
+    # The head runs on uvloop, whose transports differ in small ways.
+    for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main())
 
 
 def test_http2_goes_through_both_ways() -> None:

@@ -156,9 +156,7 @@ def test_bytes_behind_the_message_are_refused() -> None:
 def test_large_records_stay_a_buffer_of_their_own() -> None:
     records = bytes(100_000)
     partition = fetch.PartitionData(records=records)
-    response = fetch.FetchResponse(
-        responses=[fetch.FetchableTopicResponse(partitions=[partition])]
-    )
+    response = fetch.FetchResponse(responses=[fetch.FetchableTopicResponse(partitions=[partition])])
     chunks = fetch.encode_response(response, 17)
     assert any(chunk is records for chunk in chunks)
     assert decoded(fetch, "response", b"".join(chunks), 17) == response

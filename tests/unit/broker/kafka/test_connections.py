@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+import uvloop
 
 from broker.kafka.client import LeaderConnections
 from broker.kafka.generated import api_versions, fetch
@@ -135,7 +136,10 @@ def run(test: Callable[[Pair], Coroutine[Any, Any, None]], client_secret: bytes 
         finally:
             await pair.stop()
 
-    asyncio.run(main())
+    # Brokers run on uvloop, whose transports differ in small ways.
+    for factory in (asyncio.new_event_loop, uvloop.new_event_loop):
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main())
 
 
 def test_a_fetch_travels_whole_both_ways() -> None:

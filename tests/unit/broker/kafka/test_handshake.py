@@ -57,9 +57,7 @@ def test_the_servers_own_proof_sent_back_is_no_proof() -> None:
         (HandshakeState.DONE, IllegalSaslState),
     ],
 )
-def test_bytes_out_of_turn_are_refused(
-    state: HandshakeState, error: type[PylogError]
-) -> None:
+def test_bytes_out_of_turn_are_refused(state: HandshakeState, error: type[PylogError]) -> None:
     server = ServerHandshake(SECRET, SERVER_NONCE)
     server.state = state
     with pytest.raises(error):

@@ -1,0 +1,477 @@
+"""The parts of one broker, put together: claim, logs, servers, membership, upkeep, stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from broker.config import BrokerConfig
+from broker.grpc.log_service import LogService
+from broker.grpc.server import GrpcServer
+from broker.kafka.client import LeaderConnections
+from broker.kafka.server import ReplicationServer
+from broker.metadata.image import MetadataDelta, MetadataImage
+from broker.metadata.messages import (
+    AlterPartition,
+    BrokerClaim,
+    BrokerDirectory,
+    ClaimBroker,
+    Failure,
+    PartitionsAltered,
+    ProducerIdBlock,
+    RegisterBroker,
+)
+from broker.metadata.records import Endpoint
+from broker.node.broker import NodeReady
+from broker.node.engine import Engine
+from broker.node.epoch_file import EpochFile
+from broker.node.host import boot_id, host_id
+from broker.node.link import ControllerLink, LeaseLine
+from broker.node.membership import Membership
+from broker.node.process import settle_memory
+from broker.node.producer_ids import ProducerIds
+from broker.node.settings import (
+    ANY_BROKER,
+    Address,
+    NodeExit,
+    NodeSettings,
+    check_listener,
+    parse_address,
+)
+from broker.replication.manager import ReplicaManager
+from broker.storage.directory import find_broker_directories
+from broker.storage.errors import DirectoryLocked, StorageStartError
+from broker.storage.files import OsFiles
+from broker.storage.manager import LogManager
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerEpoch, BrokerId, TopicId, topic_id_from_bytes
+from pylog.rpc.v1 import log_pb2_grpc
+
+_log = logging.getLogger("pylog.node")
+
+LOCK_SECONDS_MAX: Final = 10.0
+"""The predecessor may still be flushing when its successor starts."""
+SHUTDOWN_SECONDS_MAX: Final = 6.0
+"""How long a stopping broker waits for its leaders to move."""
+MAINTENANCE_SECONDS: Final = 1.0
+POOL_THREADS: Final = 4
+
+
+class _Stopped(Exception):
+    """The stop was asked for before the broker served."""
+
+
+@dataclass(slots=True)
+class _Ending:
+    """Why the broker ends, as known so far."""
+
+    reason: str = "asked to stop"
+    fault: bool = False
+    cluster_stops: bool = False
+
+
+class BrokerService:
+    """One broker, on the running loop. `run` once."""
+
+    def __init__(
+        self,
+        settings: NodeSettings,
+        stop: asyncio.Event,
+        hurry: asyncio.Event,
+        on_ready: Callable[[NodeReady], None],
+    ) -> None:
+        self._settings = settings
+        self._config = BrokerConfig.from_mapping(settings.config)
+        self._controller = parse_address(settings.controller, "controller")
+        self._listener = self._check_listener("broker.listen", settings.listen)
+        self._replication_listener = self._check_listener(
+            "replication.listen", settings.replication_listen
+        )
+        self._stop = stop
+        self._hurry = hurry
+        self._on_ready = on_ready
+        self._incarnation = settings.incarnation_id or uuid.uuid4().hex
+        self._host = settings.host_id or host_id()
+        self._root = str(Path(settings.data_dir).absolute())
+        self._clock = SYSTEM_CLOCK
+        self._files = OsFiles()
+        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="pylog-disk")
+        self._loop = asyncio.get_running_loop()
+        self._ending = _Ending()
+        self._ended = asyncio.Event()
+        self._link = ControllerLink(settings.controller, settings.secret)
+        self._broker_id = BrokerId(-1)
+        self._endpoint = Endpoint("", 0)
+        self._replication_endpoint = Endpoint("", 0)
+        self._logs: LogManager
+        self._engine: Engine
+        self._membership: Membership
+        self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._replication: ReplicationServer
+        self._server = GrpcServer(self._config.socket_request_max_bytes)
+
+    async def run(self) -> NodeExit:
+        """Serve until the end; says why it came."""
+        try:
+            claim = await self._claim()
+            await self._open_logs(claim)
+        except _Stopped:
+            await self._close_link()
+            return NodeExit("asked to stop before it served", clean=True)
+        except (StorageStartError, errors.PylogError, OSError) as fault:
+            await self._close_link()
+            # A locked directory or a silent controller may be cured by time; bad disks are not.
+            curable = isinstance(fault, errors.PylogError) and fault.retriable
+            return NodeExit(str(fault), clean=False, curable=curable)
+        try:
+            await self._start()
+        except (errors.PylogError, OSError) as fault:
+            await self._close_all(clean=True)
+            return NodeExit(str(fault), clean=False)
+        await self._serve()
+        return await self._shut_down()
+
+    # ---- before it serves -----------------------------------------------------------------------
+
+    async def _or_stop(self, seconds: float) -> None:
+        """Wait; _Stopped when the stop comes first."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        if self._stop.is_set():
+            raise _Stopped
+
+    async def _claim(self) -> BrokerClaim:
+        """Ask until the controller grants a broker id."""
+        wait, reported = 0.02, ""
+        while True:
+            try:
+                answer = await self._link.claim(
+                    ClaimBroker(
+                        self._incarnation, self._host, self._directories(), self._settings.slot
+                    )
+                )
+            except errors.PylogError as error:
+                if not error.retriable:
+                    raise
+                if str(error) != reported and wait > 0.3:
+                    reported = str(error)
+                    _log.warning("no broker id yet: %s", error)
+                await self._or_stop(wait)
+                wait = min(wait * 1.5, 1.0)
+                continue
+            if isinstance(answer, Failure):
+                raise errors.from_code(answer.code, answer.message)
+            if answer.retry_after_ms <= 0:
+                return answer
+            await self._or_stop(answer.retry_after_ms / 1000)
+
+    def _directories(self) -> tuple[BrokerDirectory, ...]:
+        wanted = self._settings.only_broker
+        return tuple(
+            BrokerDirectory(
+                found.meta.broker_id,
+                found.meta.directory_id,
+                found.meta.cluster_id,
+                found.meta.boot_id,
+                found.meta.clean,
+                found.locked,
+            )
+            for found in find_broker_directories(self._files, self._root)
+            if wanted in (ANY_BROKER, found.meta.broker_id)
+        )
+
+    async def _open_logs(self, claim: BrokerClaim) -> None:
+        """Lock the directory and recover, while the kernels warm in another thread."""
+        self._broker_id = claim.broker_id
+        warming = self._loop.run_in_executor(self._pool, _warm)
+        deadline_ms = self._clock.monotonic_ms() + LOCK_SECONDS_MAX * 1000
+        begin_ms = self._clock.monotonic_ms()
+        while True:
+            try:
+                self._logs = await self._loop.run_in_executor(self._pool, self._open, claim)
+                break
+            except DirectoryLocked:
+                if self._clock.monotonic_ms() >= deadline_ms:
+                    raise
+            await self._or_stop(0.05)
+        _log.info(
+            "broker %d: %d logs opened in %d ms, kernels warm in %d ms",
+            claim.broker_id,
+            len(self._logs.logs),
+            self._clock.monotonic_ms() - begin_ms,
+            await warming,
+        )
+
+    def _open(self, claim: BrokerClaim) -> LogManager:
+        return LogManager.open(
+            self._files,
+            f"{self._root}/broker-{claim.broker_id}",
+            cluster_id=claim.cluster_id,
+            broker_id=claim.broker_id,
+            boot_id=boot_id(),
+            new_directory_id=topic_id_from_bytes(uuid.uuid4().bytes),
+            wall_ms=self._clock.wall_ms(),
+            config=self._config,
+        )
+
+    async def _start(self) -> None:
+        """Servers first, then membership: what is registered must answer."""
+        settings = self._settings
+        manager = ReplicaManager(self._broker_id, self._logs, self._config)
+        self._engine = Engine(
+            manager,
+            self._clock,
+            self._pool,
+            alter_partition=self._alter_partition,
+            remove_directory=self._logs.remove_directory,
+            on_fault=self._on_fault,
+        )
+        self._replication = ReplicationServer(
+            manager,
+            self._engine.perform,
+            self._clock,
+            settings.secret,
+            name_of=self._name_of,
+            id_of=self._id_of,
+            report=_log.warning,
+        )
+        self._engine.connections = LeaderConnections(
+            f"pylog-broker-{self._broker_id}",
+            settings.secret,
+            self._endpoint_of,
+            name_of=self._name_of,
+            id_of=self._id_of,
+            report=_log.warning,
+        )
+        epochs = EpochFile(self._files, self._logs.directory)
+        self._membership = Membership(
+            self._link,
+            LeaseLine(settings.controller, settings.secret),
+            self._clock,
+            epochs,
+            lambda: self._registration(epochs),
+            lease_ms=self._config.broker_session_timeout_ms,
+            heartbeat_ms=self._config.broker_heartbeat_interval_ms,
+            on_registered=self._on_registered,
+            on_metadata=self._on_metadata,
+            on_unfenced=self._on_unfenced,
+            on_cluster_stops=self._on_cluster_stops,
+        )
+        await self._listen(manager)
+        settle_memory()
+        self._membership.start()
+        self._membership.ended.add_done_callback(self._on_membership_ended)
+
+    def _on_membership_ended(self, ended: asyncio.Future[str]) -> None:
+        if not ended.cancelled():
+            self._on_fault(ended.result())
+
+    def _check_listener(self, what: str, text: str) -> tuple[Address, str]:
+        """Where to listen, and the host to tell others."""
+        address = parse_address(text, what)
+        host = check_listener(
+            address,
+            what,
+            allow_plaintext=self._settings.allow_plaintext,
+            advertised_host=self._settings.advertised_host,
+        )
+        return address, host
+
+    async def _listen(self, manager: ReplicaManager) -> None:
+        gateway = Endpoint(self._controller.host, self._controller.port)
+        service = LogService(
+            manager,
+            self._engine.perform,
+            self._clock,
+            image=lambda: self._membership.image,
+            controller=lambda: gateway,
+            take_producer_id=self._producer_ids.take,
+            in_flight_bytes_max=self._config.queued_max_request_bytes,
+        )
+        self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
+        address, host = self._listener
+        self._endpoint = Endpoint(host, await self._server.start(str(address)))
+        address, host = self._replication_listener
+        port = await self._replication.start(address.host, address.port)
+        self._replication_endpoint = Endpoint(host, port)
+
+    def _registration(self, epochs: EpochFile) -> RegisterBroker:
+        return RegisterBroker(
+            broker_id=self._broker_id,
+            incarnation_id=self._incarnation,
+            cluster_id=self._logs.meta.cluster_id,
+            host_id=self._host,
+            rack=self._config.broker_rack,
+            client_endpoint=self._endpoint,
+            replication_endpoint=self._replication_endpoint,
+            directory_id=self._logs.meta.directory_id,
+            boot_id=self._logs.meta.boot_id,
+            log_intact=self._logs.log_intact,
+            highest_controller_epoch=epochs.highest,
+        )
+
+    # ---- what the parts ask of each other -------------------------------------------------------
+
+    def _name_of(self, topic_id: TopicId) -> str | None:
+        return self._membership.image.topic_name(topic_id)
+
+    def _id_of(self, name: str) -> TopicId | None:
+        topic = self._membership.image.topics_by_name.get(name)
+        return None if topic is None else topic.topic_id
+
+    def _endpoint_of(self, broker: BrokerId) -> Endpoint | None:
+        registration = self._membership.image.brokers.get(broker)
+        return None if registration is None else registration.replication_endpoint
+
+    async def _alter_partition(self, request: AlterPartition) -> PartitionsAltered | None:
+        try:
+            return await self._link.alter_partition(request)
+        except errors.PylogError:
+            return None  # the membership reports that the controller cannot be reached
+
+    async def _allocate_producer_ids(self) -> ProducerIdBlock | Failure:
+        return await self._link.allocate_producer_ids(
+            self._broker_id, self._membership.broker_epoch
+        )
+
+    def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
+        self._logs.registered()
+        manager = self._engine.manager
+        self._engine.perform(manager.on_registered(self._clock.monotonic_ms(), broker_epoch))
+
+    def _on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        manager = self._engine.manager
+        self._engine.perform(manager.on_metadata(self._clock.monotonic_ms(), image, delta))
+
+    def _on_unfenced(self) -> None:
+        self._loop.create_task(self._server.set_serving(True))
+        ready, self._on_ready = self._on_ready, lambda _: None
+        ready(
+            NodeReady(
+                self._broker_id,
+                self._endpoint.host,
+                self._endpoint.port,
+                self._replication_endpoint.port,
+                self._logs.directory,
+            )
+        )
+
+    def _on_cluster_stops(self) -> None:
+        self._ending.cluster_stops = True
+        self._ending.reason = "the cluster stops"
+        self._ended.set()
+
+    def _on_fault(self, reason: str) -> None:
+        self._ending.fault = True
+        self._ending.reason = reason
+        self._ended.set()
+
+    # ---- while it serves ------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        stopping = asyncio.ensure_future(self._stop.wait())
+        ended = asyncio.ensure_future(self._ended.wait())
+        upkeep = asyncio.ensure_future(self._maintain())
+        either: list[asyncio.Future[Any]] = [stopping, ended, upkeep]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if upkeep.done() and (error := upkeep.exception()) is not None:
+            self._on_fault(f"upkeep of the logs failed: {error}")
+        for future in either:
+            future.cancel()
+
+    async def _maintain(self) -> None:
+        """Rolls, syncs of full segments, checkpoints."""
+        interval_ms = self._config.replica_high_watermark_checkpoint_interval_ms
+        checkpoint_due_ms = self._clock.monotonic_ms() + interval_ms
+        while True:
+            await asyncio.sleep(MAINTENANCE_SECONDS)
+            now_ms = self._clock.monotonic_ms()
+            self._logs.maintain(now_ms, self._clock.wall_ms())
+            for log, task in self._logs.flush_tasks():
+                await self._loop.run_in_executor(self._pool, task.run)
+                log.on_flushed(task)
+            if now_ms >= checkpoint_due_ms:
+                checkpoint_due_ms = now_ms + interval_ms
+                self._logs.checkpoint_high_watermarks(self._engine.manager.high_watermarks())
+                self._logs.checkpoint_recovery_points()
+
+    # ---- the end --------------------------------------------------------------------------------
+
+    async def _shut_down(self) -> NodeExit:
+        ending = self._ending
+        _log.info("stopping: %s", ending.reason)
+        if not (ending.fault or ending.cluster_stops or self._hurry.is_set()):
+            await self._move_leaders()
+        clean = await self._close_all(clean=True)
+        return NodeExit(ending.reason, clean=clean and not ending.fault)
+
+    async def _move_leaders(self) -> None:
+        """Let others lead first, as long as that takes a bounded time."""
+        epoch = self._membership.broker_epoch
+        if epoch < 0:
+            return
+        moving = asyncio.ensure_future(
+            self._link.controlled_shutdown(self._broker_id, epoch, SHUTDOWN_SECONDS_MAX)
+        )
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        either: list[asyncio.Future[Any]] = [moving, hurry]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not moving.done():
+            moving.cancel()
+            return
+        try:
+            answer = moving.result()
+        except errors.PylogError as error:
+            _log.warning("stopping without moving leaders: %s", error)
+            return
+        if isinstance(answer, Failure):
+            _log.warning("stopping without moving leaders: %s", answer.message)
+        elif answer.remaining_leaders:
+            _log.warning("stopping while still leading %d partitions", answer.remaining_leaders)
+
+    async def _close_all(self, *, clean: bool) -> bool:
+        """Refuse, disconnect, flush, give the directory back; whether all went well."""
+        await self._server.stop(0.3)
+        self._producer_ids.stop()
+        if self._engine_exists():
+            self._engine.stop()
+            if self._engine.connections is not None:
+                self._engine.connections.close()
+            await self._replication.close()
+        try:
+            if self._engine_exists():
+                marks = self._engine.manager.high_watermarks()
+                self._logs.checkpoint_high_watermarks(marks)
+            await self._loop.run_in_executor(self._pool, lambda: self._logs.close(clean=clean))
+        except (errors.PylogError, OSError) as error:
+            _log.error("the logs could not be closed cleanly: %s", error)
+            clean = False
+        # The session ends last: until here the controller must take this broker for alive, because
+        # its successor may not lock the directory before.
+        if self._engine_exists():
+            await self._membership.stop()
+        await self._close_link()
+        return clean
+
+    def _engine_exists(self) -> bool:
+        return hasattr(self, "_membership")
+
+    async def _close_link(self) -> None:
+        await self._link.close()
+        self._pool.shutdown(wait=False)
+
+
+def _warm() -> int:
+    """Milliseconds to load the kernels that check batches."""
+    from pylog.records import kernels
+
+    return kernels.warm(columns=False)
