@@ -119,14 +119,8 @@ class BrokerGroup:
 
     def start(self, broker: BrokerId) -> None:
         """A new incarnation on the same directory, registered and told all metadata."""
-        old = self.logs.pop(broker, None)
-        if old is not None:
-            old.checkpoint_high_watermarks(self.managers[broker].high_watermarks())
-            old.close(clean=False)
-        self._mail = deque(item for item in self._mail if item[0] != broker)
-        for token, (sender, _) in list(self._waiting_fetches.items()):
-            if sender == broker:
-                del self._waiting_fetches[token]
+        if broker in self.managers:
+            self.stop(broker)
         logs = self.logs[broker] = LogManager.open(
             FilesWithoutSync(),
             str(self.root / f"broker-{broker}"),
@@ -149,6 +143,16 @@ class BrokerGroup:
         )
         self._post(broker, manager.on_registered(self.now_ms, epoch))
         self.tell()
+
+    def stop(self, broker: BrokerId) -> None:
+        """End the process; its high watermarks are checkpointed, what it was sent is lost."""
+        logs = self.logs.pop(broker)
+        logs.checkpoint_high_watermarks(self.managers.pop(broker).high_watermarks())
+        logs.close(clean=False)
+        self._mail = deque(item for item in self._mail if item[0] != broker)
+        for token, (sender, _) in list(self._waiting_fetches.items()):
+            if sender == broker:
+                del self._waiting_fetches[token]
 
     def append(self, *records: MetadataRecord) -> None:
         """Commit metadata; nobody hears of it yet."""
@@ -179,9 +183,7 @@ class BrokerGroup:
         members = tuple(BrokerId(number) for number in replicas)
         self.append(
             TopicRecord(name, topic_id),
-            ConfigRecord(
-                ConfigResourceType.TOPIC, name, "min.insync.replicas", str(min_isr)
-            ),
+            ConfigRecord(ConfigResourceType.TOPIC, name, "min.insync.replicas", str(min_isr)),
             *(
                 PartitionRecord(
                     topic_id,
@@ -250,9 +252,7 @@ class BrokerGroup:
         assert log is not None
         if log.log_start_offset == log.log_end_offset:
             return b""
-        return log.read(
-            log.log_start_offset, 1 << 30, upper_bound=log.log_end_offset
-        ).records
+        return log.read(log.log_start_offset, 1 << 30, upper_bound=log.log_end_offset).records
 
     # ---- clients
 
@@ -327,9 +327,7 @@ class BrokerGroup:
         end = self.now_ms + ms
         while True:
             self.run()
-            due = [
-                at for m in self.managers.values() if (at := m.next_deadline_ms) is not None
-            ]
+            due = [at for m in self.managers.values() if (at := m.next_deadline_ms) is not None]
             at = max(min(due, default=end), self.now_ms + 1)
             if at > end:
                 self.now_ms = end
@@ -367,7 +365,7 @@ class BrokerGroup:
                 self.other_effects.append((sender, effect))
 
     def _fetch_from(self, follower: BrokerId, effect: SendReplicaFetch) -> None:
-        if (follower, effect.leader) in self.cut_links:
+        if (follower, effect.leader) in self.cut_links or effect.leader not in self.managers:
             self._answer_fetch(follower, effect.leader, effect.request_id, None)
             return
         self._token += 1

@@ -91,8 +91,7 @@ def advance(offset: int) -> AdvanceHighWatermark:
 def propose(*brokers: int, unknown: tuple[int, ...] = (), partition_epoch: int = 7) -> ProposeIsr:
     return ProposeIsr(
         tuple(
-            BrokerState(BrokerId(b), BrokerEpoch(-1) if b in unknown else epoch(b))
-            for b in brokers
+            BrokerState(BrokerId(b), BrokerEpoch(-1) if b in unknown else epoch(b)) for b in brokers
         ),
         PartitionEpoch(partition_epoch),
     )
@@ -373,7 +372,11 @@ def dumb_high_watermark(leader: Leader) -> int:
 def test_against_a_dumb_twin(seed: int) -> None:
     rng = random.Random(seed)
     leader = Leader(
-        isr=(1, 2, 3), replicas=(1, 2, 3, 4), end=0, high_watermark=0, epoch_start=0,
+        isr=(1, 2, 3),
+        replicas=(1, 2, 3, 4),
+        end=0,
+        high_watermark=0,
+        epoch_start=0,
         min_isr=rng.choice([1, 2, 3]),
     )
     state = leader.state

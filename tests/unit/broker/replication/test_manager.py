@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.messages import PartitionsAltered
+from broker.config import BrokerConfig
+from broker.metadata.image import MetadataDelta
+from broker.metadata.messages import Failure, PartitionsAltered
+from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     DeleteReplicaLater,
     EpochEndQuery,
@@ -72,7 +75,7 @@ def ends(group: BrokerGroup, leader: int = 1) -> dict[int, int]:
     return dict(group.state(leader).follower_ends)
 
 
-# ---- the way of a record ----------------------------------------------------------------------------
+# ---- the way of a record ------------------------------------------------------------------------
 
 
 def test_acks_all_is_answered_once_every_in_sync_replica_has_the_batch(group: BrokerGroup) -> None:
@@ -161,7 +164,7 @@ def test_min_bytes_of_a_follower(group: BrokerGroup) -> None:
     assert leader.waiting_requests == 0
 
 
-# ---- what a fetch proves ----------------------------------------------------------------------------
+# ---- what a fetch proves ------------------------------------------------------------------------
 
 
 def test_the_offset_of_a_diverging_fetch_does_not_count(group: BrokerGroup) -> None:
@@ -241,7 +244,7 @@ def test_followers_do_not_serve_followers(group: BrokerGroup) -> None:
     assert (data.failure.code, data.current_leader) == (errors.NotLeaderOrFollower.code, ONE)
 
 
-# ---- ISR --------------------------------------------------------------------------------------------
+# ---- ISR ----------------------------------------------------------------------------------------
 
 
 def test_a_frozen_follower_leaves_and_comes_back(group: BrokerGroup) -> None:
@@ -330,7 +333,7 @@ def test_a_fenced_follower_is_not_proposed(group: BrokerGroup) -> None:
     assert group.error(token) == 0
 
 
-# ---- a change of the leader -------------------------------------------------------------------------
+# ---- a change of the leader ---------------------------------------------------------------------
 
 
 def test_unacknowledged_records_of_an_old_leader_are_cut(group: BrokerGroup) -> None:
@@ -491,11 +494,8 @@ def test_older_metadata_is_ignored(group: BrokerGroup) -> None:
     for broker in (ONE, TWO, THREE):
         manager = group.managers[broker]
         before = group.state(broker)
-        image, delta = group.images[broker], None
-        from broker.metadata.image import MetadataDelta
-
         delta = MetadataDelta(partitions=(old,))
-        manager.on_metadata(group.now_ms, image, delta)
+        manager.on_metadata(group.now_ms, group.images[broker], delta)
         assert group.state(broker) == before
 
 
@@ -504,25 +504,15 @@ def test_no_role_before_the_metadata_has_reached_the_own_registration(tmp_path: 
     group = BrokerGroup(tmp_path, brokers=1)
     group.create_topic(replicas=(1,))
     manager = group.managers[ONE]
-    fresh = group.manager_type(ONE, group.logs[ONE], group_config(), settings=group.settings)
-    fresh.on_metadata(0, group.images[ONE], empty_delta())
+    fresh = ReplicaManager(ONE, group.logs[ONE], BrokerConfig())
+    fresh.on_metadata(0, group.images[ONE], MetadataDelta())
     assert fresh.describe() == []
     fresh.on_registered(0, BrokerEpoch(group.image.offset + 1))
     assert fresh.describe() == []
-    fresh.on_registered(0, manager._broker_epoch)
-    assert fresh.describe() == []
-
-
-def group_config():  # type: ignore[no-untyped-def]
-    from broker.config import BrokerConfig
-
-    return BrokerConfig()
-
-
-def empty_delta():  # type: ignore[no-untyped-def]
-    from broker.metadata.image import MetadataDelta
-
-    return MetadataDelta()
+    late = ReplicaManager(ONE, group.logs[ONE], BrokerConfig())
+    late.on_metadata(0, group.images[ONE], MetadataDelta())
+    late.on_registered(0, manager._broker_epoch)
+    assert [state.leader for state in late.describe()] == [ONE]
 
 
 def test_a_restart_begins_with_the_checkpointed_high_watermark(group: BrokerGroup) -> None:
@@ -535,7 +525,7 @@ def test_a_restart_begins_with_the_checkpointed_high_watermark(group: BrokerGrou
     assert group.marks(2) == (0, 2, 2)
 
 
-# ---- following: what goes wrong -----------------------------------------------------------------------
+# ---- following: what goes wrong -----------------------------------------------------------------
 
 
 def test_a_broken_connection_is_tried_again_with_backoff(group: BrokerGroup) -> None:
@@ -613,20 +603,16 @@ def test_an_impossible_out_of_range_does_not_empty_a_log(group: BrokerGroup) -> 
     group.produce(1, b"a")
     group.advance(10)
     follower = group.managers[TWO]
-    from broker.metadata.messages import Failure
-
     data = ReplicaPartitionData(
         TOPIC_ID, 0, Failure(errors.OffsetOutOfRange.code), log_start_offset=Offset(0)
     )
     last = follower._followers._last_request_id
-    follower.on_replica_fetched(
-        group.now_ms, WALL_MS, ONE, last, ReplicaFetched(None, (data,))
-    )
+    follower.on_replica_fetched(group.now_ms, WALL_MS, ONE, last, ReplicaFetched(None, (data,)))
     assert group.marks(2) == (0, 1, 1)
     assert "out of range" in group.state(2).fault
 
 
-# ---- epochs -------------------------------------------------------------------------------------------
+# ---- epochs -------------------------------------------------------------------------------------
 
 
 def test_epoch_ends(group: BrokerGroup) -> None:
@@ -659,7 +645,7 @@ def test_epoch_ends(group: BrokerGroup) -> None:
     assert unknown.failure.code == errors.UnknownTopicId.code
 
 
-# ---- topics come and go -------------------------------------------------------------------------------
+# ---- topics come and go -------------------------------------------------------------------------
 
 
 def test_deleting_a_topic_fails_who_waits_and_frees_the_name(group: BrokerGroup) -> None:
@@ -692,16 +678,8 @@ def test_a_topic_deleted_and_made_anew_while_the_broker_was_down(group: BrokerGr
     group.advance(10)
     new_id = TopicId("nnnnnnnnnnnnnnnnnnnnnA")
     group.delete_topic()
-    group.managers.pop(THREE)
-    images = group.images.pop(THREE)
-    del images
+    group.stop(THREE)
     group.create_topic(topic_id=new_id)
-    group.managers[THREE] = group.managers[ONE]  # restarted below
-    group.managers[THREE] = type(group.managers[ONE])(
-        THREE, group.logs[THREE], group_config(), settings=group.settings
-    )
-    group.logs[THREE].close(clean=False)
-    del group.logs[THREE]
     group.start(THREE)
     group.run()
     assert group.marks(3) == (0, 0, 0)
@@ -745,7 +723,7 @@ def test_a_partition_without_a_leader_is_followed_by_nobody(group: BrokerGroup) 
     assert group.record().isr == (THREE, ONE, TWO)
 
 
-# ---- cost ---------------------------------------------------------------------------------------------
+# ---- cost ---------------------------------------------------------------------------------------
 
 
 def test_idle_with_a_thousand_partitions_costs_a_fetch_per_half_second(tmp_path: Path) -> None:
