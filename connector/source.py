@@ -44,6 +44,9 @@ STALE_WAIT_S: Final = 0.2
 """A leader that was elected a moment ago may not know yet how far the log is committed, and an
 "end" before what was already read is not believed before the sum of these waits, 3 s."""
 
+WARNINGS_MAX: Final = 1_000
+"""How many warnings are remembered, so as not to say the same at each trigger."""
+
 
 class BatchReader(DataSourceReader):
     """Reads what the options name, once per query on the DataFrame."""
@@ -93,6 +96,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounds_reader = bounds_reader or BoundsReader(options)
         self._clock = clock
         self._initial: dict[str, Any] | None = None
+        self._first = True
         self._available_now = False
         self._target: StreamOffset | None = None
         self._latest: dict[str, dict[str, int]] | None = None
@@ -139,7 +143,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=options.fail_on_data_loss,
         )
         self._warn(step.warnings)
-        if start == self._initial:
+        # A later position may equal the initial offset that a replay of the first batch asked for.
+        self._first = self._first and start == self._initial
+        if self._first:
             return step.end.booted_at(position).to_json()
         return step.end.to_json() if step.end.moved(position) else start
 
@@ -195,6 +201,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _warn(self, warnings: Sequence[str]) -> None:
         for warning in warnings:
             if warning not in self._warned:
+                if len(self._warned) >= WARNINGS_MAX:
+                    self._warned.clear()
                 self._warned.add(warning)
                 logger.warning("%s", warning)
 
