@@ -141,7 +141,7 @@ class History:
                 self.task_ended, self.alter, self.create, self.delete, self.configure,
                 self.shut_down, self.elect, self.crash,
             ],
-            [20, 30, 10, 10, 16, 6, 4, 16, 4, 1, 2, 2, 2, 1],
+            [20, 30, 10, 10, 16, 6, 4, 16, 4, 1, 6, 2, 2, 1],
         )[0]  # fmt: skip
         self.now_ms += self.rng.choice([0, 1, 10, 100, 300])
         event()

@@ -1,0 +1,78 @@
+"""The ledger: nothing leaves before what it rests on is committed."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.controller.effects import AppendRecords, Publish, Report
+from broker.controller.ledger import Ledger
+from broker.metadata.image import MetadataImage
+from broker.metadata.records import ClusterRecord, ControllerEpochRecord
+from pylog.model import ControllerEpoch, Offset
+
+
+def epoch(number: int) -> ControllerEpochRecord:
+    return ControllerEpochRecord(ControllerEpoch(number))
+
+
+def new_ledger(tail: int = 100) -> Ledger:
+    return Ledger(MetadataImage(), tail_records_max=tail)
+
+
+def test_with_nothing_uncommitted_effects_leave_at_once() -> None:
+    assert new_ledger().seal([Report("a")]) == [Report("a")]
+
+
+def test_effects_wait_for_what_was_decided_before_them() -> None:
+    ledger = new_ledger()
+    ledger.write(ClusterRecord("c"))
+    ledger.write(epoch(1))
+    first = AppendRecords(Offset(0), (ClusterRecord("c"), epoch(1)))
+    assert ledger.seal([Report("a")]) == [first]
+    ledger.write(epoch(2))
+    assert ledger.seal([Report("b")]) == [AppendRecords(Offset(2), (epoch(2),))]
+    assert ledger.seal([Report("c")]) == []
+    assert (ledger.decided.controller_epoch, ledger.committed.controller_epoch) == (2, -1)
+    one = ledger.commit(Offset(1))
+    assert [type(effect) for effect in one] == [Publish, Report]
+    assert one[1] == Report("a")
+    two = ledger.commit(Offset(2))
+    assert two[1:] == [Report("b"), Report("c")]
+    assert ledger.commit(Offset(2)) == []
+    assert ledger.committed == ledger.decided
+
+
+def test_an_append_commits_whole_or_not() -> None:
+    ledger = new_ledger()
+    ledger.write(ClusterRecord("c"))
+    ledger.write(epoch(1))
+    ledger.seal([])
+    assert ledger.commit(Offset(0)) == []
+    assert ledger.committed == MetadataImage()
+    assert len(ledger.commit(Offset(1))) == 1
+
+
+def test_a_commit_beyond_the_log_is_a_bug() -> None:
+    with pytest.raises(AssertionError, match="never appended"):
+        new_ledger().commit(Offset(0))
+
+
+def test_the_tail_is_bounded_and_the_rest_is_a_snapshot() -> None:
+    ledger = new_ledger(tail=3)
+    for number in range(1, 11):
+        ledger.write(epoch(number))
+        ledger.seal([])
+        ledger.commit(Offset(number - 1))
+    assert [b.first_offset for b in ledger.batches_since(Offset(8))] == [8, 9]
+    (snapshot,) = ledger.batches_since(Offset(2))
+    assert (snapshot.snapshot, snapshot.first_offset) == (True, 9)
+    assert ledger.batches_since(Offset(10)) == ()
+
+
+def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
+    image = MetadataImage()
+    image.replay(ClusterRecord("c"), Offset(0))
+    ledger = Ledger(image, tail_records_max=9)
+    ledger.write(epoch(1))
+    assert image.controller_epoch == -1
+    assert ledger.batches_since(Offset(0))[0].snapshot

@@ -1,0 +1,267 @@
+"""The metadata log on disk: what a restart finds, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.controller.effects import AppendRecords, Effect
+from broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
+from broker.controller.settings import ControllerSettings
+from broker.metadata.image import MetadataImage
+from broker.storage.errors import CorruptSegment, DirectoryLocked, MetaPropertiesInvalid
+from broker.storage.files import OsFiles
+from tests.fakes.controller_shell import ControllerShell
+
+
+class DurableShell(ControllerShell):
+    """A controller on a directory: appends go to disk before they are committed."""
+
+    def __init__(self, directory: Path, boot_id: str = "boot") -> None:
+        self.metadata = MetadataLog.open(OsFiles(), str(directory), boot_id=boot_id)
+        super().__init__(self.metadata.image, settings=ControllerSettings(expected_brokers=3))
+        self.metadata.remember_cluster(self.controller.image.cluster_id)
+
+    def perform(self, effects: list[Effect]) -> list[Effect]:
+        for effect in effects:
+            if isinstance(effect, AppendRecords):
+                self.metadata.append(effect)
+                assert self.metadata.flush() == effect.last_offset
+        return super().perform(effects)
+
+    def snapshot(self) -> Path:
+        return Path(self.metadata.write_snapshot(self.controller.image))
+
+
+def busy(directory: Path) -> DurableShell:
+    """A cluster with something in its metadata."""
+    shell = DurableShell(directory)
+    for number in (1, 2, 3):
+        shell.join(number)
+    shell.create("a", partitions=5, config={"retention.ms": "5"})
+    return shell
+
+
+def reopened(directory: Path, boot_id: str = "boot") -> MetadataImage:
+    log = MetadataLog.open(OsFiles(), str(directory), boot_id=boot_id)
+    log.close()
+    return log.image
+
+
+def segments(directory: Path) -> list[Path]:
+    return sorted((directory / str(METADATA_PARTITION)).glob("*.log"))
+
+
+def damage(path: Path, position: int) -> None:
+    raw = bytearray(path.read_bytes())
+    raw[position] ^= 0x10
+    path.write_bytes(raw)
+
+
+def test_a_new_directory_is_an_empty_image(tmp_path: Path) -> None:
+    assert reopened(tmp_path / "controller") == MetadataImage()
+
+
+@pytest.mark.parametrize("boot_id", ["boot", "another", ""])
+def test_a_restart_finds_everything(tmp_path: Path, boot_id: str) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    assert reopened(tmp_path, boot_id) == shell.controller.image
+
+
+def test_without_a_close_too(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    image = shell.controller.image
+    copy = tmp_path / "copy"
+    _copy(tmp_path, copy)
+    assert reopened(copy) == image
+
+
+def _copy(source: Path, target: Path) -> None:
+    """What a kill leaves: the files as they are, without the lock."""
+    for path in sorted(source.rglob("*")):
+        if path.is_file() and target not in path.parents:
+            to = target / path.relative_to(source)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            to.write_bytes(path.read_bytes())
+
+
+def test_a_second_controller_is_refused(tmp_path: Path) -> None:
+    # Q-P12
+    shell = busy(tmp_path)
+    with pytest.raises(DirectoryLocked, match="another controller"):
+        reopened(tmp_path)
+    shell.metadata.close()
+    assert reopened(tmp_path).cluster_id
+
+
+def test_each_start_raises_the_controller_epoch(tmp_path: Path) -> None:
+    for epoch in (1, 2, 3):
+        shell = DurableShell(tmp_path)
+        assert shell.controller.controller_epoch == epoch
+        shell.metadata.close()
+
+
+def test_a_torn_last_append_is_cut_whole(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    before = MetadataImage.from_records(
+        shell.controller.image.records(), shell.controller.image.offset
+    )
+    shell.create("b", partitions=50)
+    shell.metadata.close()
+    (path,) = segments(tmp_path)
+    path.write_bytes(path.read_bytes()[:-3])
+    meta = tmp_path / "meta.properties"  # the sync of the clean close is not what we test
+    meta.write_text(meta.read_text().split("synced.offset")[0] + "synced.offset=0\n")
+    assert reopened(tmp_path) == before
+
+
+# ---- snapshots ---------------------------------------------------------------------------------
+
+
+def test_a_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    path = shell.snapshot()
+    assert path.name == f"{shell.controller.image.offset + 1:020d}-0000000001.checkpoint"
+    shell.create("b")
+    shell.metadata.close()
+    assert reopened(tmp_path) == shell.controller.image
+
+
+def test_old_snapshots_and_segments_go(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    for name in "bcde":
+        shell.create(name)
+        shell.snapshot()
+    assert len(list(tmp_path.glob("*.checkpoint"))) == 2
+    oldest = min(int(path.name[:20]) for path in tmp_path.glob("*.checkpoint"))
+    assert int(segments(tmp_path)[0].name[:20]) <= oldest
+    assert len(segments(tmp_path)) == 2
+    shell.create("f")
+    shell.metadata.close()
+    assert reopened(tmp_path) == shell.controller.image
+    # and the shortened log goes on being written
+    again = DurableShell(tmp_path)
+    again.create("g", replication=1, assignment={0: [1]})
+    again.metadata.close()
+    assert reopened(tmp_path) == again.controller.image
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _flip(path: Path) -> None:
+    damage(path, path.stat().st_size // 2)
+
+
+def _flip_count(path: Path) -> None:
+    damage(path, 15)
+
+
+@pytest.mark.parametrize("spoil", [_cut, _empty, _flip, _flip_count])
+def test_a_damaged_snapshot_is_passed_over(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
+    # bad input 79
+    shell = busy(tmp_path)
+    shell.snapshot()
+    shell.create("b")
+    shell.snapshot()
+    shell.create("c")
+    newest = shell.snapshot()
+    shell.metadata.close()
+    spoil(newest)
+    assert reopened(tmp_path) == shell.controller.image
+
+
+def test_without_any_whole_snapshot_the_start_is_refused(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    for name in "bcd":
+        shell.create(name)
+        shell.snapshot()
+    shell.metadata.close()
+    for path in tmp_path.glob("*.checkpoint"):
+        _flip(path)
+    with pytest.raises(MetadataLost, match="no whole snapshot"):
+        reopened(tmp_path)
+
+
+def test_a_half_written_snapshot_is_no_snapshot(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    path = shell.snapshot()
+    shell.metadata.close()
+    path.rename(path.with_suffix(".checkpoint.tmp"))
+    assert reopened(tmp_path) == shell.controller.image
+
+
+# ---- never an empty cluster over data ----------------------------------------------------------
+
+
+def test_a_missing_log_is_refused(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    (tmp_path / str(METADATA_PARTITION)).rename(tmp_path / "moved")
+    with pytest.raises(MetadataLost, match="is missing"):
+        reopened(tmp_path)
+
+
+def test_an_emptied_log_is_refused(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    assert reopened(tmp_path)  # notes how far everything is synced
+    (path,) = segments(tmp_path)
+    path.write_bytes(b"")
+    with pytest.raises(MetadataLost, match="the disk has lost it"):
+        reopened(tmp_path)
+
+
+def test_a_log_of_another_cluster_is_refused(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    meta = tmp_path / "meta.properties"
+    cluster = shell.controller.image.cluster_id
+    meta.write_text(meta.read_text().replace(cluster, "another"))
+    with pytest.raises(MetadataLost, match="belongs to cluster another"):
+        reopened(tmp_path)
+
+
+@pytest.mark.parametrize("text", ["", "garbage", "version=2\ncluster.id=c\n", "version=1\n"])
+def test_a_damaged_meta_properties_is_refused(tmp_path: Path, text: str) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    (tmp_path / "meta.properties").write_text(text)
+    with pytest.raises(MetaPropertiesInvalid, match=r"meta\.properties is damaged"):
+        reopened(tmp_path)
+
+
+def test_a_missing_meta_properties_is_written_anew(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    (tmp_path / "meta.properties").unlink()
+    assert reopened(tmp_path) == shell.controller.image
+    assert (tmp_path / "meta.properties").exists()
+
+
+def test_rot_in_the_middle_is_not_cut_away(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.metadata.close()
+    (path,) = segments(tmp_path)
+    damage(path, 100)
+    with pytest.raises(CorruptSegment):
+        reopened(tmp_path)
+    path_size = path.stat().st_size
+    with pytest.raises(CorruptSegment):
+        reopened(tmp_path)
+    assert path.stat().st_size == path_size
+
+
+def test_a_failed_start_gives_the_lock_back(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("garbage")
+    for _ in range(2):
+        with pytest.raises(MetaPropertiesInvalid):
+            reopened(tmp_path)
