@@ -88,7 +88,7 @@ def _read_values(data: bytes) -> None:
 
 def main(size: int = 100_000) -> None:
     """Print a line for each row."""
-    print(f"kernels warm in {kernels.warm()} ms")
+    kernels.warm()
     for name, count, call in rows(size):
         repeats = max(1, size // count // 4)
         best = min(timeit.repeat(call, number=repeats, repeat=5)) / repeats / count

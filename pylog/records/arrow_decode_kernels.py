@@ -64,6 +64,31 @@ def _fault(report: Any, fault: int, section: int, record: int) -> None:
     report[FAULTY_RECORD] = record
 
 
+@helper
+def _timestamp(sections: Any, section: int, timestamp_delta: int) -> int:
+    if sections[section, TIMESTAMP_TYPE] == 1:
+        return int(sections[section, MAX_TIMESTAMP])
+    return int(sections[section, BASE_TIMESTAMP] + timestamp_delta)
+
+
+@helper
+def _put(memory: int, end: int, bits: Any, row: int, source: int, length: int) -> int:
+    """Append a byte string to a column's memory; where the memory in use ends then."""
+    if length < 0:
+        return end
+    copy_bytes(memory + end, source, length)
+    _set_bit(bits, row)
+    return end + length
+
+
+@helper
+def _note_headers(positions: Any, row: int, start: int, stop: int, count: int) -> None:
+    if positions.shape[1] > 0:
+        positions[HEADERS_START, row] = start
+        positions[HEADERS_STOP, row] = stop
+        positions[HEADER_COUNT, row] = count
+
+
 @kernel(
     types.void(
         _table, _i64, _i64, _words, _words, _ints,
@@ -89,22 +114,14 @@ def decode_columns(
 ) -> None:
     """Fill the columns with the records from `from_offset` to below `to_offset`.
 
-    Bitmaps come zeroed and hold a bit for each record of the sections, `offsets` and the like a
-    place each, the two offset columns one more. `header_positions` has no columns when headers are
-    not wanted. `report` comes zeroed.
+    Bitmaps and `report` come zeroed. There is a bit and a place for each record of the sections,
+    one more in the two offset columns. `header_positions` may have none: headers not wanted.
     """
-    row = 0
-    key_end = 0
-    value_end = 0
-    want_headers = header_positions.shape[1] > 0
+    row = key_end = value_end = 0
     for section in range(sections.shape[0]):
-        position = sections[section, START]
-        stop = sections[section, STOP]
-        count = sections[section, COUNT]
-        base_offset = sections[section, BASE_OFFSET]
-        append_time = sections[section, TIMESTAMP_TYPE] == 1
+        position, stop = sections[section, START], sections[section, STOP]
         previous = -1
-        for index in range(count):
+        for index in range(sections[section, COUNT]):
             (
                 fault,
                 timestamp_delta,
@@ -117,21 +134,19 @@ def decode_columns(
                 header_count,
                 position,
             ) = parse_record(position, stop)
+            if fault == NONE and not (
+                previous < offset_delta <= sections[section, LAST_OFFSET_DELTA]
+            ):
+                fault = OFFSET
             if fault != NONE:
                 _fault(report, fault, section, index)
                 return
-            if offset_delta <= previous or offset_delta > sections[section, LAST_OFFSET_DELTA]:
-                _fault(report, OFFSET, section, index)
-                return
             previous = offset_delta
-            offset = base_offset + offset_delta
-            if offset < from_offset or offset >= to_offset:
+            offset = sections[section, BASE_OFFSET] + offset_delta
+            if not from_offset <= offset < to_offset:
                 continue
-            if append_time:
-                timestamp = sections[section, MAX_TIMESTAMP]
-            else:
-                timestamp = sections[section, BASE_TIMESTAMP] + timestamp_delta
-            if timestamp > _TIMESTAMP_MAX or timestamp < -_TIMESTAMP_MAX:
+            timestamp = _timestamp(sections, section, timestamp_delta)
+            if not -_TIMESTAMP_MAX <= timestamp <= _TIMESTAMP_MAX:
                 _fault(report, TIMESTAMP, section, index)
                 return
             offsets[row] = offset
@@ -139,31 +154,18 @@ def decode_columns(
             timestamp_types[row] = sections[section, TIMESTAMP_TYPE]
             key_offsets[row] = key_end
             value_offsets[row] = value_end
-            if key_length >= 0:
-                copy_bytes(key_memory + key_end, key_start, key_length)
-                key_end += key_length
-                _set_bit(key_bits, row)
-            else:
-                report[KEY_NULLS] += 1
-            if value_length >= 0:
-                copy_bytes(value_memory + value_end, value_start, value_length)
-                value_end += value_length
-                _set_bit(value_bits, row)
-            else:
-                report[VALUE_NULLS] += 1
-            if want_headers:
-                header_positions[HEADERS_START, row] = headers_start
-                header_positions[HEADERS_STOP, row] = position
-                header_positions[HEADER_COUNT, row] = header_count
+            key_end = _put(key_memory, key_end, key_bits, row, key_start, key_length)
+            value_end = _put(value_memory, value_end, value_bits, row, value_start, value_length)
+            report[KEY_NULLS] += key_length < 0
+            report[VALUE_NULLS] += value_length < 0
+            _note_headers(header_positions, row, headers_start, position, header_count)
             row += 1
         if position != stop:
-            _fault(report, TRAILING, section, count)
+            _fault(report, TRAILING, section, sections[section, COUNT])
             return
-    key_offsets[row] = key_end
-    value_offsets[row] = value_end
+    key_offsets[row] = report[KEY_BYTES] = key_end
+    value_offsets[row] = report[VALUE_BYTES] = value_end
     report[ROWS] = row
-    report[KEY_BYTES] = key_end
-    report[VALUE_BYTES] = value_end
 
 
 @helper
