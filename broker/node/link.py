@@ -58,7 +58,9 @@ class ControllerLink:
 
     async def _call(self, method: Any, request: Any, seconds: float = CALL_SECONDS_MAX) -> Any:
         try:
-            return await method(request, metadata=self._metadata, timeout=seconds)
+            return await method(
+                request, metadata=self._metadata, timeout=seconds, wait_for_ready=True
+            )
         except grpc.aio.AioRpcError as error:
             raise fault_of(self.target, error) from None
 
@@ -101,7 +103,7 @@ class ControllerLink:
         self, requests: AsyncIterator[cluster_pb2.SessionRequest]
     ) -> AsyncGenerator[cluster_pb2.SessionResponse, None]:
         """The controller's words, while `requests` go the other way; ends by raising."""
-        call = self._stub.Session(requests, metadata=self._metadata)
+        call = self._stub.Session(requests, metadata=self._metadata, wait_for_ready=True)
         try:
             async for response in call:
                 yield response
@@ -118,7 +120,9 @@ class ControllerLink:
         request = cluster_pb2.WatchMetadataRequest(
             broker_id=broker_id, broker_epoch=broker_epoch, from_offset=from_offset
         )
-        call = self._stub.WatchMetadata(request, metadata=self._metadata)
+        call = self._stub.WatchMetadata(
+            request, metadata=self._metadata, wait_for_ready=True
+        )
         try:
             async for message in call:
                 yield codec.decode_batch(message)

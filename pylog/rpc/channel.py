@@ -25,6 +25,9 @@ SECRET_METADATA_KEY: Final = "pylog-cluster-secret"
 _GRPC_VARIABLES: Final = {
     "GRPC_EXPERIMENTS": "-event_engine_client,-event_engine_listener",
     "GRPC_POLL_STRATEGY": "poll",
+    # Under this strategy nobody looks at a channel's sockets while no call is in flight, but for a
+    # backup poller: by default every 5 s, so that a failed channel would not even reconnect.
+    "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS": "100",
     "GRPC_VERBOSITY": "ERROR",
 }
 _MALLOC_VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
@@ -58,8 +61,10 @@ def tune_process() -> None:
 def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[str, int]]:
     """What every channel of pylog is opened with.
 
-    Keepalive finds a peer that is gone without a FIN (a cut cable, a stopped machine); a retry is
-    the caller's decision, because gRPC does not know which calls may be repeated.
+    Calls that should wait for a connection set `wait_for_ready` and a time-out; without it they
+    fail at once while the channel backs off (50 ms growing to 1 s). Keepalive finds a peer that is
+    gone without a FIN (a cut cable, a stopped machine). A retry is the caller's decision, because
+    gRPC does not know which calls may be repeated.
     """
     return [
         ("grpc.max_send_message_length", message_bytes_max),
@@ -68,7 +73,8 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 0),
         ("grpc.initial_reconnect_backoff_ms", 50),
-        ("grpc.min_reconnect_backoff_ms", 50),
+        # Despite its name the time that one attempt to connect gets.
+        ("grpc.min_reconnect_backoff_ms", 3_000),
         ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.enable_retries", 0),
         # Each channel has connections of its own: one stuck peer must not hold up another's user.
