@@ -89,7 +89,10 @@ class MetadataLog:
         Raises DirectoryLocked (retriable: another controller runs, or is just ending),
         MetaPropertiesInvalid, MetadataLost, CorruptSegment, KafkaStorageError, OSError.
         """
-        files.mkdir(directory)
+        if not files.exists(directory):
+            files.mkdir(directory)
+            # Else the name could go with a loss of power, and all that was synced below it.
+            files.fsync_dir(directory.rpartition("/")[0] or "/")
         lock = files.try_lock(f"{directory}/{_LOCK}")
         if lock is None:
             raise DirectoryLocked(
