@@ -325,6 +325,7 @@ class BrokerProcess(Actor):
         self.ask_controller(ControllerProcess.serve_claim, request, self._claim_answered)
 
     def _claim_answered(self, answer: BrokerClaim | Failure | None) -> None:
+        self.cluster.scheduler.note("claimed", self.name, answer)
         if not isinstance(answer, BrokerClaim):
             self.timer(100 + self.node.rng.random() * 100, self.claim)
         elif answer.retry_after_ms > 0:
@@ -505,8 +506,11 @@ class BrokerProcess(Actor):
         """fsync some log, as the flush settings or the kernel would."""
         assert self.logs is not None
         logs = [log for log in self.logs.logs if log.failure is None]
-        if logs:
-            self.node.rng.choice(logs).flush()
+        try:
+            if logs:
+                self.node.rng.choice(logs).flush()
+        except errors.PylogError as error:
+            self.cluster.scheduler.note("sync", self.name, error)
         interval = self.cluster.swarm.sync_interval_ms
         self.timer(self.node.rng.expovariate(1.0 / interval), self._sync)
 

@@ -58,8 +58,8 @@ class ControllerNode:
         """A new process, recovering what is on disk."""
         if self.process is None:
             self.cluster.scheduler.note("ctl start")
-            self.process = ControllerProcess(self)
-            self.process.hear(self.process.begin)
+            process = self.process = ControllerProcess(self)
+            process.hear(process.begin)
 
     def kill(self, away_ms: float, *, power: bool = False) -> None:
         """The process dies (and its machine's power fails); it starts again after a while."""
@@ -85,14 +85,8 @@ class ControllerProcess(Actor):
         self.node = node
         self.cluster = node.cluster
         self.files = SimFiles(node.disk, rng=node.rng)
-        self.log = MetadataLog.open(
-            self.files,
-            DIRECTORY,
-            boot_id=f"ctl-boot-{node.disk.boot}",
-            wall_ms=self.cluster.wall_ms(),
-        )
-        self._check_recovered(self.log.image)
-        self.core = Controller(self.log.image, self.cluster.controller_settings(), self._new_id)
+        self.log: MetadataLog
+        self.core: Controller
         self._watchers: list[Rpc] = []
         self._sessions: dict[tuple[BrokerId, BrokerEpoch], Rpc] = {}
         self._tick_at = -1
@@ -117,7 +111,15 @@ class ControllerProcess(Actor):
             raise Violation("I14", "the recovered image is not a replay of what was written")
 
     def begin(self) -> None:
-        """Raise the epoch, then act."""
+        """Recover, raise the epoch, then act."""
+        self.log = MetadataLog.open(
+            self.files,
+            DIRECTORY,
+            boot_id=f"ctl-boot-{self.node.disk.boot}",
+            wall_ms=self.cluster.wall_ms(),
+        )
+        self._check_recovered(self.log.image)
+        self.core = Controller(self.log.image, self.cluster.controller_settings(), self._new_id)
         self.perform(self.core.start(self.machine.now_ms()))
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 PAGE = 512  # smaller than a real page: simulated segments are small
 LOG_SUFFIX = ".log"
+DATA_ROOT = "/data"
 
 
 class TornWrite(BaseException):
@@ -142,6 +143,8 @@ class Disk:
         self.cuts: dict[str, int] = {}
         """How often log files of a directory were cut, replaced or removed, by directory path:
         what was read there before may have changed."""
+        self.mkdir(DATA_ROOT)  # there before any process, as its owner made it
+        self.root.fsync()
 
     # ---- look-up
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import subprocess
 import traceback
@@ -56,6 +57,8 @@ def run_seed(
 ) -> Outcome:
     """Run one seed from start to end."""
     trace = Trace(echo=echo)
+    # recovery warns of every cut tail, and here that is the daily bread
+    logging.getLogger("broker").setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
     try:
         with VARIANTS[variant].installed() as chosen:
