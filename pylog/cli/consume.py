@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -60,7 +61,7 @@ def consume(
         show = as_json if settings.as_json else compile_format(layout)
     except ValueError as error:
         raise click.UsageError(f"--format {layout}: {error}") from error
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     left = max_messages
     with Consumer(
         bootstrap_servers=settings.bootstrap_servers,

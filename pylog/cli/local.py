@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from pathlib import Path
 
@@ -38,6 +39,6 @@ def local(settings: Settings, brokers: int, data_dir: Path | None, configs: tupl
             print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
         else:
             click.echo(f"pylog ready: brokers={brokers} bootstrap={cluster.bootstrap_servers}")
-        click.get_text_stream("stdout").flush()
+        sys.stdout.flush()
         stop.wait()
     return 0

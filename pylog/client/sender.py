@@ -519,6 +519,8 @@ class Sender:
     def _settle_lanes(self, now_ms: int, effects: list[Effect]) -> None:
         for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
             lane = self._lanes[tp]
+            if lane.unresolved and lane.unresolved[0].refused:
+                self._refuse_followers(lane, effects)
             if any(not batch.refused for batch in lane.unresolved):
                 continue  # an answer, or a time-out, is still to come
             if not lane.unresolved and self._bridged(lane):
@@ -528,6 +530,18 @@ class Sender:
                 lane.gap = False
                 if not lane.unresolved:
                     del self._busy[tp]
+
+    def _refuse_followers(self, lane: Lane, effects: list[Effect]) -> None:
+        """The broker will take nothing behind a batch that it refused for its sequence."""
+        for batch in list(lane.unresolved):
+            if batch.in_flight:
+                return
+            if batch.maybe_stored:
+                words = f"{lane.topic_partition}: a batch before this one was lost, and whether "
+                words += "this one was stored is unknown"
+                self._fail(batch, errors.OutOfOrderSequenceNumber(words), effects)
+            else:
+                batch.refused = True
 
     def _bridged(self, lane: Lane) -> bool:
         # A batch after the lost one was accepted, so the broker has the lost one as well.

@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import itertools
+
+from pylog.client.accumulator import Accumulator, Batch
+from pylog.model import TopicPartition
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def accumulator(
+    *,
+    batch_size: int = 1_000,
+    linger_ms: int = 10,
+    buffer_memory: int = 10_000,
+    available: list[int] | None = None,
+) -> Accumulator:
+    numbers = itertools.count()
+    made = Accumulator(
+        batch_size=batch_size,
+        linger_ms=linger_ms,
+        buffer_memory=buffer_memory,
+        make_delivery=lambda: next(numbers),
+        available=lambda _topic: [0, 1, 2] if available is None else available,
+        first_sticky=lambda _count: 0,
+    )
+    made.topic("t", 3)
+    return made
+
+
+def add(acc: Accumulator, now_ms: int, partition: int = 0, size: int = 100) -> Batch:
+    buffer = acc.topics["t"]
+    batch = buffer.open.get(partition)
+    if batch is None or batch.size + size > acc.batch_size:
+        acc.open_batch(now_ms, buffer, partition, size)
+        batch = buffer.open[partition]
+    batch.add(b"v", None, None, now_ms, size)
+    return batch
+
+
+def test_records_share_a_batch_until_it_is_full() -> None:
+    acc = accumulator()
+    batches = [add(acc, 0) for _ in range(12)]
+    assert [b is batches[0] for b in batches] == [True] * 9 + [False] * 3
+    assert acc.due() == [T0]  # the full one, before any linger
+    assert acc.take(T0, 0) is batches[0]
+    assert acc.due() == []
+
+
+def test_a_batch_is_due_after_its_linger_and_not_before() -> None:
+    acc = accumulator(linger_ms=10)
+    add(acc, 5)
+    acc.mark_lingered(14)
+    assert acc.due() == []
+    assert acc.next_linger_ms == 15
+    acc.mark_lingered(15)
+    assert acc.due() == [T0]
+    assert acc.next_linger_ms is None
+
+
+def test_without_linger_a_batch_is_due_at_once_and_grows_until_taken() -> None:
+    acc = accumulator(linger_ms=0)
+    first = add(acc, 0)
+    assert acc.due() == [T0]
+    assert add(acc, 0) is first
+    assert acc.take(T0, 0).count == 2
+    assert add(acc, 0) is not first
+
+
+def test_who_must_be_woken() -> None:
+    acc = accumulator(linger_ms=10)
+    buffer = acc.topics["t"]
+    assert acc.open_batch(0, buffer, 0, 100)  # the first lingering batch: a timer is needed
+    assert not acc.open_batch(1, buffer, 1, 100)  # the timer for the first will do
+    assert acc.open_batch(1, buffer, 1, 100)  # the full one before it is due
+    assert acc.open_batch(1, buffer, 2, 1_000)  # as large as a batch: due at once
+
+
+def test_memory_is_reserved_by_the_batch_and_given_back_when_it_is_resolved() -> None:
+    acc = accumulator(batch_size=1_000, buffer_memory=2_500)
+    first = add(acc, 0)
+    add(acc, 0, partition=1)
+    assert acc.used == 2_000
+    assert not acc.has_room(100)
+    acc.resolve(first)
+    assert acc.used == 1_000
+    assert acc.has_room(100)
+    assert not acc.has_room(2_000)  # a record larger than a batch reserves its own size
+
+
+def test_keyless_records_move_on_by_whole_batches_over_what_has_a_leader() -> None:
+    acc = accumulator(linger_ms=0, available=[0, 2])
+    seen = []
+    for _ in range(5):
+        partition = acc.topics["t"].sticky
+        seen.append(partition)
+        add(acc, 0, partition)
+        acc.take(TopicPartition("t", partition), 0)
+    assert seen == [0, 2, 0, 2, 0]
+
+
+def test_with_no_leader_at_all_keyless_records_still_have_a_place() -> None:
+    acc = accumulator(available=[])
+    assert acc.topics["t"].sticky == 0
+
+
+def test_a_flush_makes_everything_due() -> None:
+    acc = accumulator(linger_ms=60_000)
+    add(acc, 0)
+    add(acc, 0, partition=1)
+    acc.mark_all_due()
+    assert acc.due() == [T0, T1]
+
+
+def test_a_partition_that_was_served_goes_to_the_end() -> None:
+    acc = accumulator(linger_ms=0)
+    for _ in range(15):
+        add(acc, 0)
+    add(acc, 0, partition=1)
+    acc.take(T0, 0)
+    assert acc.due() == [T1, T0]
+
+
+def test_a_young_open_batch_behind_a_full_one_still_lingers() -> None:
+    acc = accumulator(linger_ms=10)
+    for _ in range(10):
+        add(acc, 0)
+    acc.take(T0, 5)
+    assert acc.due() == []
+    acc.mark_lingered(10)
+    assert acc.due() == [T0]
+
+
+def test_keys_and_headers_begin_with_the_first_record_that_has_some() -> None:
+    batch = Batch(T0, 0, None)
+    batch.add(b"a", None, None, 1, 10)
+    batch.add(b"b", b"k", [("h", None)], 2, 10)
+    batch.add(None, None, None, 3, 10)
+    assert batch.keys == [None, b"k", None]
+    assert batch.headers == [None, [("h", None)], None]
+    assert batch.values == [b"a", b"b", None]
+    assert batch.timestamps == [1, 2, 3]
+
+
+def test_encoded_batches_keep_the_order_of_records_before_and_after() -> None:
+    acc = accumulator(linger_ms=60_000)
+    before = add(acc, 0)
+    encoded = acc.add_encoded(0, T0, b"x" * 500, 7, 99)
+    after = add(acc, 0)
+    acc.mark_all_due()
+    assert [acc.take(T0, 0) for _ in range(3)] == [before, encoded, after]
+    assert (encoded.count, encoded.timestamps) == (7, [99])
+
+
+def test_a_dropped_batch_leaves_its_queue() -> None:
+    acc = accumulator(linger_ms=0)
+    batch = add(acc, 0)
+    acc.drop(batch)
+    acc.resolve(batch)
+    assert acc.due() == []
+    assert add(acc, 0) is not batch
+    assert list(acc.queued()) == [acc.peek(T0)]
+
+
+def test_keys_are_placed_anew_when_the_topic_grows() -> None:
+    acc = accumulator()
+    buffer = acc.topics["t"]
+    # Vectors of Apache Kafka: murmur2 masked to positive, modulo 6.
+    acc.topic("t", 6)
+    assert [buffer.partition_of(k) for k in (b"21", b"foobar", b"abc")] == [0, 0, 3]
+    assert buffer.partition_of(b"abc") == 3
