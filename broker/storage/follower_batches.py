@@ -35,13 +35,19 @@ class FetchedBatches:
 
 
 def read_fetched(
-    records: bytes, topic_partition: TopicPartition, log_end: int, *, may_begin_inside: bool
+    records: bytes,
+    topic_partition: TopicPartition,
+    log_end: int,
+    *,
+    latest_epoch: int,
+    may_begin_inside: bool,
 ) -> FetchedBatches:
     """The whole batches in `records`; a cut last one is left out.
 
-    `may_begin_inside`: the log is empty, so the first batch may hold its end offset in the middle
-    (the leader's log starts there, after DeleteRecords). Raises CorruptMessage for a CRC, and
-    InvalidOffset for a batch that does not follow the one before it.
+    `latest_epoch` is that of the log's last batch. `may_begin_inside`: the log is empty, so the
+    first batch may hold its end offset in the middle (the leader's log starts there, after
+    DeleteRecords). Raises CorruptMessage for a CRC, and InvalidOffset for a batch that does not
+    follow the one before it, by offset or by epoch.
     """
     fetched = FetchedBatches()
     expected = log_end
@@ -60,6 +66,12 @@ def read_fetched(
                 f"{topic_partition}: the fetched batch of offsets {header.base_offset} to "
                 f"{header.last_offset} does not follow the log's end {expected}"
             )
+        if header.partition_leader_epoch < latest_epoch:
+            raise InvalidOffset(
+                f"{topic_partition}: the fetched batch at offset {header.base_offset} is of epoch "
+                f"{header.partition_leader_epoch}, before it stands epoch {latest_epoch}"
+            )
+        latest_epoch = header.partition_leader_epoch
         fetched.has_gap = fetched.has_gap or header.base_offset > expected
         expected = header.last_offset + 1
         place = BatchPlace(

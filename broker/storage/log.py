@@ -262,6 +262,7 @@ class Log:
         DiskFull and KafkaStorageError. After an error nothing of the batch is in the log.
         """
         self._guard.check()
+        assert leader_epoch >= self.epochs.latest, (leader_epoch, self.epochs.latest)
         header = checked_header(
             batch,
             self.config,
@@ -313,6 +314,7 @@ class Log:
             records,
             self.topic_partition,
             self._log_end,
+            latest_epoch=self.epochs.epoch_at(Offset(self._log_end - 1)),
             may_begin_inside=self._segments.holds_nothing,
         )
         if not fetched.headers:

@@ -107,18 +107,19 @@ class SegmentLoader:
         self._wall_ms = wall_ms
         self._on_batch = on_batch
         self._on_segment = on_segment
+        self._gaps = config.compacted or files.exists(f"{directory}/{GAPS_ALLOWED}")
+        self._epoch = -1
         self.report = RecoveryReport()
 
     def load(self) -> list[Segment]:
         """The segments in order; none when the directory holds none."""
         bases = self._bases()
-        gaps = self._config.compacted or self._files.exists(f"{self._directory}/{GAPS_ALLOWED}")
         segments: list[Segment] = []
         try:
             for number, base in enumerate(bases):
                 segment = self._segment(base)
-                size = self._files.size(segment.handle())
-                if not self._follows(segments, segment, size, bases[number:], gaps=gaps):
+                size = self._size(segment)
+                if not self._follows(segments, segment, size, bases[number:]):
                     break
                 last = number + 1 == len(bases)
                 if not size and not last:
@@ -180,8 +181,6 @@ class SegmentLoader:
         segment: Segment,
         size: int,
         rest: list[int],
-        *,
-        gaps: bool,
     ) -> bool:
         """Whether `segment` continues the log; False when it and the rest were cut away."""
         if not segments:
@@ -192,7 +191,7 @@ class SegmentLoader:
                 f"{segment.log_path} begins inside {before.log_path}, which ends at offset "
                 f"{before.end_offset}; move one of them away"
             )
-        if segment.base_offset == before.end_offset or (gaps and size):
+        if segment.base_offset == before.end_offset or (self._gaps and size):
             return True
         if not self._any_data(rest):
             self._cut_segments(rest)  # a roll just before a crash that took the old tail
@@ -207,12 +206,12 @@ class SegmentLoader:
             f"{before.end_offset}, and {segment.log_path}"
         )
 
+    def _size(self, segment: Segment) -> int:
+        status = self._files.stat(segment.log_path)
+        return status.size if status is not None else 0
+
     def _any_data(self, bases: list[int]) -> bool:
-        for base in bases:
-            status = self._files.stat(self._segment(base).log_path)
-            if status is not None and status.size:
-                return True
-        return False
+        return any(self._size(self._segment(base)) for base in bases)
 
     # ---- one segment ----------------------------------------------------------------------------
 
@@ -222,10 +221,7 @@ class SegmentLoader:
         verify = verify_from is not None and (not later or later[0] > verify_from)
         try:
             for position, header in scan(self._files, segment.handle(), 0, size, verify=verify):
-                if header.base_offset < segment.end_offset or not segment.takes_offset(
-                    header.last_offset
-                ):
-                    raise BadBatch(position, f"offset {header.base_offset} does not belong here")
+                self._check_place(segment, position, header)
                 place = (header.size, header.base_offset, header.last_offset, header.max_timestamp)
                 segment.account(BatchPlace(*place))
                 self._on_batch(header)
@@ -236,6 +232,21 @@ class SegmentLoader:
             self._cut_segments(later)
             return False
         return True
+
+    def _check_place(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """Offset and epoch stand outside the CRC; what came before tells what they may be."""
+        expected = segment.end_offset
+        if (
+            header.base_offset < expected
+            or (header.base_offset > expected and not self._gaps)
+            or not segment.takes_offset(header.last_offset)
+        ):
+            raise BadBatch(position, f"offset {header.base_offset} where {expected} should follow")
+        if header.partition_leader_epoch < self._epoch:
+            raise BadBatch(
+                position, f"epoch {header.partition_leader_epoch} after epoch {self._epoch}"
+            )
+        self._epoch = header.partition_leader_epoch
 
     def _judge(self, segment: Segment, bad: BadBatch, size: int, later: list[int]) -> None:
         """CorruptSegment when the damage must not be cut away."""
@@ -285,14 +296,12 @@ class SegmentLoader:
         """Set whole segments aside that follow a cut; empty ones are removed."""
         for base in reversed(bases):
             segment = self._segment(base)
-            status = self._files.stat(segment.log_path)
-            if status is not None and status.size:
+            size = self._size(segment)
+            if size:
                 self.report.segments_cut += 1
-                self.report.bytes_cut += status.size
+                self.report.bytes_cut += size
                 kept = segment.log_path + CUT_SUFFIX
-                self._warn(
-                    f"{segment.log_path} follows a cut: its {status.size} bytes go to {kept}"
-                )
+                self._warn(f"{segment.log_path} follows a cut: its {size} bytes go to {kept}")
                 self._files.rename(segment.log_path, kept)
             segment.unlink()
 

@@ -66,11 +66,12 @@ def batch_of(
 
 
 def append(
-    log: Log, *values: bytes, epoch: int = 0, timestamps: Sequence[int] | int = WALL_MS
+    log: Log, *values: bytes, epoch: int | None = None, timestamps: Sequence[int] | int = WALL_MS
 ) -> int:
-    """Append one batch as leader; its base offset."""
+    """Append one batch as leader (epoch None: the log's latest); its base offset."""
     batch = batch_of(*values, timestamps=timestamps)
-    return log.append_as_leader(batch, leader_epoch=LeaderEpoch(epoch), wall_ms=WALL_MS).base_offset
+    leader_epoch = LeaderEpoch(max(0, log.epochs.latest) if epoch is None else epoch)
+    return log.append_as_leader(batch, leader_epoch=leader_epoch, wall_ms=WALL_MS).base_offset
 
 
 def read_all(log: Log, *, max_bytes: int = 1 << 20, nowait: bool = False) -> bytes:
