@@ -8,12 +8,15 @@ Spark's JVM is another process. Whichever half ends, the other must: see `guardi
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import functools
 import logging
 import os
 import re
 import secrets
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -26,10 +29,13 @@ from broker.spark import checks, executor, jvm
 from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
 
-logger = logging.getLogger("broker.spark.driver")
+logger = logging.getLogger("pylog.spark")
 
 # All of an orderly stop must fit into the two seconds after which both halves are gone.
-STOP_BROKERS_SECONDS: Final = 0.9
+STOP_BROKERS_SECONDS: Final = 0.7
+STOP_SPARK_SECONDS: Final = 0.8
+
+_PIDFD_GETFD: Final = 438  # the system call's number, the same on every architecture
 
 _CANNOT_RUN: Final = re.compile(r"BrokerCannotRun: (.+)")
 
@@ -40,17 +46,49 @@ class CannotStart(Exception):
 
 def main() -> int:
     """Run until stopped; the process's exit status. Prints why when it cannot."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s pylog.%(name)s: %(message)s",
-    )
+    _log_to_stderr()
     try:
         driver = _prepare()
         return asyncio.run(driver.run())
     except (CannotStart, errors.PylogError) as error:
         sys.stderr.write(f"pylog: {error}\n")
         return 1
+
+
+def _log_to_stderr() -> None:
+    """Standard error to where spark-submit's goes, and the log to it.
+
+    Spark's runner sends a Python driver's standard error to standard output, which is for the ready
+    line alone. The parent is that runner's JVM. Where the system does not give us its stream (a
+    file, and a kernel that forbids looking into other processes), all stays in one stream.
+    """
+    with contextlib.suppress(OSError):
+        fd = _stderr_of(os.getppid())
+        os.dup2(fd, 2)
+        os.close(fd)
+    logging.basicConfig(
+        level=logging.INFO,
+        stream=sys.stderr,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+
+
+def _stderr_of(process: int) -> int:
+    """A descriptor of the standard error of another process; OSError when it cannot be had."""
+    owner = os.pidfd_open(process)
+    try:
+        fd = ctypes.CDLL(None).syscall(_PIDFD_GETFD, owner, 2, 0)
+    finally:
+        os.close(owner)
+    if fd >= 0:
+        return int(fd)
+    # A terminal or a pipe can be opened again; a file cannot: it would have two positions.
+    path = Path(f"/proc/{process}/fd/2")
+    kind = path.stat().st_mode
+    if not (stat.S_ISCHR(kind) or stat.S_ISFIFO(kind)):
+        raise OSError("not a terminal or pipe")
+    return os.open(path, os.O_WRONLY | os.O_NOCTTY)
 
 
 def _prepare() -> Driver:
@@ -101,6 +139,7 @@ class Driver:
         self._loop: asyncio.AbstractEventLoop
         self._stopping: asyncio.Event
         self._head: Any = None
+        self._jvm_gone = False
 
     async def run(self) -> int:
         """Head first, then the brokers; the exit status once all is stopped. Does not return to
@@ -141,8 +180,9 @@ class Driver:
         logger.info("stopped")
         sys.stdout.flush()
         sys.stderr.flush()
-        # The guardian sees this process go, and the JVM with it; waiting for Spark's threads here
-        # would only cost the time in which the JVM can end in order.
+        await self._stop_spark()
+        # Not sys.exit: Spark's threads could hold Python's own shutdown up. The guardian, which
+        # nobody waits for, sees both halves go and goes too.
         del guardian
         os._exit(self._status)
 
@@ -154,6 +194,7 @@ class Driver:
 
     def _on_jvm_end(self, fd: int) -> None:
         self._loop.remove_reader(fd)
+        self._jvm_gone = True
         self._status = 1
         self.stop("Spark's JVM has ended")
 
@@ -270,6 +311,20 @@ class Driver:
         if not await self._head.stop_cluster(STOP_BROKERS_SECONDS):
             logger.warning("not all brokers ended within %.1f s", STOP_BROKERS_SECONDS)
         await self._head.stop()
+
+    async def _stop_spark(self) -> None:
+        """End Spark in order as far as the time allows, then the JVM with our exit status."""
+        if self._jvm_gone:
+            return
+        context = SparkContext._active_spark_context
+        if context is not None:
+            # Executors that end in the midst of a stop are no news, and fill pages.
+            await self._loop.run_in_executor(None, context.setLogLevel, "OFF")
+            stopping = self._loop.run_in_executor(None, context.stop)
+            with contextlib.suppress(Exception):
+                # Whatever Spark has to say at this point changes nothing: its JVM ends next.
+                await asyncio.wait_for(asyncio.shield(stopping), STOP_SPARK_SECONDS)
+        await self._loop.run_in_executor(None, jvm.halt, self._status)
 
 
 def _first_line(error: BaseException) -> str:

@@ -27,7 +27,7 @@ BACKOFF_MAX_MS: Final = 15_000
 # After a death above, an orderly end takes well under this; a hung one must not hold the locks.
 ORPHAN_DEADLINE_SECONDS: Final = 5.0
 
-logger = logging.getLogger("broker.spark.executor")
+logger = logging.getLogger("pylog.spark.executor")
 
 
 class BrokerCannotRun(Exception):
@@ -78,7 +78,7 @@ def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator
     logging.basicConfig(
         level=logging.INFO,
         stream=sys.stderr,
-        format="%(asctime)s %(levelname)s pylog.%(name)s: %(message)s",
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     yield _Task(slot, settings).run()
 
