@@ -106,6 +106,13 @@ class _Process:
             raise errors.from_code(int(answer["error"]), f"{self.name}: {answer['message']}")
         return answer
 
+    def rename(self, name: str, log: Path) -> None:
+        """Call the process and its log differently from now on."""
+        self.name = name
+        if log != self.log:
+            self.log.replace(log)
+            self.log = log
+
     def tail(self) -> str:
         """The end of the process's log."""
         with contextlib.suppress(OSError):
@@ -302,6 +309,7 @@ class LocalCluster:
             for node, ports in started:
                 broker = int(node.wait_ready(deadline_ms)["broker"])
                 self._nodes[broker], self._ports[broker] = node, ports
+                node.rename(f"broker {broker}", self._log_file(f"broker-{broker}"))
         except BaseException:
             for node, _ in started:
                 node.end(signal.SIGKILL, 0)
@@ -342,8 +350,10 @@ class LocalCluster:
         if "broker.claim.wait.ms" not in self._config:
             # All directories are in one folder: there is no other host to wait for.
             command += ["--config", "broker.claim.wait.ms=0"]
-        log = self.data_dir / "logs" / "controller.log"
-        return _Process("the controller", command, self._secret, log)
+        return _Process("the controller", command, self._secret, self._log_file("controller"))
+
+    def _log_file(self, name: str) -> Path:
+        return self.data_dir / "logs" / f"{name}.log"
 
     def _spawn_node(self, broker: int, ports: tuple[int, int]) -> _Process:
         command = [
@@ -352,9 +362,11 @@ class LocalCluster:
             "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
             "--only-broker", str(broker), *self._common_arguments(),
         ]  # fmt: skip
-        name = f"broker {broker}" if broker != NEW_BROKER else "a new broker"
-        log = self.data_dir / "logs" / f"broker-{broker or f'new-{ports[0]}'}.log"
-        return _Process(name, command, self._secret, log)
+        if broker == NEW_BROKER:
+            log = self._log_file(f"broker-new-{ports[0]}")
+            return _Process("a new broker", command, self._secret, log)
+        log = self._log_file(f"broker-{broker}")
+        return _Process(f"broker {broker}", command, self._secret, log)
 
 
 def _config_text(value: object) -> str:

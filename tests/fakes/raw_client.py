@@ -71,8 +71,8 @@ class RawClient:
         """The address of the leader, as `server` knows it."""
         answer = self.metadata(topic, server=server)
         leader = answer.topics[0].partitions[partition].leader
-        (address,) = [f"{b.endpoint.host}:{b.endpoint.port}" for b in answer.brokers if b.id == leader]
-        return address
+        (endpoint,) = [broker.endpoint for broker in answer.brokers if broker.id == leader]
+        return f"{endpoint.host}:{endpoint.port}"
 
     def produce(
         self, server: str, topic: str, batch: bytes, partition: int = 0, acks: int = -1
@@ -97,5 +97,5 @@ class RawClient:
                 )
             ],
         )  # fmt: skip
-        data: log_pb2.PartitionData = self.log(server).Fetch(request, timeout=SECONDS).partitions[0]
-        return data
+        answer: log_pb2.FetchResponse = self.log(server).Fetch(request, timeout=SECONDS)
+        return answer.partitions[0]
