@@ -180,6 +180,8 @@ class Driver:
         logger.info("stopped")
         sys.stdout.flush()
         sys.stderr.flush()
+        # From here on py4j and asyncio only report that the JVM goes, which it is meant to.
+        logging.disable(logging.CRITICAL)
         await self._stop_spark()
         # Not sys.exit: Spark's threads could hold Python's own shutdown up. The guardian, which
         # nobody waits for, sees both halves go and goes too.
