@@ -102,11 +102,9 @@ class Deletions:
             self._room.mark_followers(partition)
         operation = DelayedDeletion(token, results, open_results, self._hosted, self._room)
         wait_ms = min(max(request.timeout_ms, 0), self._room.settings.request_wait_max_ms)
-        if operation.is_satisfied(None):
-            operation.on_complete(expired=False)
-        else:
-            keys = tuple(open_results)
-            self._room.wait(self._room.deletions, operation, keys, self._room.now_ms + wait_ms)
+        self._room.complete_or_wait(
+            self._room.deletions, operation, tuple(open_results), self._room.now_ms + wait_ms
+        )
 
     def _request_fault(self, request: DeleteRecords) -> Failure | None:
         names: set[TopicPartition] = {name for name, _ in request.offsets}

@@ -34,11 +34,6 @@ class LeaderFetcher:
         self._not_before_ms = 0
         self._fresh = False  # partitions came in since the last request
 
-    @property
-    def empty(self) -> bool:
-        """Whether there is nothing to fetch from this leader any more."""
-        return not self.active and not self.aside
-
     def add(self, partition: Partition) -> None:
         """Fetch this partition too, from the next request on."""
         self.aside.pop(partition, None)

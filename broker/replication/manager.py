@@ -92,7 +92,7 @@ class ReplicaManager:
         self._known_high_watermarks = initial_high_watermarks
         self._broker_epoch = NOT_REGISTERED
         self._started = False
-        self._created = False  # logs were made in this step
+        self._unsaved = False  # logs were made since the high watermarks were written
         self._next_lag_check_ms: int | None = None
         self._hosted = HostedPartitions(broker_id)
         self._room = WaitingRoom(0, self._settings)
@@ -248,7 +248,6 @@ class ReplicaManager:
         self._take_up(mine)
 
     def _take_up(self, records: list[PartitionRecord] | tuple[PartitionRecord, ...]) -> None:
-        self._created = False
         moved_away = []
         for record in records:
             partition = self._hosted.by_id.get((record.topic_id, record.partition))
@@ -260,7 +259,7 @@ class ReplicaManager:
             elif record.partition_epoch > partition.partition_epoch:
                 self._change_role(partition, record)
         self._delete(moved_away)
-        if self._created:
+        if self._unsaved:
             # A checkpoint may still hold what a deleted topic of that name had committed. After a
             # crash the new one's records would be taken for committed up to there.
             self._save_high_watermarks()
@@ -279,7 +278,7 @@ class ReplicaManager:
         try:
             if log is None:
                 log = self._logs.create(topic_partition, record.topic_id, config)
-                self._created = True
+                self._unsaved = True
             else:
                 log.config = config
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
@@ -412,9 +411,9 @@ class ReplicaManager:
     def _save_high_watermarks(self) -> None:
         try:
             self._logs.checkpoint_high_watermarks(self.high_watermarks())
-        except (OSError, PylogError) as error:
-            first = next(iter(self._hosted.by_name))
-            self._room.outbox.append(ReplicaFailed(first, str(error), directory_failed=True))
+        except (OSError, PylogError):
+            return  # tried again with time; the shell's own checkpoints report the fault
+        self._unsaved = False
 
     def _storage_failed(self, partition: Partition, error: Exception) -> None:
         """The log is unusable: the replica is offline here until a restart."""
@@ -447,6 +446,8 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
+        if self._unsaved:
+            self._save_high_watermarks()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:

@@ -156,12 +156,10 @@ class Produces:
             self._room.outbox.append(ProduceDone(token, tuple(acks)))
             return
         operation = self.operation_type(token, acks, open_acks, self._room)
-        if operation.is_satisfied(None):
-            operation.on_complete(expired=False)
-            return
         wait_ms = max(0, min(request.timeout_ms, self._room.settings.request_wait_max_ms))
-        keys = tuple(open_acks)
-        self._room.wait(self._room.produces, operation, keys, self._room.now_ms + wait_ms)
+        self._room.complete_or_wait(
+            self._room.produces, operation, tuple(open_acks), self._room.now_ms + wait_ms
+        )
 
     def _request_fault(self, request: Produce) -> Failure | None:
         if request.acks not in _ACKS:

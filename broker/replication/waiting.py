@@ -89,6 +89,17 @@ class WaitingRoom:
         purgatory.watch(operation, keys, deadline_ms)
         self._by_token[operation.token] = (operation, purgatory)
 
+    def complete_or_wait(
+        self,
+        purgatory: Purgatory[Partition],
+        operation: WaitingOperation,
+        keys: Collection[Partition],
+        deadline_ms: int,
+    ) -> None:
+        """Complete it at once if it can be; else let it wait."""
+        self._by_token[operation.token] = (operation, purgatory)
+        purgatory.try_complete_else_watch(operation, keys, deadline_ms)
+
     def finished(self, operation: WaitingOperation) -> None:
         """It is answered; called by the operation when it completes."""
         self._by_token.pop(operation.token, None)
