@@ -127,17 +127,15 @@ class Brokers:
     def _duplicate(
         self, request: RegisterBroker, known: BrokerRegistration | None
     ) -> Failure | None:
+        if known is not None and known.incarnation_id == request.incarnation_id:
+            return None  # a repeat, whatever was granted since
         holder = self._claims.holder(request.broker_id)
         if holder is not None and holder != request.incarnation_id:
             return Failure(
                 errors.DuplicateBrokerRegistration.code,
                 f"the id {request.broker_id} was granted to the incarnation {holder}; claim anew",
             )
-        if (
-            known is None
-            or known.incarnation_id == request.incarnation_id
-            or known.directory_id == request.directory_id
-        ):
+        if known is None or known.directory_id == request.directory_id:
             return None
         session = self._sessions.get(request.broker_id)
         if session is None or session.lost:

@@ -23,8 +23,8 @@ from typing import Final, Self
 
 from broker.config import TopicConfig
 from broker.controller.effects import AppendRecords
-from broker.metadata.codec import record_from_bytes, record_to_bytes
 from broker.metadata.image import MetadataImage
+from broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from broker.metadata.records import MetadataRecord
 from broker.storage.errors import DirectoryLocked, MetaPropertiesInvalid, StorageStartError
 from broker.storage.files import Files

@@ -1,16 +1,12 @@
-"""Metadata records and the Cluster service's messages as protobuf, and back.
+"""The Cluster service's messages as protobuf, and back.
 
 Pure values on both sides: the generated `_pb2` modules load protobuf only, not gRPC. Every pair
-`encode_x` / `decode_x` is exact: `decode_x(encode_x(value)) == value`. What no peer may send
-(another one's enum value, a record kind of a newer version) raises an error with its name.
+`encode_x` / `decode_x` is exact: `decode_x(encode_x(value)) == value`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
-
-from google.protobuf.message import DecodeError
+from typing import Any
 
 from broker.metadata.messages import (
     AlteredPartition,
@@ -29,22 +25,12 @@ from broker.metadata.messages import (
     RegisterBroker,
     ShutdownPermitted,
 )
-from broker.metadata.records import (
-    BrokerChangeRecord,
-    ClusterRecord,
-    ConfigRecord,
-    ConfigResourceType,
-    ControllerEpochRecord,
-    Endpoint,
-    MetadataRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    RemoveTopicRecord,
-    TopicRecord,
-    UnregisterBrokerRecord,
+from broker.metadata.record_codec import (
+    decode_endpoint,
+    decode_record,
+    encode_endpoint,
+    encode_record,
 )
-from pylog.errors import CorruptMessage, UnsupportedVersion
 from pylog.model import (
     BrokerEpoch,
     BrokerId,
@@ -55,9 +41,7 @@ from pylog.model import (
     ProducerId,
     TopicId,
 )
-from pylog.rpc.v1 import cluster_pb2, common_pb2, records_pb2
-
-# ---- small parts ------------------------------------------------------------------------------
+from pylog.rpc.v1 import cluster_pb2, common_pb2
 
 
 def encode_failure(failure: Failure | None) -> common_pb2.Error | None:
@@ -70,197 +54,6 @@ def decode_failure(message: Any) -> Failure | None:
     if not message.HasField("error") or message.error.code == 0:
         return None
     return Failure(message.error.code, message.error.message)
-
-
-def encode_endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
-    """An address."""
-    return common_pb2.Endpoint(host=endpoint.host, port=endpoint.port)
-
-
-def decode_endpoint(message: common_pb2.Endpoint) -> Endpoint:
-    """An address."""
-    return Endpoint(message.host, message.port)
-
-
-def _brokers(ids: Any) -> tuple[BrokerId, ...]:
-    return tuple(map(BrokerId, ids))
-
-
-# ---- records ----------------------------------------------------------------------------------
-
-
-def encode_record(record: MetadataRecord) -> records_pb2.MetadataRecord:
-    """The record in its envelope."""
-    field, encode, _ = _CODECS[type(record)]
-    return records_pb2.MetadataRecord(**{field: encode(record)})
-
-
-def decode_record(message: records_pb2.MetadataRecord) -> MetadataRecord:
-    """The record of an envelope; UnsupportedVersion when its kind is not known here."""
-    field = message.WhichOneof("record")
-    if field is None:
-        raise UnsupportedVersion(
-            "a metadata record is of a kind that this version does not know; run the version that "
-            "wrote it, or a newer one"
-        )
-    record: MetadataRecord = _DECODERS[field](getattr(message, field))
-    return record
-
-
-def record_to_bytes(record: MetadataRecord) -> bytes:
-    """The record as the metadata log holds it."""
-    return encode_record(record).SerializeToString()
-
-
-def record_from_bytes(raw: bytes) -> MetadataRecord:
-    """The record of `record_to_bytes`; CorruptMessage when the bytes are none."""
-    try:
-        return decode_record(records_pb2.MetadataRecord.FromString(raw))
-    except DecodeError as error:
-        raise CorruptMessage(f"{len(raw)} bytes of the metadata log are no record") from error
-
-
-def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBrokerRecord:
-    return records_pb2.RegisterBrokerRecord(
-        broker_id=record.broker_id,
-        broker_epoch=record.broker_epoch,
-        incarnation_id=record.incarnation_id,
-        host_id=record.host_id,
-        rack=record.rack or "",
-        client_endpoint=encode_endpoint(record.client_endpoint),
-        replication_endpoint=encode_endpoint(record.replication_endpoint),
-        directory_id=record.directory_id,
-        boot_id=record.boot_id,
-        fenced=record.fenced,
-        in_controlled_shutdown=record.in_controlled_shutdown,
-    )
-
-
-def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterBrokerRecord:
-    return RegisterBrokerRecord(
-        broker_id=BrokerId(message.broker_id),
-        broker_epoch=BrokerEpoch(message.broker_epoch),
-        incarnation_id=message.incarnation_id,
-        host_id=message.host_id,
-        rack=message.rack or None,
-        client_endpoint=decode_endpoint(message.client_endpoint),
-        replication_endpoint=decode_endpoint(message.replication_endpoint),
-        directory_id=message.directory_id,
-        boot_id=message.boot_id,
-        fenced=message.fenced,
-        in_controlled_shutdown=message.in_controlled_shutdown,
-    )
-
-
-def _encode_partition(record: PartitionRecord) -> records_pb2.PartitionRecord:
-    return records_pb2.PartitionRecord(
-        topic_id=record.topic_id,
-        partition=record.partition,
-        replicas=record.replicas,
-        isr=record.isr,
-        eligible_leader_replicas=record.eligible_leader_replicas,
-        last_known_elr=record.last_known_elr,
-        leader=record.leader,
-        leader_epoch=record.leader_epoch,
-        partition_epoch=record.partition_epoch,
-        directories=record.directories,
-        adding_replicas=record.adding_replicas,
-        removing_replicas=record.removing_replicas,
-    )
-
-
-def _decode_partition(message: records_pb2.PartitionRecord) -> PartitionRecord:
-    return PartitionRecord(
-        topic_id=TopicId(message.topic_id),
-        partition=message.partition,
-        replicas=_brokers(message.replicas),
-        isr=_brokers(message.isr),
-        leader=BrokerId(message.leader),
-        leader_epoch=LeaderEpoch(message.leader_epoch),
-        partition_epoch=PartitionEpoch(message.partition_epoch),
-        eligible_leader_replicas=_brokers(message.eligible_leader_replicas),
-        last_known_elr=_brokers(message.last_known_elr),
-        directories=tuple(message.directories),
-        adding_replicas=_brokers(message.adding_replicas),
-        removing_replicas=_brokers(message.removing_replicas),
-    )
-
-
-def _encode_config(record: ConfigRecord) -> records_pb2.ConfigRecord:
-    return records_pb2.ConfigRecord(
-        resource_type=records_pb2.ConfigRecord.ResourceType.Name(record.resource_type),
-        resource_name=record.resource_name,
-        name=record.name,
-        value=record.value,
-    )
-
-
-def _decode_config(message: records_pb2.ConfigRecord) -> ConfigRecord:
-    try:
-        resource_type = ConfigResourceType(message.resource_type)
-    except ValueError:
-        raise UnsupportedVersion(
-            f"a configuration record is about a resource of the unknown kind "
-            f"{message.resource_type}"
-        ) from None
-    value = message.value if message.HasField("value") else None
-    return ConfigRecord(resource_type, message.resource_name, message.name, value)
-
-
-_CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any], Any]]]] = {
-    ClusterRecord: (
-        "cluster",
-        lambda r: records_pb2.ClusterRecord(cluster_id=r.cluster_id),
-        lambda m: ClusterRecord(m.cluster_id),
-    ),
-    ControllerEpochRecord: (
-        "controller_epoch",
-        lambda r: records_pb2.ControllerEpochRecord(epoch=r.epoch),
-        lambda m: ControllerEpochRecord(ControllerEpoch(m.epoch)),
-    ),
-    RegisterBrokerRecord: ("register_broker", _encode_registration, _decode_registration),
-    BrokerChangeRecord: (
-        "broker_change",
-        lambda r: records_pb2.BrokerChangeRecord(
-            broker_id=r.broker_id,
-            broker_epoch=r.broker_epoch,
-            fenced=r.fenced,
-            in_controlled_shutdown=r.in_controlled_shutdown,
-        ),
-        lambda m: BrokerChangeRecord(
-            BrokerId(m.broker_id), BrokerEpoch(m.broker_epoch), m.fenced, m.in_controlled_shutdown
-        ),
-    ),
-    UnregisterBrokerRecord: (
-        "unregister_broker",
-        lambda r: records_pb2.UnregisterBrokerRecord(broker_id=r.broker_id),
-        lambda m: UnregisterBrokerRecord(BrokerId(m.broker_id)),
-    ),
-    TopicRecord: (
-        "topic",
-        lambda r: records_pb2.TopicRecord(name=r.name, topic_id=r.topic_id),
-        lambda m: TopicRecord(m.name, TopicId(m.topic_id)),
-    ),
-    PartitionRecord: ("partition", _encode_partition, _decode_partition),
-    RemoveTopicRecord: (
-        "remove_topic",
-        lambda r: records_pb2.RemoveTopicRecord(topic_id=r.topic_id),
-        lambda m: RemoveTopicRecord(TopicId(m.topic_id)),
-    ),
-    ProducerIdsRecord: (
-        "producer_ids",
-        lambda r: records_pb2.ProducerIdsRecord(
-            broker_id=r.broker_id,
-            broker_epoch=r.broker_epoch,
-            next_producer_id=r.next_producer_id,
-        ),
-        lambda m: ProducerIdsRecord(
-            BrokerId(m.broker_id), BrokerEpoch(m.broker_epoch), ProducerId(m.next_producer_id)
-        ),
-    ),
-    ConfigRecord: ("config", _encode_config, _decode_config),
-}
-_DECODERS: Final = {field: decode for field, _, decode in _CODECS.values()}
 
 
 # ---- metadata stream --------------------------------------------------------------------------
@@ -514,7 +307,7 @@ def decode_altered(message: cluster_pb2.AlterPartitionResponse) -> PartitionsAlt
                 decode_failure(partition),
                 BrokerId(partition.leader),
                 LeaderEpoch(partition.leader_epoch),
-                _brokers(partition.isr),
+                tuple(map(BrokerId, partition.isr)),
                 PartitionEpoch(partition.partition_epoch),
             )
             for partition in message.partitions

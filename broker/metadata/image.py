@@ -28,7 +28,7 @@ from broker.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from pylog.model import NO_LEADER, BrokerId, ControllerEpoch, Offset, ProducerId, TopicId
+from pylog.model import BrokerId, ControllerEpoch, Offset, ProducerId, TopicId
 
 BrokerRegistration = RegisterBrokerRecord
 """A broker's newest incarnation, with `fenced` and `in_controlled_shutdown` as last changed."""
@@ -388,8 +388,3 @@ def _difference(old: MetadataImage, new: MetadataImage) -> MetadataDelta:
         brokers=tuple(b for b in brokers if old.brokers.get(b) != new.brokers.get(b)),
         configs=tuple(c for c in configs if old.configs.get(c) != new.configs.get(c)),
     )
-
-
-def offline(partition: PartitionRecord) -> bool:
-    """Whether nobody leads the partition."""
-    return partition.leader == NO_LEADER

@@ -224,3 +224,12 @@ def test_a_broker_that_may_still_run_after_a_controller_start_is_not_given_away(
     assert tasks.claim("x") is None
     tasks.shell.advance(200)
     assert tasks.claim("x") == (1, None)
+
+
+def test_a_registered_broker_may_repeat_itself_although_another_task_was_granted_its_id() -> None:
+    tasks = Tasks(expected=1)
+    tasks.claim("old")
+    old = tasks.run("old", 1)
+    tasks.shell.broken(old)
+    assert tasks.claim("new", directory(1)) == (1, "directory-1")
+    assert tasks.run("old", 1).epoch == old.epoch

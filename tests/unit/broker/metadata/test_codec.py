@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata import codec, messages, records
+from broker.metadata import codec, messages, record_codec, records
 from pylog.errors import CorruptMessage, UnsupportedVersion
 from pylog.rpc.v1 import cluster_pb2, records_pb2
 
@@ -99,7 +99,7 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
 @given(RECORDS)
 @settings(max_examples=200, deadline=None)
 def test_a_record_survives(record: records.MetadataRecord) -> None:
-    assert codec.record_from_bytes(codec.record_to_bytes(record)) == record
+    assert record_codec.record_from_bytes(record_codec.record_to_bytes(record)) == record
 
 
 @pytest.mark.parametrize(("name", "values"), PAIRS, ids=[name for name, _ in PAIRS])
@@ -115,17 +115,17 @@ def test_a_message_survives(name: str, values: st.SearchStrategy[Any], data: st.
 
 def test_every_kind_of_record_has_a_codec() -> None:
     fields = {field.name for field in records_pb2.MetadataRecord.DESCRIPTOR.fields}
-    assert set(codec._DECODERS) == fields
+    assert set(record_codec._DECODERS) == fields
 
 
 def test_a_record_of_a_newer_version_is_named() -> None:
     with pytest.raises(UnsupportedVersion, match="does not know"):
-        codec.record_from_bytes(b"")
+        record_codec.record_from_bytes(b"")
 
 
 def test_garbage_is_no_record() -> None:
     with pytest.raises(CorruptMessage, match="3 bytes"):
-        codec.record_from_bytes(b"\xff\xff\xff")
+        record_codec.record_from_bytes(b"\xff\xff\xff")
 
 
 def test_an_unknown_resource_is_named() -> None:
@@ -133,7 +133,7 @@ def test_an_unknown_resource_is_named() -> None:
     raw = message.SerializeToString().replace(b"\x1a\x01k", b"\x08\x63\x1a\x01k")
     raw = bytes([raw[0], raw[1] + 2]) + raw[2:]
     with pytest.raises(UnsupportedVersion, match="unknown kind 99"):
-        codec.record_from_bytes(raw)
+        record_codec.record_from_bytes(raw)
 
 
 def test_code_zero_is_no_failure() -> None:
