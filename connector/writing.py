@@ -40,8 +40,8 @@ def write_batches(
     topic = options.topic or "?"
     try:
         for batch in batches:
-            for topic, rows in _by_topic(batch, options, columns):
-                _check_rows(rows, topic, options)
+            for topic, rows in rows_by_topic(batch, options, columns):
+                check_rows(rows, topic, options)
                 pending.append((topic, producer.send_arrow(topic, rows)))
                 written[topic] += rows.num_rows
             while pending and pending[0][1].done():
@@ -73,7 +73,7 @@ def _failed(topic: str, error: PylogError) -> ConnectorError:
     )
 
 
-def _by_topic(
+def rows_by_topic(
     batch: pa.RecordBatch, options: SinkOptions, columns: Sequence[str]
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The rows of each topic, with the producer's columns, in their order."""
@@ -121,7 +121,7 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     return column
 
 
-def _check_rows(rows: pa.RecordBatch, topic: str, options: SinkOptions) -> None:
+def check_rows(rows: pa.RecordBatch, topic: str, options: SinkOptions) -> None:
     """SinkRow for the first row that no broker would take; the message tells its key."""
     import pyarrow.compute as pc
 

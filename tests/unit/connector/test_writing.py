@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from connector.errors import SinkRow
+from connector.options import SinkOptions, sink_options
+from connector.writing import check_rows, rows_by_topic
+
+
+def options(topic: str | None = None, **client: str) -> SinkOptions:
+    given = {"pylog.bootstrap.servers": "h:1", **{f"pylog.{k}": v for k, v in client.items()}}
+    return sink_options({**given, "topic": topic} if topic else given)
+
+
+def grouped(batch: pa.RecordBatch, to: SinkOptions) -> dict[str, list[dict[str, Any]]]:
+    columns = [n for n in batch.schema.names if n != "other"]
+    return {topic: rows.to_pylist() for topic, rows in rows_by_topic(batch, to, columns)}
+
+
+def check_all(batch: pa.RecordBatch, to: SinkOptions, columns: list[str]) -> None:
+    for topic, rows in rows_by_topic(batch, to, columns):
+        check_rows(rows, topic, to)
+
+
+def test_rows_are_grouped_by_topic_in_order() -> None:
+    batch = pa.record_batch(
+        {
+            "value": ["1", "2", "3"],
+            "topic": ["b", "a", "b"],
+            "partition": pa.array([1, None, 0], pa.int8()),
+            "other": [7, 7, 7],
+        }
+    )
+    assert grouped(batch, options()) == {
+        "b": [{"value": b"1", "partition": 1}, {"value": b"3", "partition": 0}],
+        "a": [{"value": b"2", "partition": None}],
+    }
+    assert list(grouped(batch, options("z"))) == ["z"]
+    assert grouped(batch.slice(0, 0), options()) == {}
+
+
+def test_types_are_the_producers() -> None:
+    at = datetime.datetime(2024, 5, 6, 7, 8, 9, 123456)
+    batch = pa.record_batch(
+        {
+            "key": pa.array([b"k"], pa.large_binary()),
+            "value": pa.array(["v"], pa.large_string()),
+            "timestamp": pa.array([at], pa.timestamp("us")),
+        }
+    )
+    ((_, rows),) = rows_by_topic(batch, options("a"), ["key", "value", "timestamp"])
+    assert rows.schema.types == [pa.binary(), pa.binary(), pa.timestamp("us", tz="UTC")]
+    zoned = pa.record_batch(
+        {"value": ["v"], "timestamp": pa.array([at], pa.timestamp("us", tz="Europe/Berlin"))}
+    )
+    ((_, rows),) = rows_by_topic(zoned, options("a"), ["value", "timestamp"])
+    assert rows.column("timestamp")[0].value == zoned.column("timestamp")[0].value
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"topic": ["a", None]}, ["column topic is null", "option topic", "b'k1'"]),
+        ({"topic": ["a", "x/y"]}, ["column topic", "'/'", "b'k1'"]),
+        ({"partition": [0, -3]}, ["partition is -3", "b'k1'"]),
+        (
+            {"timestamp": pa.array([0, -1], pa.timestamp("us", tz="UTC"))},
+            ["timestamp is before 1970", "b'k1'"],
+        ),
+        (
+            {
+                "headers": pa.array(
+                    [[("h", b"1")], [("g", None), (None, b"2")]],
+                    pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+                )
+            },
+            ["header's key is null", "b'k1'"],
+        ),
+        ({"value": ["", "x" * 2_000_000]}, ["2000002 bytes", "allows 1048576", "b'k1'"]),
+    ],
+)
+def test_bad_rows_are_told_by_their_key(columns: dict[str, Any], words: list[str]) -> None:
+    batch = pa.record_batch({"value": ["", "v"], "key": ["k0", "k1"], **columns})
+    names = [name for name in batch.schema.names if name != "topic"] + ["topic"]
+    to = options() if "topic" in columns else options("a")
+    with pytest.raises(SinkRow) as error:
+        check_all(batch, to, names)
+    text = str(error.value)
+    assert text.startswith("[PYLOG_SINK_ROW] ")
+    for word in words:
+        assert word in text, text
+
+
+def test_good_rows_pass_whatever_is_null() -> None:
+    headers = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    batch = pa.record_batch(
+        {
+            "value": pa.array([None, None], pa.string()),
+            "key": pa.array([None, "k"], pa.string()),
+            "partition": pa.array([None, None], pa.int32()),
+            "timestamp": pa.array([None, None], pa.timestamp("us", tz="UTC")),
+            "headers": pa.array([None, []], headers),
+        }
+    )
+    ((topic, rows),) = rows_by_topic(batch, options("a"), batch.schema.names)
+    check_rows(rows, topic, options("a"))
+    sliced = batch.slice(1, 1)
+    ((topic, rows),) = rows_by_topic(sliced, options("a"), batch.schema.names)
+    check_rows(rows, topic, options("a"))
+
+
+def test_the_size_limit_is_the_settings() -> None:
+    batch = pa.record_batch({"value": ["x" * 2_000_000]})
+    for limit in ("3000000", "1000000"):
+        to = options("a", **{"max.request.size": limit})
+        ((topic, rows),) = rows_by_topic(batch, to, ["value"])
+        if limit == "3000000":
+            check_rows(rows, topic, to)
+        else:
+            with pytest.raises(SinkRow, match="no column key"):
+                check_rows(rows, topic, to)
