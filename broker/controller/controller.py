@@ -155,6 +155,12 @@ class Controller:
             ),
         )
 
+    def running_brokers(self) -> list[BrokerId]:
+        """The unfenced brokers that this controller hears from. After its start the metadata still
+        names those that its predecessor heard from, until they call or a session time-out is over.
+        """
+        return [b for b in self.image.live_brokers() if self._sessions.is_running(b)]
+
     def missing_brokers(self) -> list[BrokerId]:
         """Known brokers that neither run nor are about to: for "not all are there" messages."""
         return self._claims.missing(self._ledger.decided)

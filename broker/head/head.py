@@ -151,9 +151,9 @@ class Head:
         return str(self._endpoint)
 
     def live_brokers(self) -> Sequence[BrokerId]:
-        """The brokers that are registered and unfenced."""
+        """The brokers that are registered and unfenced, and whose sessions are open."""
         assert self._shell is not None
-        return self._shell.controller.image.live_brokers()
+        return self._shell.controller.running_brokers()
 
     def missing_brokers(self) -> Sequence[BrokerId]:
         """Known brokers that neither run nor are about to."""

@@ -52,6 +52,7 @@ class ControllerShell:
         self._snapshot_due = False
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
         self._stopped = False
 
     async def ask(self, call: Callable[[int, object], list[Effect]]) -> Any:
@@ -83,7 +84,7 @@ class ControllerShell:
         self._set_timer()
 
     async def next_change(self) -> None:
-        """Wait for the next commit; KafkaStorageError when there will be none."""
+        """Wait for the next commit or news of a session; KafkaStorageError when there will be none."""
         if not self.failed.done():
             self._changed.clear()
             await self._changed.wait()
@@ -111,6 +112,7 @@ class ControllerShell:
                 if self.service is not None:
                     self.service.published()
             case TellSession():
+                self._changed.set()
                 if self.service is not None:
                     self.service.tell(effect)
             case RejectSession():
@@ -152,8 +154,13 @@ class ControllerShell:
 
     def _set_timer(self) -> None:
         deadline_ms = self.controller.next_deadline_ms
-        if self._timer is not None or deadline_ms is None or self._stopped:
+        if deadline_ms is None or self._stopped:
             return
+        if self._timer is not None:
+            if deadline_ms >= self._timer_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
         wait_ms = max(1, deadline_ms - self._clock.monotonic_ms())
         self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
 
