@@ -21,14 +21,17 @@ class FaultGuard:
 
     def __init__(self, name: str, directory: str, on_failure: Callable[[], None]) -> None:
         self.failure: KafkaStorageError | None = None
+        self.closed = False
         self._name = name
         self._directory = directory
         self._on_failure = on_failure
 
     def check(self) -> None:
-        """Raises the error that took the log offline, if one did."""
+        """Raises the error that took the log offline, if one did, and one for a closed log."""
         if self.failure is not None:
             raise self.failure
+        if self.closed:
+            raise KafkaStorageError(f"{self._name} is closed here")
 
     @contextmanager
     def io(self, doing: str) -> Iterator[None]:

@@ -11,25 +11,23 @@ write, so a second one that succeeds proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from typing import Self
 
 from broker.config import TopicConfig
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.follower_batches import FetchedBatches, PlacedBatch, read_fetched
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
-from broker.storage.producer_state import ProducerSnapshot, ProducerStates
+from broker.storage.log_reader import LogReader
+from broker.storage.producer_history import ProducerHistory
+from broker.storage.producer_state import ProducerStates
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
-from broker.storage.scan import scan
 from broker.storage.segment import BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
-from broker.storage.segment_reader import SegmentReader
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
-from broker.storage.time_lookup import first_at_or_after, largest
 from broker.storage.validator import CLIENT, Origin, as_stored, checked_header
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
 from pylog.model import (
@@ -42,44 +40,11 @@ from pylog.model import (
 )
 from pylog.records.batch import BatchHeader, with_offset_and_epoch
 
+__all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
+
 LogRead = TailRead
 """`records` (whole batches), the offset of the first one's first record, the offset after the last.
 """
-
-_PRODUCER_SNAPSHOTS_KEPT: Final = 3
-_TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
-
-
-class AppendInfo(NamedTuple):
-    """Where a batch landed. `duplicate`: it was there already, the offsets are the first time's;
-    answer it when the high watermark has passed `last_offset`.
-    """
-
-    base_offset: Offset
-    last_offset: Offset
-    log_append_time_ms: int
-    log_start_offset: Offset
-    duplicate: bool = False
-    record_count: int = 0
-    size: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """What a log gets from its manager; the defaults suit a log that stands alone.
-
-    `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
-    `log_start_moved` and `recovery_point_lowered` write the checkpoints, before the log acts on it.
-    `failed` hears of a log that goes offline.
-    """
-
-    tail_budget: TailBudget
-    tail_bytes_max: int = _TAIL_BYTES_MAX
-    decompressed_bytes_max: int = 64 * 1024 * 1024
-    jitter: Callable[[int], int] = lambda limit: 0
-    log_start_moved: Callable[[Log], None] = lambda log: None
-    recovery_point_lowered: Callable[[Log], None] = lambda log: None
-    failed: Callable[[Log], None] = lambda log: None
 
 
 class Log:
@@ -102,23 +67,23 @@ class Log:
         self.directory = directory
         self.config = config
         self.epochs = LeaderEpochCache()
-        self.producers = ProducerStates()
         self.recovery = RecoveryReport()
         self.generation = 0
         """Grows whenever records leave the end of the log."""
         self._files = files
-        self._environment = environment or Environment(TailBudget(_TAIL_BYTES_MAX))
+        self._environment = environment or Environment(TailBudget(TAIL_BYTES_MAX))
         self._guard = FaultGuard(
             str(topic_partition), directory, lambda: self._environment.failed(self)
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._reader = LogReader(files, self._segments, self._tail, self._guard)
         self._log_start = 0
         self._log_end = 0
         self._recovery_point = 0
         self._wall_ms = 0  # the newest time that the log was told
         self._unflushed_since_ms = -1
-        self._producer_snapshots: list[ProducerSnapshot] = []
+        self._producers = ProducerHistory()
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -166,7 +131,7 @@ class Log:
             last_stop,
             wall_ms=wall_ms,
             on_batch=on_batch,
-            on_segment=self._keep_producer_snapshot,
+            on_segment=self._producers.keep,
         )
         self._segments.adopt(loader.load())
         self.recovery = loader.report
@@ -198,12 +163,13 @@ class Log:
     def close(self, *, clean: bool) -> None:
         """Give the handles back; `clean` syncs everything first and raises when that fails."""
         try:
-            if clean and self.failure is None:
+            if clean and self._guard.failure is None:
                 self.flush()
                 with self._guard.io("closing the log"):
                     for segment in self._segments:
                         segment.write_indexes()
         finally:
+            self._guard.closed = True
             self._segments.close()
             self._tail.clear()
 
@@ -223,6 +189,11 @@ class Log:
     def recovery_point(self) -> Offset:
         """Everything below is synced."""
         return Offset(self._recovery_point)
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What is known of the producers that wrote to this log."""
+        return self._producers.now
 
     @property
     def failure(self) -> KafkaStorageError | None:
@@ -411,12 +382,7 @@ class Log:
     def _roll(self, base_offset: int, wall_ms: int) -> None:
         with self._guard.io("rolling the log"):
             self._segments.add(base_offset, self.config, wall_ms)
-        self._keep_producer_snapshot(self._log_end)
-
-    def _keep_producer_snapshot(self, offset: int) -> None:
-        if len(self.producers):
-            self._producer_snapshots.append(self.producers.snapshot(offset))
-            del self._producer_snapshots[:-_PRODUCER_SNAPSHOTS_KEPT]
+        self._producers.keep(self._log_end)
 
     # ---- read -----------------------------------------------------------------------------------
 
@@ -442,35 +408,15 @@ class Log:
                 f"offset {offset} of {self.topic_partition} is outside "
                 f"[{self._log_start}, {self._log_end}]"
             )
-        if offset >= upper_bound or offset == self._log_end:
-            return LogRead(b"", offset, offset)
-        found = self._tail.read(offset, max_bytes, upper_bound=upper_bound, min_one=min_one)
-        if found is not None:
-            return found
-        with self._guard.io("reading"):
-            for segment in self._segments.from_offset(offset):
-                self._segments.opened(segment)
-                found = SegmentReader(self._files, segment, nowait=nowait).read(
-                    offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one
-                )
-                if found is not None:
-                    return found
-        return LogRead(b"", offset, offset)
+        return self._reader.read(
+            offset, max_bytes, upper_bound=upper_bound, min_one=min_one, nowait=nowait
+        )
 
     def bytes_between(self, offset: int, upper_bound: int) -> int:
         """About how many bytes a reader at `offset` would get up to `upper_bound`; never less than
         there are, and exact for what is in memory.
         """
-        if offset >= upper_bound:
-            return 0
-        in_memory = self._tail.bytes_between(offset, upper_bound)
-        if in_memory is not None:
-            return in_memory
-        return sum(
-            segment.size - segment.offsets.lookup(offset)
-            for segment in self._segments.from_offset(offset)
-            if segment.base_offset < upper_bound
-        )
+        return self._reader.bytes_between(offset, upper_bound)
 
     def offset_for_timestamp(
         self, timestamp_ms: int, *, upper_bound: int | None = None
@@ -478,17 +424,13 @@ class Log:
         """The first record at or after a time, below `upper_bound` (default: the log's end)."""
         self._guard.check()
         end = self._log_end if upper_bound is None else upper_bound
-        with self._guard.io("looking up a time"):
-            return first_at_or_after(
-                self._files, self._segments, timestamp_ms, start=self._log_start, end=end
-            )
+        return self._reader.first_at_or_after(timestamp_ms, self._log_start, end)
 
     def max_timestamp(self, *, upper_bound: int | None = None) -> OffsetAndTimestamp | None:
         """The first record with the largest timestamp, below `upper_bound` (KIP-734)."""
         self._guard.check()
         end = self._log_end if upper_bound is None else upper_bound
-        with self._guard.io("looking up the largest time"):
-            return largest(self._files, self._segments, start=self._log_start, end=end)
+        return self._reader.largest(self._log_start, end)
 
     # ---- cut ------------------------------------------------------------------------------------
 
@@ -522,7 +464,7 @@ class Log:
         self._log_end = self._segments.active.end_offset
         self._log_start = min(self._log_start, self._log_end)
         self._tail.truncate(self._log_end)
-        self._rebuild_producers()
+        self._producers.truncate(self._files, self._segments, self._log_end)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Remove everything; the next record is `offset`."""
@@ -543,8 +485,7 @@ class Log:
                 KafkaStorageError(f"{self.topic_partition} has no segment any more: {error}")
             ) from error
         self._log_start = self._log_end = self._recovery_point = offset
-        self.producers.clear()
-        self._producer_snapshots.clear()
+        self._producers.clear()
         self.epochs.clear()
         self._sync_epochs()
         self._environment.log_start_moved(self)
@@ -556,21 +497,6 @@ class Log:
         if offset < self._recovery_point:
             self._recovery_point = offset
             self._environment.recovery_point_lowered(self)
-
-    def _rebuild_producers(self) -> None:
-        snapshots = self._producer_snapshots
-        if not len(self.producers) and not snapshots:
-            return
-        while snapshots and snapshots[-1].offset > self._log_end:
-            snapshots.pop()
-        self.producers = ProducerStates(snapshots[-1] if snapshots else None)
-        start = snapshots[-1].offset if snapshots else 0
-        for segment in self._segments:
-            if segment.end_offset <= start:
-                continue
-            for _, header in scan(self._files, segment.handle(), 0, segment.size, verify=False):
-                if header.base_offset >= start:
-                    self.producers.apply(header, header.base_offset)
 
     # ---- start ----------------------------------------------------------------------------------
 
@@ -637,7 +563,9 @@ class Log:
         return FlushTask(self._files, paths, Offset(up_to), self.generation)
 
     def on_flushed(self, task: FlushTask) -> None:
-        """A flush task has run. A log that was cut meanwhile gains nothing by it."""
+        """A flush task has run. A log that was cut or closed meanwhile gains nothing by it."""
+        if self._guard.closed:
+            return
         self._guard.check()
         if task.error is not None:
             raise self._guard.fault(task.error, "syncing") from task.error

@@ -7,10 +7,9 @@ log does not stop the others: it stands in `failed` and its replica is offline.
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Final, Self
+from typing import Self
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.checkpoints import (
@@ -21,9 +20,6 @@ from broker.storage.checkpoints import (
     write_offsets,
 )
 from broker.storage.directory import (
-    CLEAN_MARKER,
-    LOCK_FILE,
-    META_PROPERTIES,
     MetaProperties,
     SegmentStats,
     lock_directory,
@@ -38,32 +34,23 @@ from broker.storage.directory import (
 from broker.storage.errors import (
     CorruptSegment,
     ForeignDirectory,
-    MetaPropertiesInvalid,
     OtherBrokersDirectory,
 )
 from broker.storage.files import Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.log import Environment, Log
-from broker.storage.recovery import PARTITION_METADATA, LastStop
-from broker.storage.segment import CUT_SUFFIX
+from broker.storage.partition_directories import (
+    find_partitions,
+    free_deleted_name,
+    read_topic_id,
+    refuse_orphans,
+    write_topic_id,
+)
+from broker.storage.recovery import LastStop
+from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
-
-DELETE_SUFFIX: Final = "-delete"
-_FILE_NAME_MAX: Final = 255
-_PARTITION_DIRECTORY: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")
-_KNOWN: Final = frozenset(
-    {
-        META_PROPERTIES,
-        LOCK_FILE,
-        CLEAN_MARKER,
-        HIGH_WATERMARK_CHECKPOINT,
-        RECOVERY_POINT_CHECKPOINT,
-        LOG_START_CHECKPOINT,
-        "controller-epoch",  # broker/node keeps the highest one it saw there
-    }
-)
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +93,7 @@ class LogManager:
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
             log_start_moved=lambda log: self._write_log_starts(),
-            recovery_point_lowered=lambda log: self.checkpoint_recovery_points(),
+            recovery_point_lowered=lambda log: self._write_recovery_points(),
             failed=self._log_failed,
         )
 
@@ -137,7 +124,7 @@ class LogManager:
         try:
             found = read_meta(files, directory)
             if found is None:
-                _refuse_orphans(files, directory)
+                refuse_orphans(files, directory)
                 found = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
             _check_owner(directory, found, cluster_id, broker_id)
             marker = take_clean_marker(files, directory)
@@ -165,7 +152,18 @@ class LogManager:
         log_starts = read_offsets(self._files, self._path(LOG_START_CHECKPOINT))
         self._recovery_points, self._log_starts = recovery_points, log_starts
         self._high_watermarks = read_offsets(self._files, self._path(HIGH_WATERMARK_CHECKPOINT))
-        for topic_partition in self._partition_directories():
+        found = find_partitions(self._files, self.directory)
+        for path in found.deleted:
+            self.remove_directory(path)
+        for topic_partition in found.links:
+            self._set_failed(
+                topic_partition,
+                KafkaStorageError(
+                    f"{self._path(str(topic_partition))} is a symbolic link; partitions must be "
+                    "directories of their own"
+                ),
+            )
+        for topic_partition in found.partitions:
             path = self._path(str(topic_partition))
             recovery_point = recovery_points.get(topic_partition, Offset(0))
             last_stop = LastStop(recovery_point, recovery_point, same_boot)
@@ -176,7 +174,7 @@ class LogManager:
                     last_stop = LastStop.clean()
             config = topic_config(topic_partition.topic) if topic_config else self._config.topic
             try:
-                topic_id = self._read_topic_id(path)
+                topic_id = read_topic_id(self._files, path)
                 if topic_id is None:
                     logger.warning("%s was never finished: removed", path)
                     self.remove_directory(path)
@@ -224,54 +222,6 @@ class LogManager:
         self._logs[topic_partition] = log
         self._by_id[topic_id, topic_partition.partition] = log
         return log
-
-    def _partition_directories(self) -> list[TopicPartition]:
-        found = []
-        foreign = []
-        for name in self._files.listdir(self.directory):
-            path = self._path(name)
-            status = self._files.stat(path)
-            kind = status.kind if status else "other"
-            topic_partition = parse_partition_directory(name)
-            if kind == "directory" and name.endswith(DELETE_SUFFIX):
-                self.remove_directory(path)
-            elif name.endswith(".tmp") and kind == "file":
-                self._files.unlink(path)
-            elif topic_partition is not None and kind == "directory":
-                found.append(topic_partition)
-            elif topic_partition is not None and kind == "symlink":
-                error = KafkaStorageError(
-                    f"{path} is a symbolic link; partitions must be directories of their own"
-                )
-                self._set_failed(topic_partition, error)
-            elif name not in _KNOWN and not name.endswith(CUT_SUFFIX):
-                foreign.append(name)
-        if foreign:
-            logger.warning(
-                "%s holds what is not pylog's, ignored: %s", self.directory, foreign[:10]
-            )
-        return found
-
-    def _read_topic_id(self, path: str) -> TopicId | None:
-        """The topic id of a partition directory; None when the directory was never finished."""
-        try:
-            text = self._files.read_all(f"{path}/{PARTITION_METADATA}").decode("ascii")
-        except FileNotFoundError:
-            text = ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise CorruptSegment(f"{path}/{PARTITION_METADATA} cannot be read: {error}") from error
-        for line in text.splitlines():
-            name, _, value = line.partition(":")
-            if name == "topic_id" and value.strip():
-                return TopicId(value.strip())
-        for name in self._files.listdir(path):
-            status = self._files.stat(f"{path}/{name}")
-            if name.endswith(".log") and status is not None and status.size:
-                raise CorruptSegment(
-                    f"{path} holds records but no {PARTITION_METADATA} with a topic_id; restore "
-                    "that file, or move the directory away"
-                )
-        return None
 
     # ---- logs -----------------------------------------------------------------------------------
 
@@ -328,9 +278,7 @@ class LogManager:
         path = self._path(str(topic_partition))
         try:
             self._files.mkdir(path)
-            self._files.write_atomic(
-                f"{path}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {topic_id}\n".encode()
-            )
+            write_topic_id(self._files, path, topic_id)
             log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
             self._files.fsync_dir(self.directory)
         except OSError as error:
@@ -352,26 +300,18 @@ class LogManager:
             del self._by_id[log.topic_id, topic_partition.partition]
             log.close(clean=False)
         self._high_watermarks.pop(topic_partition, None)
-        target = self._path(self._deleted_name(topic_partition, log.topic_id if log else ""))
         try:
+            topic_id = log.topic_id if log else ""
+            target = self._path(
+                free_deleted_name(self._files, self.directory, topic_partition, topic_id)
+            )
             self._files.rename(self._path(str(topic_partition)), target)
             self._files.fsync_dir(self.directory)
-            self.checkpoint_recovery_points()
+            self._write_recovery_points()
             self._write_log_starts()
         except OSError as fault:
             raise KafkaStorageError(f"{topic_partition} cannot be deleted: {fault}") from fault
         return target
-
-    def _deleted_name(self, topic_partition: TopicPartition, topic_id: str) -> str:
-        """Fits a file name also for the longest topic: then the topic is cropped."""
-        attempt = 0
-        while True:
-            more = f".{attempt}" if attempt else ""
-            suffix = f"-{topic_partition.partition}.{topic_id}{more}{DELETE_SUFFIX}"
-            name = topic_partition.topic[: _FILE_NAME_MAX - len(suffix)] + suffix
-            if not self._files.exists(self._path(name)):
-                return name
-            attempt += 1
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that `delete` returned, with its files. On any thread."""
@@ -408,23 +348,35 @@ class LogManager:
         return [(log, task) for log in usable if (task := log.flush_task()) is not None]
 
     def checkpoint_recovery_points(self) -> None:
-        """Write what is synced of each log. While the logs are being opened the file stays."""
-        if not self._loading:
+        """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
+        self._when_there_is_room(self._write_recovery_points)
+
+    def _write_recovery_points(self) -> None:
+        if not self._loading:  # until all are open, the file knows more
             known = self._recovery_points
             offsets = {key: known[key] for key in self.failed if key in known}
             offsets |= {key: log.recovery_point for key, log in self._logs.items()}
             write_offsets(self._files, self._path(RECOVERY_POINT_CHECKPOINT), offsets)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
-        """Write the high watermarks, and keep the last known ones of logs that are not told."""
+        """Write the high watermarks, and keep the last known ones of logs that are not told.
+
+        A full disk leaves the last ones; KafkaStorageError when the disk fails.
+        """
         for key, offset in high_watermarks.items():
             if key in self._logs:
                 self._high_watermarks[key] = offset
         path = self._path(HIGH_WATERMARK_CHECKPOINT)
+        self._when_there_is_room(lambda: write_offsets(self._files, path, self._high_watermarks))
+
+    def _when_there_is_room(self, write: Callable[[], None]) -> None:
+        """A checkpoint that a full disk refuses is written the next time."""
         try:
-            write_offsets(self._files, path, self._high_watermarks)
+            write()
         except OSError as error:
-            raise KafkaStorageError(f"{path} cannot be written: {error}") from error
+            if error.errno not in NO_ROOM:
+                raise KafkaStorageError(f"{self.directory} cannot be written: {error}") from error
+            logger.warning("no room for the checkpoints of %s: %s", self.directory, error)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """The high watermark of each log, brought between its start and its end."""
@@ -457,7 +409,7 @@ class LogManager:
             stats[str(log.topic_partition)] = segment_stats(self._files, log.segments)
         try:
             if clean:
-                self.checkpoint_recovery_points()
+                self._write_recovery_points()
                 self._write_log_starts()
                 write_meta(self._files, self.directory, replace(self.meta, clean=True))
                 write_clean_marker(self._files, self.directory, stats)
@@ -496,23 +448,6 @@ class LogManager:
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"
-
-
-def parse_partition_directory(name: str) -> TopicPartition | None:
-    """The partition whose directory has that name, None when it is no partition's."""
-    match = _PARTITION_DIRECTORY.fullmatch(name)
-    if match is None or topic_name_fault(match[1]) is not None:
-        return None
-    return TopicPartition(match[1], int(match[2]))
-
-
-def _refuse_orphans(files: Files, directory: str) -> None:
-    partitions = [name for name in files.listdir(directory) if parse_partition_directory(name)]
-    if partitions:
-        raise MetaPropertiesInvalid(
-            f"{directory} holds {len(partitions)} partitions ({partitions[0]}, ...) but no "
-            f"{META_PROPERTIES}; restore that file, or use another directory"
-        )
 
 
 def _check_owner(

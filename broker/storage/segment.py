@@ -272,10 +272,11 @@ class Segment:
         self._files.truncate(self.handle(), position)
         self._files.fsync(self.handle())
         kept = self.offsets.truncate_to_position(position)
-        times_kept = self.times.truncate_to_offset(end_offset)
+        last_indexed, last_position = self.offsets.entries()[-1] if kept else (-1, 0)
+        # Also drops the entry of the seal: the segment may be the active one again.
+        times_kept = self.times.truncate_to_offset(last_indexed + 1)
         self.size = position
         self.end_offset = end_offset
-        last_position = self.offsets.entries()[-1][1] if kept else 0
         self._bytes_since_entry = position - last_position
         self._find_max_timestamp()
         if self._indexes_behind:

@@ -164,8 +164,8 @@ class SegmentList:
         if removed:
             # A name that came back after a loss of power would overlap what is written next.
             self._files.fsync_dir(self._directory)
-        if cut is not None:
-            self._segments[-1].truncate(*cut)
+        last = self._segments[-1]
+        last.truncate(*(cut or (last.size, last.end_offset)))
 
     def remove_all(self) -> None:
         """Remove every segment, newest first."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from broker.config import TopicConfig
 from broker.storage.errors import InvalidOffset
+from broker.storage.files import OsFiles
 from broker.storage.log import Environment
 from broker.storage.segment_reader import PagesCold
 from broker.storage.tail_cache import TailBudget
@@ -17,6 +19,7 @@ from pylog.errors import (
     InvalidRecord,
     InvalidTimestamp,
     InvalidTxnState,
+    KafkaStorageError,
     MessageTooLarge,
     OffsetOutOfRange,
     PylogError,
@@ -436,6 +439,43 @@ def test_a_flush_task_syncs_full_segments_and_is_void_after_a_cut() -> None:
     late.run()
     log.on_flushed(late)
     assert log.recovery_point == 1
+
+
+def test_a_closed_log_takes_nothing() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=SMALL)
+    for _ in range(6):
+        append(log, b"v" * 400)
+    task = log.flush_task()
+    assert task is not None
+    log.close(clean=False)
+    task.run()
+    log.on_flushed(task)  # deleted while the task ran: no harm
+    assert log.recovery_point == 0
+    with pytest.raises(KafkaStorageError, match="closed"):
+        append(log, b"x")
+
+
+def test_on_a_real_disk(tmp_path: Path) -> None:
+    files = OsFiles()
+    directory = str(tmp_path / "t-0")
+    log = open_log(files, directory=directory, config=SMALL, environment=NO_TAIL)
+    for number in range(30):
+        append(log, b"%03d" % number * 50, epoch=number // 10)
+    log.truncate_to(Offset(25))
+    log.flush()
+    log.advance_log_start(Offset(11))
+    log.delete_old_segments()
+    before = values_of(log)
+    assert before[0] == (11, b"011" * 50)
+    log.close(clean=True)
+    again = open_log(
+        files, directory=directory, config=SMALL, log_start_offset=11, environment=NO_TAIL
+    )
+    assert values_of(again) == before
+    assert again.recovery.indexes_rebuilt == 0
+    again.close(clean=True)
+    assert {path.suffix for path in tmp_path.glob("t-0/*")} == {"", ".log", ".index", ".timeindex"}
 
 
 def test_many_inactive_segments_keep_few_handles() -> None:

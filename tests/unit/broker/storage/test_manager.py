@@ -35,7 +35,8 @@ from broker.storage.errors import (
 )
 from broker.storage.files import Files, OsFiles
 from broker.storage.log import Log
-from broker.storage.manager import LogManager, parse_partition_directory
+from broker.storage.manager import LogManager
+from broker.storage.partition_directories import parse_partition_directory
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of

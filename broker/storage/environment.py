@@ -1,0 +1,47 @@
+"""What a log gets from its manager, and what it tells about an append."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.storage.tail_cache import TailBudget
+from pylog.model import Offset
+
+if TYPE_CHECKING:
+    from broker.storage.log import Log
+
+TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
+
+
+class AppendInfo(NamedTuple):
+    """Where a batch landed. `duplicate`: it was there already, the offsets are the first time's;
+    answer it when the high watermark has passed `last_offset`.
+    """
+
+    base_offset: Offset
+    last_offset: Offset
+    log_append_time_ms: int
+    log_start_offset: Offset
+    duplicate: bool = False
+    record_count: int = 0
+    size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a log gets from its manager; the defaults suit a log that stands alone.
+
+    `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
+    `log_start_moved` and `recovery_point_lowered` write the checkpoints, before the log acts on it.
+    `failed` hears of a log that goes offline.
+    """
+
+    tail_budget: TailBudget
+    tail_bytes_max: int = TAIL_BYTES_MAX
+    decompressed_bytes_max: int = 64 * 1024 * 1024
+    jitter: Callable[[int], int] = lambda limit: 0
+    log_start_moved: Callable[[Log], None] = lambda log: None
+    recovery_point_lowered: Callable[[Log], None] = lambda log: None
+    failed: Callable[[Log], None] = lambda log: None

@@ -1,0 +1,72 @@
+"""Reading a log: from memory where the newest batches are, else from the segments.
+
+Everything here raises KafkaStorageError; damage that a read meets takes the log offline.
+"""
+
+from __future__ import annotations
+
+from broker.storage.files import Files
+from broker.storage.guard import FaultGuard
+from broker.storage.segment_list import SegmentList
+from broker.storage.segment_reader import SegmentReader
+from broker.storage.tail_cache import TailCache, TailRead
+from broker.storage.time_lookup import first_at_or_after, largest
+from pylog.model import OffsetAndTimestamp
+
+
+class LogReader:
+    """The readers' view of a log's parts. Knows no bounds: `Log` has checked them."""
+
+    def __init__(
+        self, files: Files, segments: SegmentList, tail: TailCache, guard: FaultGuard
+    ) -> None:
+        self._files = files
+        self._segments = segments
+        self._tail = tail
+        self._guard = guard
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool, nowait: bool
+    ) -> TailRead:
+        """Whole batches from the one that holds `offset`; with `nowait` it may raise PagesCold."""
+        if offset >= upper_bound or offset == self._segments.active.end_offset:
+            return TailRead(b"", offset, offset)
+        found = self._tail.read(offset, max_bytes, upper_bound=upper_bound, min_one=min_one)
+        if found is not None:
+            return found
+        with self._guard.io("reading"):
+            for segment in self._segments.from_offset(offset):
+                self._segments.opened(segment)
+                found = SegmentReader(self._files, segment, nowait=nowait).read(
+                    offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one
+                )
+                if found is not None:
+                    return found
+        return TailRead(b"", offset, offset)
+
+    def bytes_between(self, offset: int, upper_bound: int) -> int:
+        """At least the bytes from `offset` to `upper_bound`."""
+        if offset >= upper_bound:
+            return 0
+        in_memory = self._tail.bytes_between(offset, upper_bound)
+        if in_memory is not None:
+            return in_memory
+        return sum(
+            segment.size - segment.offsets.lookup(offset)
+            for segment in self._segments.from_offset(offset)
+            if segment.base_offset < upper_bound
+        )
+
+    def first_at_or_after(
+        self, timestamp_ms: int, start: int, end: int
+    ) -> OffsetAndTimestamp | None:
+        """The first record in [start, end) at or after a time."""
+        with self._guard.io("looking up a time"):
+            return first_at_or_after(
+                self._files, self._segments, timestamp_ms, start=start, end=end
+            )
+
+    def largest(self, start: int, end: int) -> OffsetAndTimestamp | None:
+        """The first record in [start, end) with the largest timestamp."""
+        with self._guard.io("looking up the largest time"):
+            return largest(self._files, self._segments, start=start, end=end)
