@@ -52,7 +52,7 @@ from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, ProducerId, TopicPartition
 from pylog.records.batch import read_header
 from tests.sim.controller_node import ControllerProcess
-from tests.sim.disk import Disk, TornWrite
+from tests.sim.disk import DATA_ROOT, Disk, TornWrite
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
 from tests.sim.rpc import Actor, Call, Machine, Rpc, unary
@@ -61,7 +61,6 @@ from tests.sim.shadows import Shadows
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
-DATA = "/data"
 HEARTBEAT_MS = 300
 CALL_TIMEOUT_MS = 1_000
 
@@ -319,7 +318,7 @@ class BrokerProcess(Actor):
                 directory.meta.clean,
                 directory.locked,
             )
-            for directory in find_broker_directories(self.files, DATA)
+            for directory in find_broker_directories(self.files, DATA_ROOT)
         )
         request = ClaimBroker(self.incarnation, self.node.machine.name, found, self.node.number)
         self.ask_controller(ControllerProcess.serve_claim, request, self._claim_answered)
@@ -348,7 +347,7 @@ class BrokerProcess(Actor):
         self.register()
 
     def _open_logs(self, claim: BrokerClaim) -> None:
-        self.root = f"{DATA}/broker-{claim.broker_id}"
+        self.root = f"{DATA_ROOT}/broker-{claim.broker_id}"
         new_id = base64.urlsafe_b64encode(self.node.rng.randbytes(16)).rstrip(b"=").decode()
         self.logs = LogManager.open(
             self.files,
@@ -535,9 +534,12 @@ class BrokerProcess(Actor):
         def permitted(_answer: object) -> None:
             assert self.logs is not None
             assert self.core is not None
-            self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
-            self.logs.close(clean=True)
-            self.cluster.sometimes["clean stop"] += 1
+            try:
+                self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
+                self.logs.close(clean=True)
+                self.cluster.sometimes["clean stop"] += 1
+            except (OSError, errors.PylogError) as error:
+                self.cluster.scheduler.note("close", self.name, error)
             self.node.kill(away_ms)
 
         self.ask_controller(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from broker.config import BrokerConfig
 from broker.controller.settings import ControllerSettings
@@ -27,15 +26,13 @@ from pylog.model import BrokerId, NewTopic, ProducerId, TopicPartition
 from tests.sim.broker_node import BrokerNode, BrokerProcess
 from tests.sim.clients import ProducerClient, ReaderClient
 from tests.sim.controller_node import ControllerNode, ControllerProcess
+from tests.sim.disk import DATA_ROOT
 from tests.sim.ghost import PartitionGhost, Violation
 from tests.sim.net import Net
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.swarm import Swarm, draw
-
-if TYPE_CHECKING:
-    from tests.sim.variants import Variant
 
 TOPIC = "t"
 WALL_MS = 1_700_000_000_000
@@ -46,10 +43,9 @@ CONVERGE_WITHIN_S = 40
 class Cluster:
     """Everything of one run."""
 
-    def __init__(self, seed: int, variant: Variant, trace: Trace | None = None) -> None:
+    def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.scheduler = Scheduler(seed, trace)
-        self.variant = variant
-        self.swarm: Swarm = variant.lean(draw(self.scheduler.rng("swarm")))
+        self.swarm: Swarm = draw(self.scheduler.rng("swarm"))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note)
@@ -365,6 +361,9 @@ class Cluster:
         """The controller made this host's process a broker."""
         owner = self.owners.get(broker)
         if owner is not None and owner is not node:
-            raise Violation("I1", f"broker {broker} of {owner.machine.name} moved to {node.number}")
+            # it died before it had made its directory
+            if owner.disk.find(f"{DATA_ROOT}/broker-{broker}/meta.properties") is not None:
+                raise Violation("I1", f"broker {broker} moved from {owner.number} to {node.number}")
+            owner.broker_id = BrokerId(-1)
         self.owners[broker] = node
         node.broker_id = broker

@@ -61,8 +61,8 @@ def run_seed(
     logging.getLogger("broker").setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
     try:
-        with VARIANTS[variant].installed() as chosen:
-            cluster = Cluster(seed, chosen, trace)
+        with VARIANTS[variant].installed():
+            cluster = Cluster(seed, trace)
             invariant = report = ""
             try:
                 _run(cluster)

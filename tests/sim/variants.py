@@ -23,11 +23,6 @@ from broker.replication.replica_fetches import ReplicaFetches
 from broker.storage.producer_state import AppendedBatch, ProducerStates
 from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.records.batch import BatchHeader
-from tests.sim.swarm import Swarm
-
-
-def _keep(swarm: Swarm) -> Swarm:
-    return swarm
 
 
 @dataclass(frozen=True)
@@ -36,8 +31,6 @@ class Variant:
 
     what: str
     overrides: tuple[tuple[type, str, Callable[..., Any]], ...] = ()
-    lean: Callable[[Swarm], Swarm] = _keep
-    """Parameters that favour the race which the bug needs, over those that the seed drew."""
 
     @contextmanager
     def installed(self) -> Iterator[Variant]:
