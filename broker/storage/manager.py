@@ -314,9 +314,18 @@ class LogManager:
         return target
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory that `delete` returned, with its files. On any thread."""
+        """Remove a directory that `delete` returned, with all in it. On any thread.
+
+        A link is removed itself; what it points to stays.
+        """
+        status = self._files.stat(path)
+        if status is None:
+            return
+        if status.kind != "directory":
+            self._files.unlink(path)
+            return
         for name in self._files.listdir(path):
-            self._files.unlink(f"{path}/{name}")
+            self.remove_directory(f"{path}/{name}")
         self._files.rmdir(path)
 
     # ---- upkeep ---------------------------------------------------------------------------------

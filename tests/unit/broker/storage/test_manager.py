@@ -398,6 +398,12 @@ def test_foreign_things_in_the_directory(tmp_path: Path, caplog: pytest.LogCaptu
     assert caplog.text.count("ignored: ['.DS_Store', 'lost+found', 'pipe']") == 1
     assert len(values_of(log_of(again))) == 1
     assert sorted(again.failed) == [TopicPartition("linked", 0)]
+    (elsewhere / "precious").write_bytes(b"x")
+    path = again.delete(TopicPartition("linked", 0))
+    assert path is not None
+    again.remove_directory(path)
+    again.remove_directory(path)
+    assert [entry.name for entry in elsewhere.iterdir()] == ["precious"]
     again.close(clean=True)
 
 
