@@ -64,9 +64,9 @@ class ControllerLink:
         except grpc.aio.AioRpcError as error:
             raise fault_of(self.target, error) from None
 
-    async def claim(self, request: ClaimBroker) -> BrokerClaim | Failure:
+    async def claim(self, request: ClaimBroker, seconds: float) -> BrokerClaim | Failure:
         """Which broker to be."""
-        answer = await self._call(self._stub.ClaimBroker, codec.encode_claim(request))
+        answer = await self._call(self._stub.ClaimBroker, codec.encode_claim(request), seconds)
         return codec.decode_claimed(answer)
 
     async def register(self, request: RegisterBroker) -> BrokerRegistered | Failure:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import uuid
 from collections.abc import Callable
@@ -20,9 +19,6 @@ from broker.kafka.server import ReplicationServer
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import (
     AlterPartition,
-    BrokerClaim,
-    BrokerDirectory,
-    ClaimBroker,
     Failure,
     PartitionsAltered,
     ProducerIdBlock,
@@ -32,41 +28,33 @@ from broker.metadata.records import Endpoint
 from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
-from broker.node.host import boot_id, host_id
+from broker.node.host import host_id
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
 from broker.node.process import settle_memory
 from broker.node.producer_ids import ProducerIds
 from broker.node.settings import (
-    ANY_BROKER,
     Address,
     NodeExit,
     NodeSettings,
     check_listener,
     parse_address,
 )
+from broker.node.startup import INCURABLE, Startup, Stopped
 from broker.replication.manager import ReplicaManager
-from broker.storage.directory import find_broker_directories
-from broker.storage.errors import DirectoryLocked, StorageStartError
 from broker.storage.files import OsFiles
 from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, TopicId, topic_id_from_bytes
+from pylog.model import BrokerEpoch, BrokerId, TopicId
 from pylog.rpc.v1 import log_pb2_grpc
 
 _log = logging.getLogger("pylog.node")
 
-LOCK_SECONDS_MAX: Final = 10.0
-"""The predecessor may still be flushing when its successor starts."""
 SHUTDOWN_SECONDS_MAX: Final = 6.0
 """How long a stopping broker waits for its leaders to move."""
 MAINTENANCE_SECONDS: Final = 1.0
 POOL_THREADS: Final = 4
-
-
-class _Stopped(Exception):
-    """The stop was asked for before the broker served."""
 
 
 @dataclass(slots=True)
@@ -120,17 +108,20 @@ class BrokerService:
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""
+        startup = Startup(
+            self._link, self._files, self._clock, self._pool, self._stop,
+            root=self._root, config=self._config, only_broker=self._settings.only_broker,
+        )  # fmt: skip
         try:
-            claim = await self._claim()
-            await self._open_logs(claim)
-        except _Stopped:
+            claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
+            self._broker_id = claim.broker_id
+            self._logs = await startup.open_logs(claim)
+        except Stopped:
             await self._close_link()
             return NodeExit("asked to stop before it served", clean=True)
-        except (StorageStartError, errors.PylogError, OSError) as fault:
+        except (errors.PylogError, OSError) as fault:
             await self._close_link()
-            # A locked directory or a silent controller may be cured by time; bad disks are not.
-            curable = isinstance(fault, errors.PylogError) and fault.retriable
-            return NodeExit(str(fault), clean=False, curable=curable)
+            return NodeExit(str(fault), clean=False, curable=not isinstance(fault, INCURABLE))
         try:
             await self._start()
         except (errors.PylogError, OSError) as fault:
@@ -140,87 +131,6 @@ class BrokerService:
         return await self._shut_down()
 
     # ---- before it serves -----------------------------------------------------------------------
-
-    async def _or_stop(self, seconds: float) -> None:
-        """Wait; _Stopped when the stop comes first."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stop.wait(), seconds)
-        if self._stop.is_set():
-            raise _Stopped
-
-    async def _claim(self) -> BrokerClaim:
-        """Ask until the controller grants a broker id."""
-        wait, reported = 0.02, ""
-        while True:
-            try:
-                answer = await self._link.claim(
-                    ClaimBroker(
-                        self._incarnation, self._host, self._directories(), self._settings.slot
-                    )
-                )
-            except errors.PylogError as error:
-                if not error.retriable:
-                    raise
-                if str(error) != reported and wait > 0.3:
-                    reported = str(error)
-                    _log.warning("no broker id yet: %s", error)
-                await self._or_stop(wait)
-                wait = min(wait * 1.5, 1.0)
-                continue
-            if isinstance(answer, Failure):
-                raise errors.from_code(answer.code, answer.message)
-            if answer.retry_after_ms <= 0:
-                return answer
-            await self._or_stop(answer.retry_after_ms / 1000)
-
-    def _directories(self) -> tuple[BrokerDirectory, ...]:
-        wanted = self._settings.only_broker
-        return tuple(
-            BrokerDirectory(
-                found.meta.broker_id,
-                found.meta.directory_id,
-                found.meta.cluster_id,
-                found.meta.boot_id,
-                found.meta.clean,
-                found.locked,
-            )
-            for found in find_broker_directories(self._files, self._root)
-            if wanted in (ANY_BROKER, found.meta.broker_id)
-        )
-
-    async def _open_logs(self, claim: BrokerClaim) -> None:
-        """Lock the directory and recover, while the kernels warm in another thread."""
-        self._broker_id = claim.broker_id
-        warming = self._loop.run_in_executor(self._pool, _warm)
-        deadline_ms = self._clock.monotonic_ms() + LOCK_SECONDS_MAX * 1000
-        begin_ms = self._clock.monotonic_ms()
-        while True:
-            try:
-                self._logs = await self._loop.run_in_executor(self._pool, self._open, claim)
-                break
-            except DirectoryLocked:
-                if self._clock.monotonic_ms() >= deadline_ms:
-                    raise
-            await self._or_stop(0.05)
-        _log.info(
-            "broker %d: %d logs opened in %d ms, kernels warm in %d ms",
-            claim.broker_id,
-            len(self._logs.logs),
-            self._clock.monotonic_ms() - begin_ms,
-            await warming,
-        )
-
-    def _open(self, claim: BrokerClaim) -> LogManager:
-        return LogManager.open(
-            self._files,
-            f"{self._root}/broker-{claim.broker_id}",
-            cluster_id=claim.cluster_id,
-            broker_id=claim.broker_id,
-            boot_id=boot_id(),
-            new_directory_id=topic_id_from_bytes(uuid.uuid4().bytes),
-            wall_ms=self._clock.wall_ms(),
-            config=self._config,
-        )
 
     async def _start(self) -> None:
         """Servers first, then membership: what is registered must answer."""
@@ -468,10 +378,3 @@ class BrokerService:
     async def _close_link(self) -> None:
         await self._link.close()
         self._pool.shutdown(wait=False)
-
-
-def _warm() -> int:
-    """Milliseconds to load the kernels that check batches."""
-    from pylog.records import kernels
-
-    return kernels.warm(columns=False)

@@ -1,0 +1,154 @@
+"""What comes before a broker serves: an id from the controller, its directory, warm kernels."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from concurrent.futures import Executor
+from typing import Final
+
+from broker.config import BrokerConfig
+from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
+from broker.node.host import boot_id
+from broker.node.link import ControllerLink
+from broker.node.settings import ANY_BROKER
+from broker.storage.directory import find_broker_directories
+from broker.storage.errors import DirectoryLocked, StorageStartError
+from broker.storage.files import Files
+from broker.storage.manager import LogManager
+from pylog import errors
+from pylog.clock import Clock
+from pylog.model import topic_id_from_bytes
+
+_log = logging.getLogger("pylog.node")
+
+LOCK_SECONDS_MAX: Final = 10.0
+"""The predecessor may still be flushing when its successor starts."""
+CLAIM_SECONDS_FIRST: Final = 0.02
+CLAIM_SECONDS_LAST: Final = 1.0
+
+INCURABLE: Final = (
+    StorageStartError,
+    errors.InvalidConfig,
+    errors.InconsistentClusterId,
+    errors.ClusterAuthorizationFailed,
+)
+"""Faults that no further attempt with the same settings can cure."""
+
+
+class Stopped(Exception):
+    """The stop was asked for before the broker served."""
+
+
+class Startup:
+    """The steps, in order: `claim`, `open_logs`. Each ends early with `Stopped`."""
+
+    def __init__(
+        self,
+        link: ControllerLink,
+        files: Files,
+        clock: Clock,
+        pool: Executor,
+        stop: asyncio.Event,
+        *,
+        root: str,
+        config: BrokerConfig,
+        only_broker: int,
+    ) -> None:
+        self._link = link
+        self._files = files
+        self._clock = clock
+        self._pool = pool
+        self._stop = stop
+        self._root = root
+        self._config = config
+        self._only_broker = only_broker
+
+    async def _or_stop(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+        if self._stop.is_set():
+            raise Stopped
+
+    async def claim(self, incarnation_id: str, host_id: str, slot: int) -> BrokerClaim:
+        """Ask until the controller grants a broker id; PylogError when it never will."""
+        wait, reported = CLAIM_SECONDS_FIRST, ""
+        while True:
+            request = ClaimBroker(incarnation_id, host_id, self._directories(), slot)
+            try:
+                answer = await self._link.claim(request, CLAIM_SECONDS_LAST)
+            except errors.PylogError as error:
+                if not error.retriable:
+                    raise
+                if str(error) != reported:
+                    reported = str(error)
+                    _log.warning("no broker id yet: %s", error)
+                await self._or_stop(wait)
+                wait = min(wait * 1.5, CLAIM_SECONDS_LAST)
+                continue
+            if isinstance(answer, Failure):
+                raise errors.from_code(answer.code, answer.message)
+            if answer.retry_after_ms <= 0:
+                return answer
+            await self._or_stop(answer.retry_after_ms / 1000)
+
+    def _directories(self) -> tuple[BrokerDirectory, ...]:
+        return tuple(
+            BrokerDirectory(
+                found.meta.broker_id,
+                found.meta.directory_id,
+                found.meta.cluster_id,
+                found.meta.boot_id,
+                found.meta.clean,
+                found.locked,
+            )
+            for found in find_broker_directories(self._files, self._root)
+            if self._only_broker in (ANY_BROKER, found.meta.broker_id)
+        )
+
+    async def open_logs(self, claim: BrokerClaim) -> LogManager:
+        """Lock the directory and recover, while the kernels warm in another thread.
+
+        Raises DirectoryLocked when the lock did not come free, and StorageStartError.
+        """
+        loop = asyncio.get_running_loop()
+        warming = loop.run_in_executor(self._pool, _warm)
+        begin_ms = self._clock.monotonic_ms()
+        while True:
+            try:
+                logs = await loop.run_in_executor(self._pool, self._open, claim)
+                break
+            except DirectoryLocked:
+                if self._clock.monotonic_ms() - begin_ms >= LOCK_SECONDS_MAX * 1000:
+                    raise
+            await self._or_stop(0.05)
+        opened_ms = self._clock.monotonic_ms() - begin_ms
+        _log.info(
+            "broker %d: %d logs opened in %d ms, kernels warm in %d ms",
+            claim.broker_id,
+            len(logs.logs),
+            opened_ms,
+            await warming,
+        )
+        return logs
+
+    def _open(self, claim: BrokerClaim) -> LogManager:
+        return LogManager.open(
+            self._files,
+            f"{self._root}/broker-{claim.broker_id}",
+            cluster_id=claim.cluster_id,
+            broker_id=claim.broker_id,
+            boot_id=boot_id(),
+            new_directory_id=topic_id_from_bytes(uuid.uuid4().bytes),
+            wall_ms=self._clock.wall_ms(),
+            config=self._config,
+        )
+
+
+def _warm() -> int:
+    """Milliseconds to load the kernels that check batches."""
+    from pylog.records import kernels
+
+    return kernels.warm(columns=False)
