@@ -168,8 +168,12 @@ class Progress:
         )
 
     def _run(self) -> None:
+        shown = self.line()  # nothing yet: a first batch waits for Spark to warm up
         while not self._stop.wait(1.0):
-            print(self.line(), flush=True)
+            line = self.line()
+            if line != shown:
+                print(line, flush=True)
+            shown = line
 
     def close(self) -> None:
         """Stop printing, and print the final state once."""

@@ -84,7 +84,7 @@ class ControllerShell:
         self._set_timer()
 
     async def next_change(self) -> None:
-        """Wait for the next commit or news of a session; KafkaStorageError when there will be none."""
+        """Wait for a commit or news of a session; KafkaStorageError when none will come."""
         if not self.failed.done():
             self._changed.clear()
             await self._changed.wait()
