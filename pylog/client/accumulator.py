@@ -273,10 +273,10 @@ class Accumulator:
                 self._due[batch.topic_partition] = None
 
     def mark_all_due(self) -> None:
-        """A flush: whatever waits is due now."""
-        for topic_partition, queue in self._queues.items():
-            if queue:
-                self._due[topic_partition] = None
+        """A flush: whatever waits is due now, and takes no more records."""
+        for buffer in self.topics.values():
+            for partition in list(buffer.open):
+                self.close_batch(buffer, partition)
         self._lingering.clear()
 
     @property

@@ -304,10 +304,11 @@ class Consumer:
             if now_ms - self._started_ms >= self._timeout_ms:
                 raise self._cluster.unreachable(now_ms - self._started_ms)
             return
+        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
         for topic, (since_ms, error) in list(self._cluster.denied.items()):
             if topic not in self._cluster.topics:
                 continue
-            if not error.retriable or now_ms - since_ms >= UNKNOWN_TOPIC_GRACE_MS:
+            if not error.retriable or now_ms - since_ms >= grace_ms:
                 raise error
 
     def _in_turn(self) -> list[Partition]:

@@ -409,7 +409,10 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
         with self._cluster.changed:
             for name in request.names:
                 told = response.topics.add(name=name)
-                if self._cluster.topics.pop(name, None) is None:
+                topic = self._cluster.topics.pop(name, None)
+                if topic is not None:
+                    told.topic_id = topic.topic_id
+                else:
                     told.error.code = errors.UnknownTopicOrPartition.code
                     told.error.message = f"there is no topic {name}"
         return response

@@ -106,10 +106,14 @@ def test_with_no_leader_at_all_keyless_records_still_have_a_place() -> None:
 
 def test_a_flush_makes_everything_due() -> None:
     acc = accumulator(linger_ms=60_000)
-    add(acc, 0)
+    for _ in range(12):
+        add(acc, 0)
     add(acc, 0, partition=1)
     acc.mark_all_due()
     assert acc.due() == [T0, T1]
+    assert acc.take(T0, 0).count == 9
+    assert acc.due() == [T1, T0]  # the batch behind it as well
+    assert acc.take(T0, 0).count == 3
 
 
 def test_a_partition_that_was_served_goes_to_the_end() -> None:
