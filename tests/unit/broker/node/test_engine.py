@@ -1,0 +1,144 @@
+"""Effects are performed in order, never from within a call, and time comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from broker.metadata.messages import AlterPartition, PartitionsAltered
+from broker.node.engine import Engine
+from broker.replication.manager import ReplicaManager
+from broker.replication.messages import (
+    ColdRead,
+    Effect,
+    FetchDone,
+    ProduceDone,
+    ReplicaFailed,
+    ReplicaFetch,
+    SendAlterPartition,
+    SendReplicaFetch,
+)
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerEpoch, BrokerId, TopicPartition
+
+
+class ScriptedManager:
+    """Notes what it is told; answers with nothing."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[object, ...]] = []
+        self.next_deadline_ms: int | None = None
+        self.told = asyncio.Event()
+
+    def _note(self, *event: object) -> list[Effect]:
+        self.heard.append(event)
+        self.told.set()
+        return []
+
+    def on_replica_fetched(self, now_ms: int, wall_ms: int, *event: object) -> list[Effect]:
+        return self._note("fetched", *event)
+
+    def on_partitions_altered(self, now_ms: int, *event: object) -> list[Effect]:
+        return self._note("altered", *event)
+
+    def on_cold_read(self, now_ms: int, read: ColdRead) -> list[Effect]:
+        return self._note("read", read)
+
+    def on_time(self, now_ms: int, wall_ms: int) -> list[Effect]:
+        self.next_deadline_ms = None
+        return self._note("time")
+
+
+Test = Callable[[Engine, ScriptedManager, list[str]], Coroutine[Any, Any, None]]
+
+
+def run(test: Test) -> None:
+    async def main() -> None:
+        manager = ScriptedManager()
+        faults: list[str] = []
+
+        async def alter(request: AlterPartition) -> PartitionsAltered | None:
+            return None
+
+        with ThreadPoolExecutor(1) as pool:
+            engine = Engine(
+                cast(ReplicaManager, manager), SYSTEM_CLOCK, pool, alter_partition=alter,
+                remove_directory=lambda path: None, on_fault=faults.append,
+            )  # fmt: skip
+            async with asyncio.timeout(10):
+                await test(engine, manager, faults)
+            engine.stop()
+
+    asyncio.run(main())
+
+
+def test_effects_caused_by_an_answer_come_after_those_that_were_there() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        order: list[str] = []
+
+        def first(acks: object) -> None:
+            engine.perform([FetchDone(lambda partitions: order.append("caused"), ())])
+            order.append("first")
+
+        engine.perform(
+            [ProduceDone(first, ()), FetchDone(lambda partitions: order.append("second"), ())]
+        )
+        assert order == ["first", "second", "caused"]
+
+    run(test)
+
+
+def test_without_connections_a_fetch_is_answered_with_none_on_a_later_turn() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        request = ReplicaFetch(BrokerId(1), BrokerEpoch(1), 1, 1, 1, ())
+        engine.perform([SendReplicaFetch(BrokerId(2), 5, request)])
+        assert manager.heard == []
+        await manager.told.wait()
+        assert manager.heard == [("fetched", 2, 5, None)]
+
+    run(test)
+
+
+def test_an_unreachable_controller_is_an_answer_too() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        request = AlterPartition(BrokerId(1), BrokerEpoch(1), ())
+        engine.perform([SendAlterPartition(9, request)])
+        await manager.told.wait()
+        assert manager.heard == [("altered", 9, None)]
+
+    run(test)
+
+
+def test_a_cold_read_runs_on_the_pool_and_comes_back() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        pages: list[str] = []
+        read = ColdRead("token", lambda: pages.append("read"))
+        engine.perform([read])
+        await manager.told.wait()
+        assert pages == ["read"]
+        assert manager.heard == [("read", read)]
+
+    run(test)
+
+
+def test_a_deadline_calls_back() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        manager.next_deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 5
+        engine.perform([])
+        await manager.told.wait()
+        assert manager.heard == [("time",)]
+
+    run(test)
+
+
+def test_only_a_failed_directory_ends_the_broker() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        one = TopicPartition("t", 0)
+        engine.perform([ReplicaFailed(one, "a bad block")])
+        assert faults == []
+        engine.perform([ReplicaFailed(one, "the disk is gone", directory_failed=True)])
+        assert faults == ["the disk is gone"]
+
+    run(test)

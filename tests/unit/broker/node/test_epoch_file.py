@@ -1,0 +1,24 @@
+"""The highest controller epoch survives; a damaged file does not stop the broker."""
+
+from __future__ import annotations
+
+from broker.node.epoch_file import EpochFile
+from pylog.model import ControllerEpoch
+from tests.fakes.memory_files import MemoryFiles
+
+
+def test_the_highest_epoch_is_kept() -> None:
+    files = MemoryFiles()
+    files.mkdir("/b")
+    epochs = EpochFile(files, "/b")
+    assert epochs.highest == -1
+    epochs.raise_to(ControllerEpoch(7))
+    epochs.raise_to(ControllerEpoch(3))
+    assert EpochFile(files, "/b").highest == 7
+
+
+def test_a_damaged_file_counts_as_none() -> None:
+    files = MemoryFiles()
+    files.mkdir("/b")
+    files.write_atomic("/b/controller-epoch", b"\xff?")
+    assert EpochFile(files, "/b").highest == -1
