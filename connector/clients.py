@@ -30,6 +30,7 @@ CLIENTS_MAX: Final = 4
 TOPICS_AGE_MS_MAX: Final = 1_000
 """How late a stream may notice a new partition. Spark asks an idle stream 100 times a second."""
 ATTEMPTS_MAX: Final = 4
+TOPICS_REMEMBERED_MAX: Final = 10_000
 
 # Larger than a client's own: a sink sends whole DataFrames, and nobody waits for single records.
 SINK_DEFAULTS: Final[Mapping[str, Any]] = {"batch.size": 256 * 1024, "linger.ms": 20}
@@ -69,9 +70,31 @@ class ClientCache(Generic[C]):
             self._close(client)
 
 
+class KeptProducer:
+    """A producer that outlives its task, and looks topics up again when it was idle.
+
+    Between two tasks a topic may have been re-created: a producer that does not know would refuse
+    to put records meant for the old one into the new one.
+    """
+
+    def __init__(self, producer: Producer, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.producer = producer
+        self._clock = clock
+        self._looked_up_ms: dict[str, int] = {}
+
+    def begin(self, topic: str) -> None:
+        """A task is going to write to the topic."""
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._looked_up_ms.get(topic, -TOPICS_AGE_MS_MAX) >= TOPICS_AGE_MS_MAX:
+            self.producer.refresh(topic)
+            if len(self._looked_up_ms) >= TOPICS_REMEMBERED_MAX:
+                self._looked_up_ms.clear()
+            self._looked_up_ms[topic] = now_ms
+
+
 _readers: ClientCache[RangeReader] = ClientCache(lambda reader: reader.close())
 # A producer is dropped after a failure or when idle: what is unacknowledged then is not waited for.
-_producers: ClientCache[Producer] = ClientCache(lambda producer: producer.close(timeout=0))
+_producers: ClientCache[KeptProducer] = ClientCache(lambda kept: kept.producer.close(timeout=0))
 
 
 def _reader_key(options: SourceOptions) -> object:
@@ -92,16 +115,18 @@ def reader_for(options: SourceOptions) -> RangeReader:
     return _readers.get(_reader_key(options), make)
 
 
-def producer_for(options: SinkOptions) -> Producer:
+def producer_for(options: SinkOptions) -> KeptProducer:
     """This process's producer for a sink's cluster and settings: acks=all, idempotent."""
 
-    def make() -> Producer:
+    def make() -> KeptProducer:
         from pylog.client.producer import Producer
 
         settings = {**SINK_DEFAULTS, **options.client, "acks": "all", "enable.idempotence": True}
-        return Producer(
-            bootstrap_servers=[str(address) for address in options.bootstrap],
-            **{name.replace(".", "_"): value for name, value in settings.items()},
+        return KeptProducer(
+            Producer(
+                bootstrap_servers=[str(address) for address in options.bootstrap],
+                **{name.replace(".", "_"): value for name, value in settings.items()},
+            )
         )
 
     return _producers.get(_producer_key(options), make)

@@ -34,7 +34,8 @@ def write_batches(
     not acknowledged: some of the others may have been, and are written again when Spark runs the
     task again.
     """
-    producer = producer_for(options)
+    kept = producer_for(options)
+    producer = kept.producer
     written: Counter[str] = Counter()
     pending: deque[tuple[str, Future[Any]]] = deque()
     topic = options.topic or "?"
@@ -42,6 +43,8 @@ def write_batches(
         for batch in batches:
             for topic, rows in rows_by_topic(batch, options, columns):
                 check_rows(rows, topic, options)
+                if topic not in written:
+                    kept.begin(topic)
                 pending.append((topic, producer.send_arrow(topic, rows)))
                 written[topic] += rows.num_rows
             while pending and pending[0][1].done():

@@ -346,6 +346,14 @@ class Producer:
         """The topic's partition numbers."""
         return list(range(self._topic_buffer(topic).partitions))
 
+    def refresh(self, topic: str) -> None:
+        """Look the topic up anew, for who keeps a producer idle over times in which a topic may
+        grow, or be deleted and created again. Raises UnknownTopicOrPartition and BootstrapFailed.
+        """
+        self._topic_buffer(topic)
+        self._thread.run(self._refresh_once(topic))
+        self._thread.run(self._cluster.topic(topic, self._max_block_ms))
+
     def metrics(self) -> dict[str, float]:
         """Counters since the start, and present levels, under Kafka's names where it has them."""
         with self._lock:
