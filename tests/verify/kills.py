@@ -21,9 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pylog import AdminClient, NewTopic, TopicDescription
+from pylog import AdminClient, NewTopic
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import PylogError
+from pylog.model import TopicDescription
 from tests.verify.load import Verdict, VerifiableProducer, check, gap_around
 from tests.verify.spark_cluster import ROOT, SparkCluster
 

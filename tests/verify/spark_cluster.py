@@ -105,12 +105,13 @@ class SparkCluster:
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
-        for line in process.stdout:
-            self.output.append(line)
-            match = READY.match(line)
-            if match:
-                self.cluster_id = match[1]
-                self._ready.set()
+        with process.stdout:
+            for line in process.stdout:
+                self.output.append(line)
+                match = READY.match(line)
+                if match:
+                    self.cluster_id = match[1]
+                    self._ready.set()
 
     # ---- who is who ----------------------------------------------------------------------------
 
