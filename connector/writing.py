@@ -15,7 +15,7 @@ from connector.errors import ConnectorError, SinkRow, UnknownTopic, WriteFailed
 from connector.options import SinkOptions
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.errors import MessageTooLarge, PylogError, UnknownTopicOrPartition
-from pylog.model import topic_name_fault
+from pylog.model import NO_TIMESTAMP, topic_name_fault
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -112,6 +112,7 @@ def rows_by_topic(
 def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     """A column in the type that the producer takes."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     column = batch.column(batch.schema.get_field_index(name))
     if name in ("key", "value"):
@@ -119,8 +120,11 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
     if name == "partition":
         return column.cast(pa.int32())
     if name == "timestamp":
-        # Without a time zone Spark's value is taken as UTC; the log has milliseconds.
-        return column.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        # Without a time zone Spark's value is taken as UTC.
+        utc = column.cast(pa.timestamp("us")).cast(pa.timestamp("us", tz="UTC"))
+        # The source shows a record without a timestamp, -1 in Kafka's format, as 1 ms before 1970.
+        none = pc.equal(utc, pa.scalar(NO_TIMESTAMP * 1000, utc.type))
+        return pc.if_else(none, pa.scalar(None, utc.type), utc)
     return column
 
 

@@ -68,7 +68,7 @@ def test_types_are_the_producers() -> None:
         ({"topic": ["a", "x/y"]}, ["column topic", "'/'", "b'k1'"]),
         ({"partition": [0, -3]}, ["partition is -3", "b'k1'"]),
         (
-            {"timestamp": pa.array([0, -1], pa.timestamp("us", tz="UTC"))},
+            {"timestamp": pa.array([0, -2], pa.timestamp("ms", tz="UTC"))},
             ["timestamp is before 1970", "b'k1'"],
         ),
         (
@@ -111,6 +111,16 @@ def test_good_rows_pass_whatever_is_null() -> None:
     sliced = batch.slice(1, 1)
     ((topic, rows),) = rows_by_topic(sliced, options("a"), batch.schema.names)
     check_rows(rows, topic, options("a"))
+
+
+def test_a_copied_record_without_a_timestamp_gets_one() -> None:
+    """The source shows Kafka's -1, which means none, as 1 ms before 1970."""
+    times = pa.array([-1, 0, None], pa.timestamp("ms", tz="UTC"))
+    batch = pa.record_batch({"value": ["a", "b", "c"], "timestamp": times})
+    ((topic, rows),) = rows_by_topic(batch, options("a"), batch.schema.names)
+    check_rows(rows, topic, options("a"))
+    assert rows.column("timestamp").null_count == 2
+    assert rows.column("timestamp")[1].value == 0
 
 
 def test_the_size_limit_is_the_settings() -> None:
