@@ -325,7 +325,9 @@ class BrokerProcess(Actor):
 
     def _claim_answered(self, answer: BrokerClaim | Failure | None) -> None:
         self.cluster.scheduler.note("claimed", self.name, answer)
-        if not isinstance(answer, BrokerClaim):
+        if isinstance(answer, Failure):
+            self.node.kill(self.node.rng.randint(20, 200))
+        elif answer is None:
             self.timer(100 + self.node.rng.random() * 100, self.claim)
         elif answer.retry_after_ms > 0:
             self.timer(answer.retry_after_ms, self.claim)
@@ -389,6 +391,8 @@ class BrokerProcess(Actor):
         if not isinstance(answer, BrokerRegistered):
             if answer is not None:
                 self.cluster.scheduler.note("register", self.name, answer.code, answer.message)
+                self.node.kill(self.node.rng.randint(20, 200))
+                return
             self.timer(100 + self.node.rng.random() * 100, self.register)
             return
         assert self.logs is not None
@@ -455,7 +459,7 @@ class BrokerProcess(Actor):
             self,
             controller,
             self._session_broken,
-            lambda: controller.session_ended(broker, epoch),
+            lambda: controller.session_ended(rpc, broker, epoch),
         )
         rpc.tell(controller.serve_session, rpc, self)
         self._progress()

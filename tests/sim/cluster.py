@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 from broker.config import BrokerConfig
 from broker.controller.settings import ControllerSettings
@@ -22,7 +23,7 @@ from broker.metadata.records import PartitionRecord, RegisterBrokerRecord
 from broker.replication.messages import ReplicaFailed, ReplicaFetched
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
-from pylog.model import BrokerId, NewTopic, ProducerId, TopicPartition
+from pylog.model import BrokerId, NewTopic, Offset, ProducerId, TopicPartition
 from tests.sim.broker_node import BrokerNode, BrokerProcess
 from tests.sim.clients import ProducerClient, ReaderClient
 from tests.sim.controller_node import ControllerNode, ControllerProcess
@@ -141,8 +142,13 @@ class Cluster:
     def on_published(self, batch: MetadataBatch) -> None:
         """I2 and I9 on what changed, and what I4 follows from it."""
         before = self.image.controller_epoch
-        if batch.first_offset + len(batch.records) - 1 <= self.image.offset:
+        # What an earlier life of the controller wrote, and died over, counts from now on too.
+        first = Offset(self.image.offset + 1)
+        last = batch.first_offset + len(batch.records) - 1
+        records = tuple(self.controller.written[first : last + 1])
+        if not records:
             return
+        batch = replace(batch, first_offset=first, records=records)
         delta = self.image.apply(batch)
         if self.image.controller_epoch < before:
             raise Violation("I2", f"controller epoch {self.image.controller_epoch} < {before}")

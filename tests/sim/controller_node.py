@@ -89,6 +89,7 @@ class ControllerProcess(Actor):
         self.core: Controller
         self._watchers: list[Rpc] = []
         self._sessions: dict[tuple[BrokerId, BrokerEpoch], Rpc] = {}
+        self._opened: dict[Rpc, None] = {}
         self._tick_at = -1
         self._syncing = False
 
@@ -252,6 +253,7 @@ class ControllerProcess(Actor):
         """A broker's session stream."""
         broker, epoch = process.broker_id, process.broker_epoch
         self._sessions[broker, epoch] = rpc
+        self._opened[rpc] = None
         self.perform(
             self.core.session_opened(self.machine.now_ms(), broker, epoch, process.incarnation)
         )
@@ -264,8 +266,11 @@ class ControllerProcess(Actor):
             self.core.session_progress(self.machine.now_ms(), broker, epoch, offset, want_unfence)
         )
 
-    def session_ended(self, broker: BrokerId, epoch: BrokerEpoch) -> None:
-        """A session stream broke."""
+    def session_ended(self, rpc: Rpc, broker: BrokerId, epoch: BrokerEpoch) -> None:
+        """A session stream broke; of one that never came through we know nothing."""
+        if rpc not in self._opened:
+            return
+        del self._opened[rpc]
         self.perform(self.core.session_broken(self.machine.now_ms(), broker, epoch))
 
 

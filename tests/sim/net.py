@@ -243,7 +243,13 @@ class Connection:
             wait = self.net.delay_us(self.peer(node), node)
             if not self.net.reachable(self.peer(node), node):
                 wait += rng.randint(500, 3_000) * US_PER_MS
-            self.net.scheduler.after(wait, self._tell, node)
+            # the end of a stream comes after everything that was in it
+            peer = self.peer(node)
+            limit = self._limit[peer]
+            at_us = self.net.scheduler.now_us + wait
+            if limit is not None and limit > self._arrived[peer]:
+                at_us = max(at_us, self._last_us[peer])
+            self.net.scheduler.at(at_us, self._tell, node)
 
     def _tell(self, node: str) -> None:
         if not self._told[node]:
