@@ -29,8 +29,19 @@ COMMAND_GROUP: Final = "pylog.commands"
 """Entry points of this group are commands too: name -> click command."""
 
 
+class _ReaderGoneError(Exception):
+    """Whoever read our output has closed it."""
+
+
 class CommandGroup(click.Group):
     """Commands by name, loaded when they are called."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click's, but a broken pipe comes out as itself; click would exit with status 1."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise _ReaderGoneError from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         del ctx
@@ -101,7 +112,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 130
-    except BrokenPipeError:
+    except (BrokenPipeError, _ReaderGoneError):
         # Python would complain once more when it flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141

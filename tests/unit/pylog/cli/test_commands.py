@@ -1,0 +1,168 @@
+"""The command line against a cluster in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pylog.cli.main import main
+from tests.fakes.fake_cluster import FakeCluster
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    with FakeCluster(2) as running:
+        monkeypatch.setenv("PYLOG_BOOTSTRAP_SERVERS", ",".join(running.bootstrap_servers))
+        yield running
+
+
+@pytest.fixture
+def run(capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """Exit status, standard output and standard error of a command."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        status = main(arguments)
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        # gRPC's core logs to stderr when the fake's servers go away.
+        told = [line for line in err.decode().splitlines() if "chttp2" not in line]
+        return status, out.decode(), "\n".join(told)
+
+    return call
+
+
+def test_topics(cluster: FakeCluster, run: Run) -> None:
+    assert run("topics", "create", "a", "b", "--partitions", "3")[:2] == (
+        0, "created a\ncreated b\n",
+    )  # fmt: skip
+    assert run("topics", "list")[:2] == (0, "a\nb\n")
+    assert run("topics", "list", "--json")[:2] == (0, '["a", "b"]\n')
+    status, out, _ = run("--json", "topics", "describe", "a")
+    assert status == 0
+    (topic,) = json.loads(out)
+    assert (topic["name"], [p["leader"] for p in topic["partitions"]]) == ("a", [1, 2, 1])
+    status, out, _ = run("topics", "describe")
+    assert status == 0
+    assert out.count(cluster.topics["a"].topic_id) == 3
+    assert run("topics", "delete", "a")[:2] == (0, "deleted a\n")
+    assert run("topics", "list")[:2] == (0, "b\n")
+
+
+def test_produce_and_consume(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
+    cluster.create_topic("t", 1)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"k1:v1\nk2:v:2\n:\nk4:\xff\n")
+    status, out, err = run("produce", "t", str(lines), "--key-separator", ":", "--headers", "h=1")
+    assert (status, out) == (0, "")
+    assert "4 records sent to t" in err
+    everything = ("consume", "t", "--from-beginning", "--max-messages", "4")
+    status, out, _ = run(*everything, "--json")
+    assert status == 0
+    records = [json.loads(line) for line in out.splitlines()]
+    assert [(r["offset"], r["key"], r["value"]) for r in records] == [
+        (0, "k1", "v1"),
+        (1, "k2", "v:2"),
+        (2, "", ""),
+        (3, "k4", {"base64": "/w=="}),
+    ]
+    assert records[0]["headers"] == [["h", "1"]]
+    status, out, _ = run("consume", "t", "--offset", "1", "--max-messages", "2", "--format",
+                         r"%t-%p@%o\t%k=%v %h%%\n")  # fmt: skip
+    assert (status, out) == (0, "t-0@1\tk2=v:2 h=1%\nt-0@2\t= h=1%\n")
+    assert run("consume", "t", "--offset", "-2", "--max-messages", "1", "--format", "%o")[1] == "2"
+    assert run("consume", "t", "--timeout", "0.1")[:2] == (0, "")
+
+
+def test_produce_from_standard_input(
+    cluster: FakeCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic("t", 1)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb\nNULL")))
+    status, out, _ = run("produce", "t", "--json", "--null-marker", "NULL")
+    assert (status, json.loads(out)) == (0, {"topic": "t", "records": 3})
+    status, out, _ = run("consume", "t", "--from-beginning", "--max-messages", "3", "--json")
+    assert [json.loads(line)["value"] for line in out.splitlines()] == ["a", "b", None]
+
+
+def test_cluster(cluster: FakeCluster, run: Run) -> None:
+    status, out, _ = run("cluster", "describe", "--json")
+    assert status == 0
+    assert [b["id"] for b in json.loads(out)["brokers"]] == [1, 2]
+    status, out, _ = run("cluster", "describe")
+    assert status == 0
+    assert out.startswith("cluster fake, controller epoch 1\n")
+    assert cluster.bootstrap_servers[1] in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("topics", "create", "a/b"), "pylog: INVALID_TOPIC: "),
+        (("--api-timeout", "0.3", "topics", "describe", "nope"), "nope"),
+        (("--api-timeout", "0.3", "consume", "nope"), "nope"),
+        (("consume", "t", "--group", "g"), "pylog: NOT_OFFERED: group_id='g'"),
+        (("--api-timeout", "0.3", "-b", "127.0.0.1:1", "topics", "list"), "127.0.0.1:1: conn"),
+        (("topics", "list", "-b", "nowhere"), "'nowhere' has no port"),
+    ],
+)
+def test_an_error_is_one_line_and_status_1(
+    cluster: FakeCluster, run: Run, arguments: tuple[str, ...], words: str
+) -> None:
+    status, out, err = run(*arguments)
+    assert (status, out) == (1, "")
+    assert words in err
+    assert len(err.splitlines()) == 1
+    assert err.startswith("pylog: ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("topic", "list"),
+        ("topics", "create"),
+        ("topics", "create", "a", "--config", "x"),
+        ("consume", "t", "--format", "%z"),
+        ("consume", "t", "--offset", "soon"),
+        ("consume", "t", "--offset", "5", "--from-beginning"),
+        ("consume", "t", "--partition", "7"),
+        ("produce", "t", "/no/such/file"),
+    ],
+)
+def test_wrong_usage_is_status_2(
+    cluster: FakeCluster, run: Run, arguments: tuple[str, ...]
+) -> None:
+    cluster.create_topic("t", 1)
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert "Usage" in err
+
+
+def test_a_line_without_its_key_is_an_error(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
+    cluster.create_topic("t", 1)
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"k1:v1\nno key\n")
+    status, _, err = run("produce", "t", str(lines), "--key-separator", ":")
+    assert status == 1
+    assert "line 2 has no ':'" in err
+
+
+def test_paths(run: Run) -> None:
+    status, out, _ = run("paths", "--json")
+    assert status == 0
+    found = json.loads(out)
+    assert Path(found["broker_app"]).is_file()
+    assert (Path(found["spark_conf"]) / "local.conf").is_file()
+
+
+def test_help_lists_every_command(run: Run) -> None:
+    status, out, _ = run("--help")
+    assert status == 0
+    for command in ("topics", "produce", "consume", "cluster", "local", "paths"):
+        assert f"  {command} " in out
