@@ -17,7 +17,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from broker.node.process import Stops
 
 DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
 """In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
@@ -28,6 +31,10 @@ BACKOFF_MAX_MS: Final = 15_000
 ORPHAN_DEADLINE_SECONDS: Final = 5.0
 
 logger = logging.getLogger("pylog.spark.executor")
+
+
+class BrokerEnded(Exception):
+    """This life of the broker is over, and Spark shall give it another."""
 
 
 class BrokerCannotRun(Exception):
@@ -73,7 +80,7 @@ def data_root(settings: TaskSettings, slot: int) -> Path:
 def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator[str]:
     """The task's body: serve as a broker until told to stop; yields why it ended.
 
-    Raises BrokerCannotRun when no restart can help, and RuntimeError when one may.
+    Raises BrokerCannotRun when no restart can help, and BrokerEnded when one is wanted.
     """
     logging.basicConfig(
         level=logging.INFO,
@@ -117,49 +124,54 @@ class _Task:
     async def _serve(self) -> str:
         """Start the broker, again and again with growing pauses while it does not get ready."""
         from broker.node.broker import run_broker
+        from broker.node.process import Stops
         from pylog import errors
 
-        stop = asyncio.Event()
-        self._listen_for_the_end(stop)
+        stops = Stops()
+        self._listen_for_the_end(stops)
         pause_ms = BACKOFF_FIRST_MS
         while True:
             try:
-                ended = await run_broker(self._settings, stop, on_ready=self._on_ready)
+                ended = await run_broker(
+                    self._settings, stops.stop, hurry=stops.hurry, on_ready=self._on_ready
+                )
             except errors.InvalidConfig as error:
                 raise BrokerCannotRun(str(error)) from None
-            if ended.clean or stop.is_set():
+            if stops.stop.is_set() or (self._ready and not ended.clean):
+                # Only a task that fails is started again, and only the cluster's own stop is the
+                # end of a slot. A fresh process is the cleanest restart, and Spark gives one.
+                raise BrokerEnded(ended.reason)
+            if ended.clean:
                 return ended.reason
             if not ended.curable:
                 raise BrokerCannotRun(ended.reason)
-            if self._ready:
-                # It has served: a fresh process is the cleanest restart, and Spark gives one.
-                raise RuntimeError(ended.reason)
             logger.warning("broker did not start (%s); again in %d ms", ended.reason, pause_ms)
             try:
-                await asyncio.wait_for(stop.wait(), pause_ms / 1000)
+                await asyncio.wait_for(stops.stop.wait(), pause_ms / 1000)
             except TimeoutError:
                 pause_ms = min(2 * pause_ms, BACKOFF_MAX_MS)
             else:
-                return ended.reason
+                raise BrokerEnded(ended.reason)
 
     def _on_ready(self, _: object) -> None:
         self._ready = True
 
-    def _listen_for_the_end(self, stop: asyncio.Event) -> None:
+    def _listen_for_the_end(self, stops: Stops) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._end, stop, signal.Signals(number).name)
+        loop.add_signal_handler(signal.SIGTERM, self._end, stops, "SIGTERM", False)
+        loop.add_signal_handler(signal.SIGHUP, self._end, stops, "SIGHUP", True)
         for name, fd in self._parents:
-            loop.add_reader(fd, self._orphaned, stop, name, fd)
+            loop.add_reader(fd, self._orphaned, stops, name, fd)
 
-    def _end(self, stop: asyncio.Event, why: str) -> None:
-        if not stop.is_set():
-            logger.info("stopping: %s", why)
-            stop.set()
+    def _end(self, stops: Stops, why: str, hurry: bool) -> None:
+        logger.info("stopping: %s", why)
+        stops.stop.set()
+        if hurry:
+            stops.hurry.set()
 
-    def _orphaned(self, stop: asyncio.Event, name: str, fd: int) -> None:
+    def _orphaned(self, stops: Stops, name: str, fd: int) -> None:
         asyncio.get_running_loop().remove_reader(fd)
-        self._end(stop, f"the {name} above this broker has died")
+        self._end(stops, f"the {name} above this broker has died", True)
         last_resort = threading.Timer(ORPHAN_DEADLINE_SECONDS, os._exit, (1,))
         last_resort.daemon = True
         last_resort.start()

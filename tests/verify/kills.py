@@ -114,7 +114,7 @@ class Campaign:
         self.cluster.close()
         return verdict
 
-    # ---- what is going on --------------------------------------------------------------------------
+    # ---- what is going on ----------------------------------------------------------------------
 
     def topic(self) -> TopicDescription:
         """The verified topic as the gateway knows it."""
@@ -137,6 +137,24 @@ class Campaign:
             SYSTEM_CLOCK.sleep(0.2)
         raise AssertionError(f"not healed within {HEAL_SECONDS} s: {state}")
 
+    def _lives(self) -> dict[int, int]:
+        """The broker epoch of each live broker: it grows with each of its lives."""
+        try:
+            with AdminClient(bootstrap_servers=self.cluster.bootstrap) as admin:
+                return {broker.id: broker.epoch for broker in admin.describe_cluster().brokers}
+        except PylogError:
+            return {}
+
+    def _reborn(self, before: dict[int, int]) -> None:
+        """Wait until all brokers are there and at least one has begun a new life."""
+        deadline = SYSTEM_CLOCK.monotonic_ms() + HEAL_SECONDS * 1000
+        while SYSTEM_CLOCK.monotonic_ms() < deadline:
+            now = self._lives()
+            if now.keys() == before.keys() and now != before:
+                return
+            SYSTEM_CLOCK.sleep(0.1)
+        raise AssertionError(f"no broker came back within {HEAL_SECONDS} s: {before} -> {now}")
+
     def _flowing(self) -> None:
         before, deadline = len(self.load.acks), SYSTEM_CLOCK.monotonic_ms() + 30_000
         while len(self.load.acks) < before + self._rate:
@@ -154,12 +172,15 @@ class Campaign:
     def strike(self, kind: str) -> None:
         """One blow, then wait until all is well again."""
         self.healed()
+        before = self._lives()
         getattr(self, f"_{kind}")()
         started = self.blows[-1].at_ms
+        if kind != "pause":
+            self._reborn(before)
         self.healed()
         seconds = (SYSTEM_CLOCK.monotonic_ms() - started) / 1000
         gap = gap_around(self.load, list(self.blows[-1].partitions), started)
-        print(f"{kind:<18} next acknowledgement {gap} ms, healed after {seconds:.1f} s", flush=True)
+        print(f"{kind:<14} acknowledgements paused {gap} ms, healed in {seconds:.1f} s", flush=True)
 
     def _hit(self, kind: str, partitions: tuple[int, ...], act: Callable[[], None]) -> None:
         self.blows.append(Blow(kind, SYSTEM_CLOCK.monotonic_ms(), partitions))
@@ -253,12 +274,12 @@ def judge(campaign: Campaign, verdict: Verdict) -> None:
         gap
         for blow in campaign.blows
         if blow.kind in ("worker", "executor")
-        and (gap := gap_around(campaign.load, list(blow.partitions), blow.at_ms)) is not None
+        and (gap := gap_around(campaign.load, list(blow.partitions), blow.at_ms, 5_000)) is not None
     ]
     print(f"blows {len(campaign.blows)}: {verdict}")
     if takeovers:
         print(
-            f"first acknowledgement of a new leader: median {statistics.median(takeovers):.0f} ms, "
+            f"killed leader to the next acknowledgement: median {statistics.median(takeovers):.0f} ms, "
             f"longest {max(takeovers)} ms of {len(takeovers)}"
         )
     if campaign.flights_done:

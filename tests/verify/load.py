@@ -165,12 +165,22 @@ def check(load: VerifiableProducer, bootstrap: str) -> Verdict:
     return verdict
 
 
-def gap_around(load: VerifiableProducer, partitions: list[int], at_ms: int) -> int | None:
-    """Milliseconds from `at_ms` until the last of `partitions` acknowledged a record again."""
-    firsts = []
+def gap_around(
+    load: VerifiableProducer, partitions: list[int], at_ms: int, window_ms: int = 60_000
+) -> int | None:
+    """The longest time that one of `partitions` went without an acknowledgement, in milliseconds,
+    of the pauses that ended after `at_ms` and began before `at_ms + window_ms`. None: there was
+    no acknowledgement after `at_ms` yet.
+    """
+    longest = []
     for partition in partitions:
-        after = [a.at_ms for a in load.acks if a.partition == partition and a.at_ms > at_ms + 20]
-        if not after:
+        moments = sorted(a.at_ms for a in list(load.acks) if a.partition == partition)
+        pauses = [
+            later - max(earlier, at_ms)
+            for earlier, later in itertools.pairwise(moments)
+            if later > at_ms and earlier < at_ms + window_ms
+        ]
+        if not pauses:
             return None
-        firsts.append(min(after) - at_ms)
-    return max(firsts, default=None)
+        longest.append(max(pauses))
+    return max(longest, default=None)
