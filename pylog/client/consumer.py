@@ -22,18 +22,16 @@ from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.decoding import Decoder, Deserialize
-from pylog.client.fetcher import (
+from pylog.client.fetch_events import (
     CancelFetch,
     Effect,
     Fetch,
-    Fetcher,
-    FetcherSettings,
     Listed,
     ListOffsets,
     Notice,
-    Partition,
     RefreshMetadata,
 )
+from pylog.client.fetcher import Fetcher, FetcherSettings, Partition
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
 from pylog.client.offsets import list_offsets, raise_faults

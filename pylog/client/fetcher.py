@@ -16,6 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pylog import errors
+from pylog.client.fetch_events import (
+    CancelFetch,
+    Effect,
+    Fetch,
+    Fetched,
+    FetchItem,
+    Listed,
+    ListOffsets,
+    Notice,
+    RefreshMetadata,
+)
 from pylog.client.metadata import ClusterMetadata
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import iter_headers
@@ -26,91 +37,6 @@ FULL_WAIT_MS: Final = 10
 """The first long poll that must leave out a partition whose buffer is full: it returns soon, to
 take that partition in again once the user has read it. Doubles while the user does not.
 """
-
-
-# ---- what answers say --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Fetched:
-    """A broker's answer for one partition of a fetch."""
-
-    topic_partition: TopicPartition
-    code: int = 0
-    message: str = ""
-    high_watermark: int = -1
-    log_start_offset: int = -1
-    batches: bytes = b""
-    leader: int = -1
-    leader_epoch: int = -1
-    diverging_end: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """A broker's answer for one partition of a list-offsets request."""
-
-    topic_partition: TopicPartition
-    generation: int
-    code: int = 0
-    message: str = ""
-    offset: int = -1
-
-
-# ---- effects -----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class FetchItem:
-    """One partition of a fetch; `last_epoch` is that of the batch before `offset`, or -1."""
-
-    topic_partition: TopicPartition
-    topic_id: str
-    offset: int
-    leader_epoch: int
-    last_epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Fetch:
-    """Ask a broker for more, on its stream."""
-
-    broker: int
-    correlation: int
-    max_wait_ms: int
-    items: tuple[FetchItem, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CancelFetch:
-    """Cut the broker's stream: its long poll does not ask for what is wanted now."""
-
-    broker: int
-
-
-@dataclass(frozen=True, slots=True)
-class ListOffsets:
-    """Look up start positions: (partition, timestamp, leader epoch, generation) each."""
-
-    broker: int
-    items: tuple[tuple[TopicPartition, int, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RefreshMetadata:
-    """Leaders of these topics are unknown or wrong."""
-
-    topics: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something for the log: a position moved without the user's doing."""
-
-    text: str
-
-
-Effect = Fetch | CancelFetch | ListOffsets | RefreshMetadata | Notice
 
 
 # ---- state -------------------------------------------------------------------------------------

@@ -24,17 +24,16 @@ from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
 from pylog.client.encoding import batch_bytes, header_list, record_size, to_bytes
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
-from pylog.client.sender import (
+from pylog.client.send_events import (
     BatchDone,
     BatchFailed,
     Disconnect,
     Effect,
     RefreshMetadata,
     RequestProducerId,
-    Sender,
-    SenderSettings,
     SendRequest,
 )
+from pylog.client.sender import Sender, SenderSettings
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.client.stream import RequestStream
 from pylog.client.wire import acks_of, error_of

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import grpc.aio
 
 from pylog import errors
-from pylog.client.fetcher import Fetched
+from pylog.client.fetch_events import Fetched
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -15,7 +15,7 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
-from pylog.client.sender import Ack
+from pylog.client.send_events import Ack
 from pylog.model import TopicPartition
 from pylog.rpc.v1 import common_pb2, log_pb2
 

@@ -3,20 +3,18 @@ from __future__ import annotations
 import pytest
 
 from pylog import errors
-from pylog.client.fetcher import (
+from pylog.client.fetch_events import (
     CancelFetch,
     Effect,
     Fetch,
     Fetched,
-    Fetcher,
-    FetcherSettings,
     FetchItem,
     Listed,
     ListOffsets,
     Notice,
-    Partition,
     RefreshMetadata,
 )
+from pylog.client.fetcher import Fetcher, FetcherSettings, Partition
 from pylog.client.metadata import (
     Address,
     BrokerInfo,

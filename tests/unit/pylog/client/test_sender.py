@@ -15,8 +15,7 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
-from pylog.client.sender import (
-    SEQUENCE_MAX,
+from pylog.client.send_events import (
     Ack,
     BatchDone,
     BatchFailed,
@@ -24,11 +23,9 @@ from pylog.client.sender import (
     Effect,
     RefreshMetadata,
     RequestProducerId,
-    Sender,
-    SenderSettings,
     SendRequest,
-    next_sequence,
 )
+from pylog.client.sender import SEQUENCE_MAX, Sender, SenderSettings, next_sequence
 from pylog.model import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))

@@ -1,0 +1,91 @@
+"""What the fetcher is told, and what it has done: its events and effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pylog.model import TopicPartition
+
+# ---- what answers say --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A broker's answer for one partition of a fetch."""
+
+    topic_partition: TopicPartition
+    code: int = 0
+    message: str = ""
+    high_watermark: int = -1
+    log_start_offset: int = -1
+    batches: bytes = b""
+    leader: int = -1
+    leader_epoch: int = -1
+    diverging_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A broker's answer for one partition of a list-offsets request."""
+
+    topic_partition: TopicPartition
+    generation: int
+    code: int = 0
+    message: str = ""
+    offset: int = -1
+
+
+# ---- effects -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FetchItem:
+    """One partition of a fetch; `last_epoch` is that of the batch before `offset`, or -1."""
+
+    topic_partition: TopicPartition
+    topic_id: str
+    offset: int
+    leader_epoch: int
+    last_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """Ask a broker for more, on its stream."""
+
+    broker: int
+    correlation: int
+    max_wait_ms: int
+    items: tuple[FetchItem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CancelFetch:
+    """Cut the broker's stream: its long poll does not ask for what is wanted now."""
+
+    broker: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsets:
+    """Look up start positions: (partition, timestamp, leader epoch, generation) each."""
+
+    broker: int
+    items: tuple[tuple[TopicPartition, int, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshMetadata:
+    """Leaders of these topics are unknown or wrong."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something for the log: a position moved without the user's doing."""
+
+    text: str
+
+
+Effect = Fetch | CancelFetch | ListOffsets | RefreshMetadata | Notice
