@@ -254,7 +254,13 @@ class Elections:
         if failure is not None or partition is None:
             return AlteredPartition(wish.topic_id, wish.partition, failure)
         proposed = tuple(state.broker_id for state in wish.isr)
-        if not _same_members(proposed, partition.isr):
+        if _same_members(proposed, partition.isr):
+            # A leader asks for the ISR that it has after a refusal, as a barrier: from the next
+            # partition epoch on, a late copy of what was refused cannot be accepted any more. A
+            # repeat of what was applied already carries an older epoch, and changes nothing.
+            if wish.partition_epoch == partition.partition_epoch:
+                partition = self._change(partition, isr=partition.isr, touch=True) or partition
+        else:
             partition = self._change(partition, isr=joined(partition, proposed)) or partition
             if not self._ledger.decided.is_live(leader):
                 # A stopping leader was waiting for just this replica.

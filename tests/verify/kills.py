@@ -278,10 +278,9 @@ def judge(campaign: Campaign, verdict: Verdict) -> None:
     ]
     print(f"blows {len(campaign.blows)}: {verdict}")
     if takeovers:
-        print(
-            f"killed leader to the next acknowledgement: median {statistics.median(takeovers):.0f} ms, "
-            f"longest {max(takeovers)} ms of {len(takeovers)}"
-        )
+        middle, longest = statistics.median(takeovers), max(takeovers)
+        print(f"killed leader to the next acknowledgement: median {middle:.0f} ms, ", end="")
+        print(f"longest {longest} ms of {len(takeovers)}")
     if campaign.flights_done:
         print(f"flights meanwhile: {campaign.flights_done} whole runs, each equal to pandas")
     assert not verdict.lost, f"lost: {verdict.lost[:5]}"

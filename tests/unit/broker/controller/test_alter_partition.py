@@ -88,6 +88,16 @@ def test_a_repeat_is_answered_and_applied_once(cluster: Cluster) -> None:
     assert len(shell.log) == records
 
 
+def test_asking_for_the_isr_as_it_is_shuts_out_what_was_asked_before(cluster: Cluster) -> None:
+    shell, _ = cluster
+    late = request(shell, [1, 2])
+    barrier = send(shell, request(shell, [1, 2, 3]))
+    assert (barrier.isr, barrier.partition_epoch) == ((1, 2, 3), 1)
+    answer = send(shell, late)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.InvalidUpdateVersion.code
+
+
 def test_a_late_duplicate_is_not_applied(cluster: Cluster) -> None:
     # B-R19
     shell, _ = cluster
