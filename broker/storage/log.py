@@ -98,12 +98,13 @@ class Log:
         *,
         wall_ms: int,
         last_stop: LastStop | None = None,
-        log_start_offset: int = 0,
+        log_start_offset: int | None = None,
         environment: Environment | None = None,
     ) -> Self:
         """The log in `directory`, recovered; a new one when nothing is there.
 
-        `last_stop` None: unknown, every CRC is checked. Raises CorruptSegment when the log is
+        `last_stop` None: unknown, every CRC is checked. `log_start_offset` None: unknown, it is
+        where the first segment begins. Raises CorruptSegment when the log is
         damaged beyond its tail, KafkaStorageError when the disk fails, DiskFull.
         """
         log = cls(files, directory, topic_partition, topic_id, config, environment)
@@ -111,7 +112,7 @@ class Log:
             log._load(last_stop or LastStop(), log_start_offset, wall_ms)
         return log
 
-    def _load(self, last_stop: LastStop, log_start_offset: int, wall_ms: int) -> None:
+    def _load(self, last_stop: LastStop, known_start: int | None, wall_ms: int) -> None:
         self._wall_ms = wall_ms
         if not self._files.exists(self.directory):
             self._files.mkdir(self.directory)
@@ -130,11 +131,13 @@ class Log:
             self.config,
             last_stop,
             wall_ms=wall_ms,
+            log_start_offset=known_start,
             on_batch=on_batch,
             on_segment=self._producers.keep,
         )
         self._segments.adopt(loader.load())
         self.recovery = loader.report
+        log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
         self._log_end = self._segments.active.end_offset

@@ -97,6 +97,7 @@ class SegmentLoader:
         last_stop: LastStop,
         *,
         wall_ms: int,
+        log_start_offset: int | None = None,
         on_batch: Callable[[BatchHeader], None],
         on_segment: Callable[[int], None],
     ) -> None:
@@ -105,6 +106,7 @@ class SegmentLoader:
         self._config = config
         self._stop = last_stop
         self._wall_ms = wall_ms
+        self._log_start = log_start_offset
         self._on_batch = on_batch
         self._on_segment = on_segment
         self._gaps = config.compacted or files.exists(f"{directory}/{GAPS_ALLOWED}")
@@ -119,6 +121,9 @@ class SegmentLoader:
             for number, base in enumerate(bases):
                 segment = self._segment(base)
                 size = self._size(segment)
+                if not segments and self._lost_its_beginning(base):
+                    self._cut_segments(bases[number:])
+                    break
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
                 last = number + 1 == len(bases)
@@ -209,6 +214,16 @@ class SegmentLoader:
     def _size(self, segment: Segment) -> int:
         status = self._files.stat(segment.log_path)
         return status.size if status is not None else 0
+
+    def _lost_its_beginning(self, base: int) -> bool:
+        """Whether the log should begin before `base`, and a loss of power took those segments.
+
+        The log start is durable before segments are deleted, so they did not go that way. What
+        follows them must not pass for a log that begins later: its leader would make all replicas
+        drop the records before.
+        """
+        start = self._log_start
+        return start is not None and start < base and self._lost_power_behind(start)
 
     def _any_data(self, bases: list[int]) -> bool:
         return any(self._size(self._segment(base)) for base in bases)

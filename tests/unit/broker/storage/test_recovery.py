@@ -149,6 +149,31 @@ def test_a_loss_of_power_may_tear_everything_behind_the_recovery_point() -> None
     assert again.log_end_offset == end
 
 
+@pytest.mark.parametrize("left", [b"", None])
+def test_a_loss_of_power_that_took_the_first_segment_takes_all(left: bytes | None) -> None:
+    files = written(40)
+    if left is None:
+        files.unlink(FIRST)
+    else:
+        files.names[FIRST].data[:] = left
+    log = open_log(files, config=SMALL, last_stop=POWER_LOSS)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+    assert append(log, b"x") == 0
+
+
+def test_segments_that_were_deleted_do_not_count_as_lost() -> None:
+    files = written(40)
+    files.unlink(FIRST)
+    second = int(next(name for name in files.listdir(DIRECTORY) if name.endswith(".log"))[:20])
+    for known in (second, second + 1):
+        log = open_log(files, config=SMALL, last_stop=POWER_LOSS, log_start_offset=known)
+        assert (log.log_start_offset, log.log_end_offset) == (known, 80)
+        log.close(clean=False)
+    synced = LastStop(recovery_point=80, verify_from=80, memory_survived=False)
+    log = open_log(files, config=SMALL, last_stop=synced, log_start_offset=0)
+    assert (log.log_start_offset, log.log_end_offset) == (second, 80)
+
+
 def test_a_loss_of_power_does_not_excuse_rot_below_the_recovery_point() -> None:
     files = written(40)
     files.names[FIRST].data[100] ^= 1
