@@ -79,6 +79,7 @@ class PartitionGhost:
         self.key = key
         self.committed: list[Batch] = []
         self.committed_end = 0
+        self.deleted_to = 0  # log starts may move up to here
         self.shadows: dict[BrokerId, Shadow] = {}
         self.leader_of: dict[int, BrokerId] = {}
         self.newest_epoch = -1
@@ -149,6 +150,10 @@ class PartitionGhost:
         start, hw, end = state.log_start_offset, state.high_watermark, state.log_end_offset
         if end != shadow.end:
             raise Violation("I15", f"{self._name(broker)}: log end {end}, batches {shadow.end}")
+        if start > self.deleted_to:
+            raise Violation(
+                "I3", f"{self._name(broker)}: starts at {start}, nobody deleted records"
+            )
         if not start <= hw <= end:
             raise Violation("I6", f"{self._name(broker)}: start {start} hw {hw} end {end}")
         if state.leader == broker:

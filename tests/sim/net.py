@@ -16,8 +16,8 @@ from tests.sim.scheduler import US_PER_MS, Scheduler
 
 Deliver = Callable[[], None]
 
-NOTICED_MS_MAX = 8_000
-"""Within this time a connection to a machine that went down is known to be broken."""
+NOTICED_MS_MAX = (200, 8_000)
+"""Within one of these times a connection to a machine that went down is known to be broken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +229,7 @@ class Connection:
         self._break(notify=(self.peer(node),) if seen_by_peer else ())
         if not seen_by_peer:
             # keep-alive finds out in the end, or the machine's reset once it is up again
-            wait_ms = self.net._rng.randint(100, NOTICED_MS_MAX)
+            wait_ms = self.net._rng.randint(20, self.net._rng.choice(NOTICED_MS_MAX))
             self.net.scheduler.after(wait_ms * US_PER_MS, self._tell, self.peer(node))
 
     def _break(self, notify: tuple[str, ...]) -> None:

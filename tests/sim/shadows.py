@@ -172,6 +172,11 @@ class Shadows:
                     f"broker {broker} recovered {batch}; written there: {written.get(batch.base)}",
                 )
         must_reach = reading.must_reach if not shadow.intact else shadow.end
+        if first > shadow.start:
+            raise Violation(
+                "I15",
+                f"broker {broker} recovered {first} to {end}, the log began at {shadow.start}",
+            )
         if end < must_reach:
             raise Violation(
                 "I15", f"broker {broker} recovered {first} to {end}, must reach {must_reach}"

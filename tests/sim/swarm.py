@@ -77,7 +77,7 @@ def _late_lives(swarm: Swarm) -> Swarm:
         brokers=3,
         replication_factor=3,
         min_insync=2,
-        net=replace(swarm.net, tail_share=0.2, delay_mean_ms=3.0),
+        net=replace(swarm.net, tail_share=0.05, delay_mean_ms=3.0),
         faults=("power", "kill", "reset"),
         fault_interval_ms=700.0,
         away_ms=200,
