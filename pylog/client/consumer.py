@@ -7,10 +7,8 @@ happens on the user's thread, outside the lock, one batch at a time.
 
 from __future__ import annotations
 
-import asyncio
 import random
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
@@ -18,27 +16,17 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pylog import errors
-from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.decoding import Decoder, Deserialize
-from pylog.client.fetch_events import (
-    CancelFetch,
-    Effect,
-    Fetch,
-    Listed,
-    ListOffsets,
-    Notice,
-    RefreshMetadata,
-)
+from pylog.client.fetch_loop import FetchLoop, FetchSettings
 from pylog.client.fetcher import Fetcher, FetcherSettings, Partition
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
 from pylog.client.offsets import list_offsets, raise_faults
 from pylog.client.settings import CONSUMER_SETTINGS
-from pylog.client.stream import RequestStream
 from pylog.client.subscription import Partitions, Subscription, one_partition, some_partitions
-from pylog.client.wire import fetched_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import (
     EARLIEST_TIMESTAMP,
@@ -48,14 +36,11 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.record import Record
-from pylog.rpc.v1 import log_pb2
 
 if TYPE_CHECKING:
     import re
 
     import pyarrow as pa
-
-_Stream = RequestStream[log_pb2.FetchRequest, log_pb2.FetchResponse]
 
 ARROW_ROWS_ENOUGH = 65_536
 """`poll_arrow` stops collecting fetched chunks here: large enough that a call costs nothing."""
@@ -89,12 +74,8 @@ class Consumer:
         values = CONSUMER_SETTINGS.parse({"bootstrap_servers": bootstrap, **config})
         self._clock: Clock = SYSTEM_CLOCK
         self._rng = random.Random()
-        self._min_bytes: int = values["fetch.min.bytes"]
-        self._max_bytes: int = values["fetch.max.bytes"]
-        self._partition_bytes: int = values["max.partition.fetch.bytes"]
         self._max_poll_records: int = values["max.poll.records"]
         self._read_committed = values["isolation.level"] == "read_committed"
-        self._rack: str = values["client.rack"]
         self._check_crcs: bool = values["check.crcs"]
         self._timeout_ms: int = values["default.api.timeout.ms"]
         both: Deserialize | None = values["deserializer"]
@@ -107,13 +88,6 @@ class Consumer:
         self._started_ms = self._clock.monotonic_ms()
         self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
         self._turn = 0
-        self._counts: Counter[str] = Counter()
-        self._lock = threading.Lock()
-        self._ready = threading.Condition(self._lock)
-        self._poke_pending = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._streams: dict[int, _Stream] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._subscription = Subscription()
         self._thread = shared_loop()
         self._cluster = Cluster(
@@ -123,8 +97,8 @@ class Consumer:
             FetcherSettings(
                 auto_offset_reset=values["auto.offset.reset"],
                 fetch_max_wait_ms=values["fetch.max.wait.ms"],
-                fetch_max_bytes=self._max_bytes,
-                max_partition_fetch_bytes=self._partition_bytes,
+                fetch_max_bytes=values["fetch.max.bytes"],
+                max_partition_fetch_bytes=values["max.partition.fetch.bytes"],
                 request_timeout_ms=values["request.timeout.ms"],
                 retry_backoff_ms=values["retry.backoff.ms"],
                 retry_backoff_max_ms=values["retry.backoff.max.ms"],
@@ -132,6 +106,22 @@ class Consumer:
             self._cluster.metadata,
             self._rng.random,
         )
+        self._loop = FetchLoop(
+            self._thread,
+            self._cluster,
+            self._fetcher,
+            FetchSettings(
+                min_bytes=values["fetch.min.bytes"],
+                max_bytes=values["fetch.max.bytes"],
+                partition_bytes=values["max.partition.fetch.bytes"],
+                read_committed=self._read_committed,
+                rack=values["client.rack"],
+            ),
+            self._clock,
+        )
+        self._lock = self._loop.lock
+        self._ready = self._loop.ready
+        self._counts = self._loop.counts
         close_at_exit(self)
         if topics:
             self.subscribe(topics)
@@ -165,7 +155,7 @@ class Consumer:
                 self._fetcher.assign(keep)
                 self._add_partitions()
             self._thread.call(self._cluster.refresh_soon)
-            self._poke()
+            self._loop.poke()
 
     def assign(self, partitions: Partitions) -> None:
         """Read exactly these partitions; those assigned before keep their positions."""
@@ -178,7 +168,7 @@ class Consumer:
                 self._cluster.topics.clear()
                 self._cluster.topics.update(dict.fromkeys(tp.topic for tp in chosen))
             self._thread.call(self._cluster.refresh_soon)
-            self._poke()
+            self._loop.poke()
 
     def unsubscribe(self) -> None:
         """Read nothing."""
@@ -281,7 +271,7 @@ class Consumer:
             if self._fetcher.active:
                 return
             self._fetcher.active = True
-        self._poke()
+        self._loop.poke()
 
     def _raise_faults(self) -> None:
         with self._lock:
@@ -387,7 +377,7 @@ class Consumer:
                 poke = False
             decoder: Decoder = partition.decoding
         if poke:
-            self._poke()  # there is room for the next fetch
+            self._loop.poke()  # there is room for the next fetch
         return decoder
 
     def _advance(self, partition: Partition, decoder: Decoder) -> None:
@@ -447,7 +437,7 @@ class Consumer:
             self._drop_pending((tp,))
             with self._lock:
                 self._fetcher.seek(self._assigned(tp), number)
-            self._poke()
+            self._loop.poke()
 
     def seek_to_beginning(self, *partitions: Partitions) -> None:
         """Go on at the first offset of these partitions (none given: all assigned)."""
@@ -464,7 +454,7 @@ class Consumer:
             with self._lock:
                 for tp in chosen:
                     self._fetcher.seek_to(self._assigned(tp), timestamp)
-            self._poke()
+            self._loop.poke()
 
     def position(self, *partitions: Partitions) -> Any:
         """The offset of the next record: an int for one partition, a dict for several or for none
@@ -472,7 +462,7 @@ class Consumer:
         """
         with self._use():
             chosen = self._chosen(partitions)
-            self._poke()
+            self._loop.poke()
             deadline = self._clock.monotonic_ms() + self._timeout_ms
             positions = {tp: self._position(tp, deadline) for tp in chosen}
             positions.update({t: o for t, o in self._unyielded().items() if t in positions})
@@ -506,7 +496,7 @@ class Consumer:
             with self._lock:
                 for tp in self._chosen(partitions):
                     self._fetcher.resume(self._assigned(tp))
-            self._poke()
+            self._loop.poke()
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
@@ -608,10 +598,10 @@ class Consumer:
         del timeout
         if self._closed:
             return
-        self._closed = True
+        self._closed = self._loop.closed = True
         with self._lock:
             self._ready.notify_all()
-        closing = self._thread.start(self._shut_down())
+        closing = self._thread.start(self._loop.close())
         if not self._thread.is_current():
             closing.result()
 
@@ -657,132 +647,10 @@ class Consumer:
 
     # ---- the loop's side ----------------------------------------------------------------------
 
-    def _poke(self) -> None:
-        """Have the loop look."""
-        if not self._poke_pending:
-            self._poke_pending = True
-            self._thread.call(self._step, self._fetcher.poll)
-
-    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
-        """Give the fetcher an event, carry out what it decides, and wake the user."""
-        self._poke_pending = False
-        if self._closed:
-            return
-        self._cluster.start()
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            effects = event(now_ms, *arguments)
-            next_ms = self._fetcher.next_deadline_ms(now_ms)
-            self._ready.notify_all()
-        for effect in effects:
-            match effect:
-                case Fetch():
-                    self._send(effect)
-                case CancelFetch(broker):
-                    stream = self._streams.pop(broker, None)
-                    if stream is not None:
-                        stream.close()
-                case ListOffsets():
-                    task = asyncio.ensure_future(self._look_up(effect))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
-                case RefreshMetadata(topics):
-                    self._cluster.refresh_soon(*topics)
-                case Notice(text):
-                    logger.warning("%s", text)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if next_ms is not None:
-            delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
-            self._timer = self._thread.loop.call_later(delay_s, self._step, self._fetcher.poll)
-
-    def _send(self, effect: Fetch) -> None:
-        stream = self._streams.get(effect.broker)
-        if stream is None:
-            server = self._cluster.broker(effect.broker)
-            if server is None:
-                self._thread.loop.call_soon(
-                    self._step, self._fetcher.on_fetch_failed, effect.broker
-                )
-                return
-            stream = self._streams[effect.broker] = RequestStream(
-                effect.broker,
-                server,
-                server.log.FetchStream,
-                on_response=self._on_response,
-                on_broken=self._on_broken,
-            )
-        request = log_pb2.FetchRequest(
-            correlation=effect.correlation,
-            max_wait_ms=effect.max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            isolation_level="READ_COMMITTED" if self._read_committed else "READ_UNCOMMITTED",
-            client_id=self._cluster.settings.client_id,
-            rack_id=self._rack,
-        )
-        for item in effect.items:
-            request.partitions.add(
-                topic=item.topic_partition.topic,
-                topic_id=item.topic_id,
-                partition=item.topic_partition.partition,
-                fetch_offset=item.offset,
-                max_bytes=self._partition_bytes,
-                current_leader_epoch=item.leader_epoch,
-                last_fetched_epoch=item.last_epoch,
-            )
-        self._counts["fetches"] += 1
-        stream.send(request)
-
-    def _on_response(self, broker: int, response: log_pb2.FetchResponse) -> None:
-        answers = [fetched_of(data) for data in response.partitions]
-        self._counts["bytes"] += sum(len(answer.batches) for answer in answers)
-        self._step(self._fetcher.on_fetched, broker, response.correlation, answers)
-
-    def _on_broken(self, stream: _Stream, fault: str) -> None:
-        if self._streams.get(stream.broker) is stream:
-            del self._streams[stream.broker]
-            logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
-            self._step(self._fetcher.on_fetch_failed, stream.broker)
-
-    async def _look_up(self, effect: ListOffsets) -> None:
-        request = log_pb2.ListOffsetsRequest(
-            isolation_level="READ_COMMITTED" if self._read_committed else "READ_UNCOMMITTED"
-        )
-        generations = {}
-        for tp, timestamp, epoch, generation in effect.items:
-            generations[tp] = generation
-            request.partitions.add(
-                topic=tp.topic,
-                partition=tp.partition,
-                timestamp_ms=timestamp,
-                current_leader_epoch=epoch,
-            )
-        try:
-            server = self._cluster.broker(effect.broker)
-            if server is None:
-                raise errors.LeaderNotAvailable(f"broker {effect.broker} is not alive")
-            timeout_s = self._cluster.settings.request_timeout_ms / 1000
-            response = await server.call(server.log.ListOffsets, request, timeout_s)
-        except errors.PylogError as error:
-            self._step(
-                self._fetcher.on_listed,
-                [Listed(tp, g, error.code, str(error)) for tp, g in generations.items()],
-            )
-            return
-        answers = []
-        for told in response.partitions:
-            tp = TopicPartition(told.topic, told.partition)
-            answers.append(
-                Listed(tp, generations[tp], told.error.code, told.error.message, told.offset)
-            )
-        self._step(self._fetcher.on_listed, answers)
-
     def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
         with self._lock:
             self._add_partitions()
-        self._step(self._fetcher.on_metadata)
+        self._loop.step(self._fetcher.on_metadata)
 
     def _add_partitions(self) -> None:
         """Assign what the subscription covers and metadata tells of. The lock is held."""
@@ -792,16 +660,6 @@ class Consumer:
             self._subscription.seen.add(topic)
             for number in range(metadata.partition_count(topic) or 0):
                 self._fetcher.add(TopicPartition(topic, number), found_later=later)
-
-    async def _shut_down(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        for stream in self._streams.values():
-            stream.close()
-        self._streams.clear()
-        for task in self._tasks:
-            task.cancel()
-        await self._cluster.close()
 
 
 def _home(record: Record) -> TopicPartition:
