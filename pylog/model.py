@@ -174,10 +174,7 @@ def topic_name_fault(name: str) -> str | None:
         return f"the topic name has {len(name)} characters; the limit is {TOPIC_NAME_LENGTH_MAX}"
     if not _LEGAL_TOPIC_CHARACTERS.issuperset(name):
         bad = next(c for c in name if c not in _LEGAL_TOPIC_CHARACTERS)
-        return (
-            f"the topic name {name[:80]!a} contains {bad!a}; "
-            "only a-z A-Z 0-9 . _ - are allowed"
-        )
+        return f"the topic name {name[:80]!a} contains {bad!a}; only a-z A-Z 0-9 . _ - are allowed"
     return None
 
 

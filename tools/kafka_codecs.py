@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCHEMAS = ROOT / "broker/kafka/schemas"
 GENERATED = ROOT / "broker/kafka/generated"
 
+
 class Writer:
     """Collects lines at an indentation."""
 

@@ -14,7 +14,5 @@ def test_a_topic_of_a_running_cluster(pylog_cluster: LocalCluster, pylog_topic: 
     servers = pylog_cluster.bootstrap_servers
     with Producer(bootstrap_servers=servers) as producer:
         producer.send(pylog_topic, b"hello").result(10)
-    with Consumer(
-        pylog_topic, bootstrap_servers=servers, auto_offset_reset="earliest"
-    ) as consumer:
+    with Consumer(pylog_topic, bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         assert [record.value for record in consumer.poll(10)] == [b"hello"]
