@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from pylog import errors
 from pylog.client.accumulator import Accumulator, Batch, HeaderList, TopicBuffer
@@ -45,6 +45,9 @@ from pylog.rpc.v1 import log_pb2
 if TYPE_CHECKING:
     import pyarrow as pa
 
+
+PRODUCER_ID_S_MAX: Final = 3.0
+"""How long one broker may take to find a producer id before another is asked."""
 
 _Stream = RequestStream[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
 
@@ -79,7 +82,8 @@ class Producer:
         self._wake_pending = False
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[int, _Stream] = {}
-        self._producer_ids = 0
+        self._had_producer_id = False
+        self._id_turn = self._rng.randrange(1_000)
         self._counts: Counter[str] = Counter()
         self._available: dict[str, tuple[int, list[int]]] = {}
         self._thread = shared_loop()
@@ -554,8 +558,8 @@ class Producer:
         return available
 
     def _request_producer_id(self) -> None:
-        self._producer_ids += 1
-        if self._producer_ids > 1:
+        if self._had_producer_id:
+            self._had_producer_id = False
             logger.warning(
                 "the sequence of a partition broke (a batch failed, or a broker lost records): "
                 "going on with a fresh producer id"
@@ -568,12 +572,14 @@ class Producer:
         cluster.start()
         await cluster.connected(cluster.settings.default_api_timeout_ms)
         brokers = sorted(cluster.metadata.brokers)
-        server = cluster.broker(self._rng.choice(brokers)) if brokers else None
+        # Another broker each time: one that was started while the controller is away has no ids.
+        self._id_turn += 1
+        server = cluster.broker(brokers[self._id_turn % len(brokers)]) if brokers else None
         if server is None:
             cluster.refresh_soon()
             raise errors.CoordinatorNotAvailable("the cluster has no live broker yet")
         request = log_pb2.InitProducerIdRequest(producer_id=-1, producer_epoch=-1)
-        timeout_s = cluster.settings.request_timeout_ms / 1000
+        timeout_s = min(cluster.settings.request_timeout_ms / 1000, PRODUCER_ID_S_MAX)
         response = await server.call(server.log.InitProducerId, request, timeout_s)
         error = error_of(response.error, "InitProducerId")
         if error is not None:
@@ -585,6 +591,7 @@ class Producer:
             return
         error = task.exception()
         if error is None:
+            self._had_producer_id = True
             self._step(self._sender.on_producer_id, *task.result())
             return
         if not isinstance(error, errors.PylogError):
