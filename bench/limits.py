@@ -50,13 +50,13 @@ def echo_run(address: str, messages: int, size: int, in_flight: int) -> tuple[fl
     """Seconds for `messages` of `size` bytes over one stream, and each one's round trip in ms."""
     from pylog.rpc import channel
 
-    channel.tune()
+    channel.tune_process()
     import grpc
 
     payload = os.urandom(size)
     times: list[float] = []
     window = threading.Semaphore(in_flight)
-    with grpc.insecure_channel(address, options=channel.OPTIONS) as wire:
+    with grpc.insecure_channel(address, options=channel.channel_options()) as wire:
         call = wire.stream_stream("/bench/Echo")
         started: list[float] = []
         with stopwatch() as elapsed:
@@ -77,7 +77,7 @@ def echo_run(address: str, messages: int, size: int, in_flight: int) -> tuple[fl
 async def _serve() -> None:
     from pylog.rpc import channel
 
-    channel.tune()
+    channel.tune_process()
     import grpc
 
     async def echo(requests: AsyncIterator[bytes], _: Any) -> AsyncIterator[bytes]:
@@ -85,7 +85,7 @@ async def _serve() -> None:
             yield request[:1]
 
     handler: Callable[..., Any] = grpc.stream_stream_rpc_method_handler
-    server = grpc.aio.server(options=channel.OPTIONS)
+    server = grpc.aio.server(options=channel.channel_options())
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler("bench", {"Echo": handler(echo)}),)
     )
