@@ -38,6 +38,11 @@ class ProducerIds:
             self._refill()
         return producer_id
 
+    def prepare(self) -> None:
+        """Have a block at hand before the first producer comes: the controller may be gone then."""
+        if self._next >= self._end and self._spare is None:
+            self._refill()
+
     def stop(self) -> None:
         """Ask for no more."""
         if self._refilling is not None:

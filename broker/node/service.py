@@ -254,6 +254,7 @@ class BrokerService:
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
         self._logs.registered()
+        self._producer_ids.prepare()
         manager = self._engine.manager
         self._engine.perform(manager.on_registered(self._clock.monotonic_ms(), broker_epoch))
 

@@ -39,6 +39,21 @@ def test_ids_are_dealt_once_and_in_order() -> None:
     asyncio.run(test())
 
 
+def test_a_prepared_block_serves_without_the_controller() -> None:
+    async def test() -> None:
+        blocks = Blocks()
+        ids = ProducerIds(blocks.allocate)
+        ids.prepare()
+        while not blocks.dealt:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        blocks.broken = errors.NetworkException()
+        assert await ids.take() == 100
+        ids.stop()
+
+    asyncio.run(test())
+
+
 def test_the_next_block_is_there_before_it_is_needed() -> None:
     async def test() -> None:
         blocks = Blocks()
