@@ -40,7 +40,7 @@ ANSWER_SECONDS_MAX: Final = 30.0
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """A fetch answer may exceed the asked size by one batch for each partition (KIP-74)."""
 
-FETCH_VERSION: Final = 17
+FETCH_VERSION: Final = 18
 EPOCHS_VERSION: Final = 4
 
 

@@ -35,7 +35,7 @@ FLEXIBLE_FROM: Final = {
     )
 }
 OFFERED: Final = {
-    fetch.KEY: range(17, 18),
+    fetch.KEY: range(17, 19),
     sasl_handshake.KEY: sasl_handshake.VERSIONS,
     api_versions.KEY: api_versions.VERSIONS,
     offset_for_leader_epoch.KEY: offset_for_leader_epoch.VERSIONS,

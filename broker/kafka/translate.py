@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Final
 
 from broker.kafka.generated import fetch as wire_fetch
 from broker.kafka.generated import offset_for_leader_epoch as wire_epochs
@@ -37,6 +38,11 @@ from pylog.model import (
 NameOf = Callable[[TopicId], str | None]
 IdOf = Callable[[str], TopicId | None]
 
+UNTOLD: Final = 2**63 - 1
+"""KIP-1166's value for a follower that does not tell its high watermark; also what a request before
+v18 decodes to. In the values of replication that is -1. (-1 on the wire is a follower that knows of
+nothing committed.)"""
+
 _id_from_bytes = lru_cache(maxsize=4096)(topic_id_from_bytes)
 _id_to_bytes = lru_cache(maxsize=4096)(topic_id_to_bytes)
 
@@ -47,7 +53,7 @@ def _failure(code: int) -> Failure | None:
 
 
 def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
-    """A follower's fetch as Fetch v17."""
+    """A follower's fetch as Fetch v18."""
     topics: dict[TopicId, wire_fetch.FetchTopic] = {}
     for item in request.partitions:
         topic = topics.get(item.topic_id)
@@ -62,6 +68,7 @@ def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
                 last_fetched_epoch=item.last_fetched_epoch,
                 log_start_offset=item.log_start_offset,
                 partition_max_bytes=item.max_bytes,
+                high_watermark=item.high_watermark if item.high_watermark >= 0 else UNTOLD,
             )
         )
     return wire_fetch.FetchRequest(
@@ -74,7 +81,7 @@ def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
 
 
 def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
-    """Fetch v17 as a follower's fetch."""
+    """Fetch v18 as a follower's fetch."""
     return ReplicaFetch(
         replica_id=BrokerId(message.replica_state.replica_id),
         replica_epoch=BrokerEpoch(message.replica_state.replica_epoch),
@@ -90,6 +97,7 @@ def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
                 last_fetched_epoch=LeaderEpoch(item.last_fetched_epoch),
                 log_start_offset=Offset(item.log_start_offset),
                 max_bytes=item.partition_max_bytes,
+                high_watermark=_told(item.high_watermark),
             )
             for topic in message.topics
             for item in topic.partitions
@@ -97,8 +105,12 @@ def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
     )
 
 
+def _told(high_watermark: int) -> Offset:
+    return Offset(-1 if high_watermark == UNTOLD else max(0, high_watermark))
+
+
 def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
-    """A leader's answer as Fetch v17's."""
+    """A leader's answer as Fetch v18's."""
     topics: dict[TopicId, wire_fetch.FetchableTopicResponse] = {}
     for item in fetched.partitions:
         topic = topics.get(item.topic_id)
@@ -128,7 +140,7 @@ def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
 
 
 def fetched_from_wire(message: wire_fetch.FetchResponse) -> ReplicaFetched:
-    """Fetch v17's answer as a leader's answer."""
+    """Fetch v18's answer as a leader's answer."""
     return ReplicaFetched(
         failure=_failure(message.error_code),
         partitions=tuple(

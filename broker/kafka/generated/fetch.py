@@ -1,4 +1,4 @@
-"""Fetch (api key 1), versions 12 to 17.
+"""Fetch (api key 1), versions 12 to 18.
 
 Generated from schemas/fetch.txt by tools/kafka_codecs.py: do not edit.
 """
@@ -25,7 +25,7 @@ from broker.kafka.wire import (
 )
 
 KEY: Final = 1
-VERSIONS: Final = range(12, 18)
+VERSIONS: Final = range(12, 19)
 FLEXIBLE_FROM: Final = 12
 
 _U: Final = Struct(">16s")
@@ -37,6 +37,7 @@ _iiibii: Final = Struct(">iiibii")
 _iiiibii: Final = Struct(">iiiibii")
 _iiqiqi: Final = Struct(">iiqiqi")
 _iq: Final = Struct(">iq")
+_q: Final = Struct(">q")
 _qi: Final = Struct(">qi")
 _qq: Final = Struct(">qq")
 
@@ -60,6 +61,7 @@ class FetchPartition:
     log_start_offset: int = -1
     partition_max_bytes: int = 0
     replica_directory_id: bytes = ZERO_UUID
+    high_watermark: int = 9223372036854775807
 
 
 @dataclass(slots=True)
@@ -821,10 +823,201 @@ def _decode_request_v17(buffer: memoryview, position: int) -> tuple[FetchRequest
     return FetchRequest(max_wait_ms=message_max_wait_ms, min_bytes=message_min_bytes, max_bytes=message_max_bytes, isolation_level=message_isolation_level, session_id=message_session_id, session_epoch=message_session_epoch, topics=message_topics, forgotten_topics_data=message_forgotten_topics_data, rack_id=message_rack_id, cluster_id=message_cluster_id, replica_state=message_replica_state), position
 
 
-_ENCODE_REQUEST: Final = {12: _encode_request_v12, 13: _encode_request_v13, 14: _encode_request_v13, 15: _encode_request_v15, 16: _encode_request_v15, 17: _encode_request_v17}
+def _encode_request_v18(message: FetchRequest) -> Chunks:
+    chunks: Chunks = []
+    out = bytearray()
+    out += _iiibii.pack(message.max_wait_ms, message.min_bytes, message.max_bytes, message.isolation_level, message.session_id, message.session_epoch)
+    value_a = message.topics
+    write_varint(out, len(value_a) + 1)
+    for a in value_a:
+        out += _U.pack(a.topic_id)
+        value_b = a.partitions
+        write_varint(out, len(value_b) + 1)
+        for b in value_b:
+            out += _iiqiqi.pack(b.partition, b.current_leader_epoch, b.fetch_offset, b.last_fetched_epoch, b.log_start_offset, b.partition_max_bytes)
+            tags_c: list[tuple[int, bytearray]] = []
+            if b.replica_directory_id != ZERO_UUID:
+                part_c = bytearray()
+                part_c += _U.pack(b.replica_directory_id)
+                tags_c.append((0, part_c))
+            if b.high_watermark != 9223372036854775807:
+                part_c = bytearray()
+                part_c += _q.pack(b.high_watermark)
+                tags_c.append((1, part_c))
+            write_varint(out, len(tags_c))
+            for tag_c, content_c in tags_c:
+                write_varint(out, tag_c)
+                write_varint(out, len(content_c))
+                out += content_c
+        out.append(0)
+    value_d = message.forgotten_topics_data
+    write_varint(out, len(value_d) + 1)
+    for d in value_d:
+        out += _U.pack(d.topic_id)
+        value_e = d.partitions
+        write_varint(out, len(value_e) + 1)
+        for e in value_e:
+            out += _i.pack(e)
+        out.append(0)
+    value_f = message.rack_id
+    text_f = value_f.encode()
+    write_varint(out, len(text_f) + 1)
+    out += text_f
+    tags_g: list[tuple[int, bytearray]] = []
+    if message.cluster_id != None:
+        part_g = bytearray()
+        value_h = message.cluster_id
+        if value_h is None:
+            part_g.append(0)
+        else:
+            text_h = value_h.encode()
+            write_varint(part_g, len(text_h) + 1)
+            part_g += text_h
+        tags_g.append((0, part_g))
+    if message.replica_state != ReplicaState():
+        part_g = bytearray()
+        part_g += _iq.pack(message.replica_state.replica_id, message.replica_state.replica_epoch)
+        part_g.append(0)
+        tags_g.append((1, part_g))
+    write_varint(out, len(tags_g))
+    for tag_g, content_g in tags_g:
+        write_varint(out, tag_g)
+        write_varint(out, len(content_g))
+        out += content_g
+    chunks.append(out)
+    return chunks
 
 
-_DECODE_REQUEST: Final = {12: _decode_request_v12, 13: _decode_request_v13, 14: _decode_request_v13, 15: _decode_request_v15, 16: _decode_request_v15, 17: _decode_request_v17}
+def _decode_request_v18(buffer: memoryview, position: int) -> tuple[FetchRequest, int]:
+    length = len(buffer)
+    message_max_wait_ms, message_min_bytes, message_max_bytes, message_isolation_level, message_session_id, message_session_epoch = _iiibii.unpack_from(buffer, position)
+    position += 21
+    size, position = read_varint(buffer, position)
+    size -= 1
+    if size < 0:
+        null_refused("topics")
+    message_topics: list[FetchTopic]
+    if size * 18 > length - position:
+        count_refused("topics", size, length - position)
+    message_topics = []
+    for _ in range(size):
+        a_topic_id, = _U.unpack_from(buffer, position)
+        position += 16
+        size, position = read_varint(buffer, position)
+        size -= 1
+        if size < 0:
+            null_refused("partitions")
+        a_partitions: list[FetchPartition]
+        if size * 33 > length - position:
+            count_refused("partitions", size, length - position)
+        a_partitions = []
+        for _ in range(size):
+            b_partition, b_current_leader_epoch, b_fetch_offset, b_last_fetched_epoch, b_log_start_offset, b_partition_max_bytes = _iiqiqi.unpack_from(buffer, position)
+            position += 32
+            b_replica_directory_id: bytes = ZERO_UUID
+            b_high_watermark: int = 9223372036854775807
+            tags_b, position = read_varint(buffer, position)
+            for _ in range(tags_b):
+                tag_b, position = read_varint(buffer, position)
+                if tag_b == 0:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    b_replica_directory_id, = _U.unpack_from(buffer, position)
+                    position += 16
+                    if position != end_b:
+                        raise MalformedMessage("replica_directory_id does not fill its tagged field")
+                elif tag_b == 1:
+                    end_b = skip_tag(buffer, position)
+                    _, position = read_varint(buffer, position)
+                    b_high_watermark, = _q.unpack_from(buffer, position)
+                    position += 8
+                    if position != end_b:
+                        raise MalformedMessage("high_watermark does not fill its tagged field")
+                else:
+                    position = skip_tag(buffer, position)
+            a_partitions.append(FetchPartition(partition=b_partition, current_leader_epoch=b_current_leader_epoch, fetch_offset=b_fetch_offset, last_fetched_epoch=b_last_fetched_epoch, log_start_offset=b_log_start_offset, partition_max_bytes=b_partition_max_bytes, replica_directory_id=b_replica_directory_id, high_watermark=b_high_watermark))
+        if buffer[position]:
+            position = skip_tagged_fields(buffer, position)
+        else:
+            position += 1
+        message_topics.append(FetchTopic(topic_id=a_topic_id, partitions=a_partitions))
+    size, position = read_varint(buffer, position)
+    size -= 1
+    if size < 0:
+        null_refused("forgotten_topics_data")
+    message_forgotten_topics_data: list[ForgottenTopic]
+    if size * 18 > length - position:
+        count_refused("forgotten_topics_data", size, length - position)
+    message_forgotten_topics_data = []
+    for _ in range(size):
+        c_topic_id, = _U.unpack_from(buffer, position)
+        position += 16
+        size, position = read_varint(buffer, position)
+        size -= 1
+        if size < 0:
+            null_refused("partitions")
+        c_partitions: list[int]
+        if size * 4 > length - position:
+            count_refused("partitions", size, length - position)
+        c_partitions = []
+        for _ in range(size):
+            element_d, = _i.unpack_from(buffer, position)
+            position += 4
+            c_partitions.append(element_d)
+        if buffer[position]:
+            position = skip_tagged_fields(buffer, position)
+        else:
+            position += 1
+        message_forgotten_topics_data.append(ForgottenTopic(topic_id=c_topic_id, partitions=c_partitions))
+    size, position = read_varint(buffer, position)
+    size -= 1
+    if size < 0:
+        null_refused("rack_id")
+    if size > length - position:
+        truncated("rack_id", size, length - position)
+    message_rack_id = str(buffer[position : position + size], "utf-8")
+    position += size
+    message_cluster_id: str | None = None
+    message_replica_state: ReplicaState = ReplicaState()
+    tags_message, position = read_varint(buffer, position)
+    for _ in range(tags_message):
+        tag_message, position = read_varint(buffer, position)
+        if tag_message == 0:
+            end_message = skip_tag(buffer, position)
+            _, position = read_varint(buffer, position)
+            size, position = read_varint(buffer, position)
+            size -= 1
+            if size < 0:
+                message_cluster_id = None
+            else:
+                if size > length - position:
+                    truncated("cluster_id", size, length - position)
+                message_cluster_id = str(buffer[position : position + size], "utf-8")
+                position += size
+            if position != end_message:
+                raise MalformedMessage("cluster_id does not fill its tagged field")
+        elif tag_message == 1:
+            end_message = skip_tag(buffer, position)
+            _, position = read_varint(buffer, position)
+            e_replica_id, e_replica_epoch = _iq.unpack_from(buffer, position)
+            position += 12
+            if buffer[position]:
+                position = skip_tagged_fields(buffer, position)
+            else:
+                position += 1
+            message_replica_state = ReplicaState(replica_id=e_replica_id, replica_epoch=e_replica_epoch)
+            if position != end_message:
+                raise MalformedMessage("replica_state does not fill its tagged field")
+        else:
+            position = skip_tag(buffer, position)
+    assert position <= length
+    return FetchRequest(max_wait_ms=message_max_wait_ms, min_bytes=message_min_bytes, max_bytes=message_max_bytes, isolation_level=message_isolation_level, session_id=message_session_id, session_epoch=message_session_epoch, topics=message_topics, forgotten_topics_data=message_forgotten_topics_data, rack_id=message_rack_id, cluster_id=message_cluster_id, replica_state=message_replica_state), position
+
+
+_ENCODE_REQUEST: Final = {12: _encode_request_v12, 13: _encode_request_v13, 14: _encode_request_v13, 15: _encode_request_v15, 16: _encode_request_v15, 17: _encode_request_v17, 18: _encode_request_v18}
+
+
+_DECODE_REQUEST: Final = {12: _decode_request_v12, 13: _decode_request_v13, 14: _decode_request_v13, 15: _decode_request_v15, 16: _decode_request_v15, 17: _decode_request_v17, 18: _decode_request_v18}
 
 
 def encode_request(message: FetchRequest, version: int) -> Chunks:
@@ -1431,10 +1624,10 @@ def _decode_response_v16(buffer: memoryview, position: int) -> tuple[FetchRespon
     return FetchResponse(throttle_time_ms=message_throttle_time_ms, error_code=message_error_code, session_id=message_session_id, responses=message_responses, node_endpoints=message_node_endpoints), position
 
 
-_ENCODE_RESPONSE: Final = {12: _encode_response_v12, 13: _encode_response_v13, 14: _encode_response_v13, 15: _encode_response_v13, 16: _encode_response_v16, 17: _encode_response_v16}
+_ENCODE_RESPONSE: Final = {12: _encode_response_v12, 13: _encode_response_v13, 14: _encode_response_v13, 15: _encode_response_v13, 16: _encode_response_v16, 17: _encode_response_v16, 18: _encode_response_v16}
 
 
-_DECODE_RESPONSE: Final = {12: _decode_response_v12, 13: _decode_response_v13, 14: _decode_response_v13, 15: _decode_response_v13, 16: _decode_response_v16, 17: _decode_response_v16}
+_DECODE_RESPONSE: Final = {12: _decode_response_v12, 13: _decode_response_v13, 14: _decode_response_v13, 15: _decode_response_v13, 16: _decode_response_v16, 17: _decode_response_v16, 18: _decode_response_v16}
 
 
 def encode_response(message: FetchResponse, version: int) -> Chunks:
