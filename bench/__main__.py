@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import sys
 
 from bench import cluster, limits, spark
 from bench.measure import median
@@ -103,6 +104,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["limits", "log", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.only in (None, "limits"):
         limit_figures(options.scale)
     if options.only in (None, "log"):
