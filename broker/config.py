@@ -141,8 +141,9 @@ _OWN_BROKER_KEYS: Final = (
               "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
     ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
               "Newest batches of one partition that are kept in memory. pylog's own.", low=0),
-    ConfigKey("message.decompressed.max.bytes", int, 64 * _MIB,
-              "What one compressed batch may unpack to. pylog's own.", low=1024, high=INT_MAX),
+    ConfigKey("message.decompressed.max.bytes", int, 32 * _MIB,
+              "What one compressed batch may unpack to; for a moment twice as much is in memory. "
+              "pylog's own.", low=1024, high=INT_MAX),
     ConfigKey("num.partitions", int, 1,
               "Partitions of a topic that does not say.", low=1, high=INT_MAX),
     ConfigKey("producer.id.block.size", int, 1_000,
@@ -269,7 +270,7 @@ class BrokerConfig:
     log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
-    message_decompressed_max_bytes: int = 64 * _MIB
+    message_decompressed_max_bytes: int = 32 * _MIB
     num_partitions: int = 1
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS

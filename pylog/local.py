@@ -86,9 +86,11 @@ class _Process:
     def wait_ready(self, deadline_ms: int) -> dict[str, Any]:
         """What the process says when it serves; its own error, or one with its log's end."""
         said = b""
+        ready = select.poll()  # unlike select(), takes descriptors above 1023
+        ready.register(self._ready, select.POLLIN)
         while not said.endswith(b"\n"):
             wait_ms = max(0, deadline_ms - SYSTEM_CLOCK.monotonic_ms())
-            if not select.select([self._ready], [], [], wait_ms / 1000)[0]:
+            if not ready.poll(wait_ms):
                 raise errors.RequestTimedOut(
                     f"{self.name} was not ready in time; its log {self.log} ends:\n{self.tail()}"
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.grpc import wire
@@ -15,6 +15,7 @@ from broker.metadata.records import Endpoint
 from broker.replication.messages import (
     Effect,
     EpochEndQuery,
+    OffsetAnswer,
     PartitionAck,
     ReplicaEpochQuery,
 )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 PRODUCE_PIPELINE_MAX: Final = 64
 """Requests of one produce stream that wait for their answer; then its reading pauses."""
-PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 CONSUMER: Final = BrokerId(-1)
 
 Perform = Callable[[Sequence[Effect]], None]
@@ -71,10 +72,9 @@ class LogService(log_pb2_grpc.LogServicer):
 
     # ---- produce -------------------------------------------------------------------------------
 
-    def _produce(
-        self, request: log_pb2.ProduceRequest
-    ) -> asyncio.Future[log_pb2.ProduceResponse]:
+    def _produce(self, request: log_pb2.ProduceRequest) -> asyncio.Future[log_pb2.ProduceResponse]:
         """Hand a request over now; the future gets its answer."""
+        _bound(len(request.batches))
         future: asyncio.Future[log_pb2.ProduceResponse]
         future = asyncio.get_running_loop().create_future()
         size = sum(len(item.batch) for item in request.batches)
@@ -156,6 +156,7 @@ class LogService(log_pb2_grpc.LogServicer):
     # ---- fetch ---------------------------------------------------------------------------------
 
     async def _fetch(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
+        _bound(len(request.partitions))
         future: asyncio.Future[log_pb2.FetchResponse] = asyncio.get_running_loop().create_future()
 
         def done(partitions: Sequence[Any]) -> None:
@@ -170,9 +171,7 @@ class LogService(log_pb2_grpc.LogServicer):
             if future.cancelled():
                 self._manager.cancel(done)
 
-    async def Fetch(
-        self, request: log_pb2.FetchRequest, context: Context
-    ) -> log_pb2.FetchResponse:
+    async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> log_pb2.FetchResponse:
         """One long poll; a client that hangs up frees its place."""
         return await self._fetch(request)
 
@@ -190,10 +189,16 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.ListOffsetsResponse:
         """Offsets by time."""
         _bound(len(request.partitions))
+        queries = wire.queries_from(request)
+        twice = _named_twice(query.topic_partition for query in queries)
         return log_pb2.ListOffsetsResponse(
             partitions=[
-                wire.offset_answer(self._manager.list_offsets(query))
-                for query in wire.queries_from(request)
+                wire.offset_answer(
+                    OffsetAnswer(query.topic_partition, twice)
+                    if twice
+                    else self._manager.list_offsets(query)
+                )
+                for query in queries
             ]
         )
 
@@ -222,15 +227,24 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.OffsetForLeaderEpochResponse:
         """Where leader epochs end."""
         _bound(len(request.partitions))
+        twice = _named_twice((item.topic, item.partition) for item in request.partitions)
         return log_pb2.OffsetForLeaderEpochResponse(
-            partitions=[self._epoch_end(item) for item in request.partitions]
+            partitions=[self._epoch_end(item, twice) for item in request.partitions]
         )
 
-    def _epoch_end(self, item: log_pb2.PartitionEpoch) -> log_pb2.PartitionEpochEnd:
+    def _epoch_end(
+        self, item: log_pb2.PartitionEpoch, fault: Failure | None
+    ) -> log_pb2.PartitionEpochEnd:
         topic = self._image().topics_by_name.get(item.topic)
         answer = log_pb2.PartitionEpochEnd(
-            topic=item.topic, partition=item.partition, leader_epoch=-1, end_offset=-1
+            error=wire.error_of(fault),
+            topic=item.topic,
+            partition=item.partition,
+            leader_epoch=-1,
+            end_offset=-1,
         )
+        if fault is not None:
+            return answer
         if topic is None:
             answer.error.code = errors.UnknownTopicOrPartition.code
             answer.error.message = f"topic {item.topic} does not exist"
@@ -278,6 +292,19 @@ def _bound(partitions: int) -> None:
         raise errors.InvalidRequest(
             f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
         )
+
+
+def _named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:
+    """Why a request is refused that names a partition more than once; None when none does."""
+    seen: set[tuple[str, int]] = set()
+    for name in partitions:
+        if name in seen:
+            return Failure(
+                errors.InvalidRequest.code,
+                f"{name[0]}-{name[1]} stands in the request more than once",
+            )
+        seen.add(name)
+    return None
 
 
 class GatewayLog(log_pb2_grpc.LogServicer):

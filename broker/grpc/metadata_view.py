@@ -64,7 +64,7 @@ def _topics(
         for name in sorted(image.topics_by_name):
             yield _topic(image, image.topics_by_name[name])
         return
-    for name in request.topics:
+    for name in dict.fromkeys(request.topics):  # a large topic named often would be a large answer
         topic = image.topics_by_name.get(name)
         if topic is not None:
             yield _topic(image, topic)
@@ -76,7 +76,7 @@ def _topics(
             else Failure(errors.UnknownTopicOrPartition.code, f"topic {name} does not exist")
         )
         yield log_pb2.TopicMetadata(error=error_of(failure), name=name)
-    for topic_id in request.topic_ids:
+    for topic_id in dict.fromkeys(request.topic_ids):
         topic = image.topics_by_id.get(TopicId(topic_id))
         if topic is not None:
             yield _topic(image, topic)

@@ -37,9 +37,6 @@ from pylog.model import LeaderEpoch, Offset
 INTERNAL_PREFIX: Final = "__"
 """Topics of this prefix are written by coordinators only."""
 
-_ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian
-_CONTROL_BIT: Final = 0x20
-
 _CHECKED: Final = Origin(records_checked=True)
 
 _ACKS: Final = (-1, 1, 0)
@@ -250,12 +247,6 @@ def _not_for_clients(item: PartitionBatch) -> Failure | None:
         return Failure(
             TopicAuthorizationFailed.code,
             f"topic {item.topic_partition.topic} is internal; only coordinators write to it",
-        )
-    batch = item.batch
-    if len(batch) > _ATTRIBUTES_LOW_BYTE and batch[_ATTRIBUTES_LOW_BYTE] & _CONTROL_BIT:
-        return Failure(
-            InvalidRecord.code,
-            f"a control batch for {item.topic_partition}: only coordinators write those",
         )
     return None
 

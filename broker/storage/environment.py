@@ -40,7 +40,7 @@ class Environment:
 
     tail_budget: TailBudget
     tail_bytes_max: int = TAIL_BYTES_MAX
-    decompressed_bytes_max: int = 64 * 1024 * 1024
+    decompressed_bytes_max: int = 32 * 1024 * 1024
     jitter: Callable[[int], int] = lambda limit: 0
     log_start_moved: Callable[[Log], None] = lambda log: None
     recovery_point_lowered: Callable[[Log], None] = lambda log: None

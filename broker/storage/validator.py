@@ -25,7 +25,7 @@ from pylog.records.compression import compress
 from pylog.records.sections import open_section
 from pylog.records.validate import check_batch, check_records
 
-DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 _STORED_CODECS: Final = {
     "uncompressed": CompressionType.NONE,

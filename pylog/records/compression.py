@@ -28,7 +28,8 @@ _ZSTD_LEVEL: Final = 3  # Kafka's default, `compression.zstd.level`
 _ZSTD_WINDOW_MAX: Final = 1 << 27  # zstd's own default limit; a larger one is a memory attack
 _LZ4_RATIO_MAX: Final = 256  # the format cannot exceed 255 : 1
 _ZSTD_RATIO_MAX: Final = 32 * 1024  # a run of 128 KiB takes four bytes
-_ZSTD_STEP_MIN: Final = 1024
+_ZSTD_STEP_MIN: Final = 128
+"""Near the limit the input is fed in so small pieces that the output passes it by 4 MiB at most."""
 
 
 def codec_from_name(name: str) -> CompressionType:

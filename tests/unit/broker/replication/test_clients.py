@@ -28,6 +28,7 @@ from broker.storage.segment_reader import PagesCold
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
+from tests.fakes import bad_batches
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
@@ -228,14 +229,16 @@ def test_control_batches_and_internal_topics_are_not_for_clients(tmp_path: Path)
     group.run()
     internal = TopicPartition("__offsets", 0)
     refused = group.produce(1, b"a", name=internal)
-    batch = bytearray(encode_batch([b"a"]))
-    batch[22] |= 0x20
-    control = group.produce(1, batch=bytes(batch))
+    control = group.produce(1, batch=bad_batches.sealed(bad_batches.record(b"a"), 0x20))
+    spoilt = bytearray(encode_batch([b"a"]))
+    spoilt[22] |= 0x20  # on the way: the same bit, but not the CRC of it
+    damaged = group.produce(1, batch=bytes(spoilt))
     item = PartitionBatch(internal, None, encode_batch([b"a"]))
     own = group.send(1, Produce(-1, 1_000, (item,), internal=True))
     group.run()
     assert group.error(refused) == errors.TopicAuthorizationFailed.code
     assert group.error(control) == errors.InvalidRecord.code
+    assert group.error(damaged) == errors.CorruptMessage.code
     assert group.error(own) == 0
 
 
