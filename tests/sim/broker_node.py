@@ -236,6 +236,11 @@ class BrokerProcess(Actor):
         read()
         self.step(self.core.on_cold_read(self.now_ms(), effect))
 
+    @property
+    def fetching(self) -> bool:
+        """Whether a fetch of this broker is on its way to a leader."""
+        return any(rpc.asking for rpc in self._leaders.values())
+
     # ---- to other brokers and the controller
 
     def _leader_rpc(self, leader: BrokerId) -> Rpc | None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 IN_FLIGHT_MAX = 5
 UNSENT_MAX = 50
+QUIET_MS = (500, 4_000)
 
 
 @dataclass(slots=True)
@@ -161,8 +162,10 @@ class ProducerClient(Client):
         if len(self.waiting) < UNSENT_MAX:
             self._make_batch()
             self._pump()
-        interval = self.cluster.swarm.produce_interval_ms
-        self.timer(self.rng.expovariate(1.0 / interval), self._write)
+        wait_ms = self.rng.expovariate(1.0 / self.cluster.swarm.produce_interval_ms)
+        if self.rng.random() < self.cluster.swarm.quiet_share:
+            wait_ms += self.rng.randint(*QUIET_MS)
+        self.timer(wait_ms, self._write)
 
     def _make_batch(self) -> None:
         count = self.rng.randint(1, self.cluster.swarm.records_max)

@@ -23,7 +23,7 @@ from broker.metadata.records import PartitionRecord, RegisterBrokerRecord
 from broker.replication.messages import ReplicaFailed, ReplicaFetched
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
-from pylog.model import BrokerId, NewTopic, Offset, ProducerId, TopicPartition
+from pylog.model import NO_LEADER, BrokerId, NewTopic, Offset, ProducerId, TopicPartition
 from tests.sim.broker_node import BrokerNode, BrokerProcess
 from tests.sim.clients import ProducerClient, ReaderClient
 from tests.sim.controller_node import ControllerNode, ControllerProcess
@@ -332,6 +332,19 @@ class Cluster:
                 if process is None or process.core is None:
                     return False
         return all(reader.position == reader.ghost.committed_end for reader in self.readers)
+
+    def is_caught_up(self, node: BrokerNode) -> bool:
+        """Whether the broker follows somewhere, and holds all that is committed or more."""
+        followed = [
+            partition
+            for partition in self.image.partitions_of(node.broker_id)
+            if partition.leader not in (node.broker_id, NO_LEADER)
+        ]
+        return bool(followed) and all(
+            ghost.shadow(node.broker_id).end >= ghost.committed_end > 0
+            for partition in followed
+            for ghost in (self.shadows.ghost(partition.topic_id, partition.partition),)
+        )
 
     def describe(self) -> str:
         """Where everything stands, for a report."""

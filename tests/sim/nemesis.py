@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 PAUSE_MS_MAX = 4_000
 FULL_MS_MAX = 1_500
+ATTEMPTS = 300
 
 
 class Nemesis:
@@ -31,6 +32,7 @@ class Nemesis:
             "kill": lambda: self._any().kill(self._away_ms()),
             "torn_write": self._torn_write,
             "power": self._power,
+            "power_in_fetch": lambda: self._power_in_fetch(ATTEMPTS),
             "pause": self._pause,
             "isolate": self._isolate,
             "one_way": self._one_way,
@@ -91,13 +93,28 @@ class Nemesis:
         cluster = self.cluster
         damaged = [node for node in cluster.brokers.values() if node.damaged]
         budget = cluster.swarm.min_insync - 1
-        node = self._target() if len(damaged) < budget else None
+        node = self._any() if len(damaged) < budget else None
         if node is None:
             # one that lost its power already may lose it again
             node = self.rng.choice(damaged) if damaged and self.rng.random() < 0.3 else None
         if node is not None:
             cluster.sometimes["power loss"] += 1
             node.kill(self._away_ms(), power=True)
+
+    def _power_in_fetch(self, attempts: int) -> None:
+        """A caught-up follower dies with a fetch on its way: what KIP-903 is about."""
+        cluster = self.cluster
+        damaged = [node for node in cluster.brokers.values() if node.damaged]
+        if self.stopped or len(damaged) >= cluster.swarm.min_insync - 1:
+            return
+        for node in cluster.brokers.values():
+            process = node.process
+            if process is not None and process.fetching and cluster.is_caught_up(node):
+                cluster.sometimes["power loss"] += 1
+                node.kill(self._away_ms(), power=True)
+                return
+        if attempts > 0:
+            self._later(3, lambda: self._power_in_fetch(attempts - 1))
 
     def _pause(self) -> None:
         machine = self.rng.choice((self._target().machine, self.cluster.controller.machine))

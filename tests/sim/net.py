@@ -30,6 +30,7 @@ class NetParameters:
     drop: float = 0.0
     duplicate: float = 0.0
     reset: float = 0.0
+    linger: float = 0.0  # of a broken connection's direction: what was under way comes late
 
 
 class Net:
@@ -157,7 +158,12 @@ class Connection:
         self._sent = {client: 0, server: 0}
         self._arrived = {client: 0, server: 0}
         self._limit: dict[str, int | None] = {client: None, server: None}
+        self._held_until_us = {client: 0, server: 0}
         self._stalled: dict[str, list[tuple[int, Deliver]]] = {client: [], server: []}
+
+    def under_way(self, source: str) -> bool:
+        """Whether something that `source` sent has not arrived yet."""
+        return self.open and self._sent[source] > self._arrived[source]
 
     def peer(self, node: str) -> str:
         """The other end."""
@@ -188,6 +194,10 @@ class Connection:
     def _arrive(self, source: str, number: int, deliver: Deliver) -> None:
         limit = self._limit[source]
         if limit is not None and number >= limit:
+            return
+        if self._held_until_us[source] > self.net.scheduler.now_us:
+            at_us = self._held_until_us[source]
+            self.net.scheduler.at(at_us, self._arrive, source, number, deliver)
             return
         if self._stalled[source] or not self.net.reachable(source, self.peer(source)):
             if self.open:
@@ -239,6 +249,9 @@ class Connection:
         rng = self.net._rng
         for source in (self.client, self.server):
             self._limit[source] = rng.randint(self._arrived[source], self._sent[source])
+            if not self.net.calm and rng.random() < self.net.parameters.linger:
+                late_us = rng.randint(*self.net.parameters.tail_ms) * US_PER_MS
+                self._held_until_us[source] = self.net.scheduler.now_us + late_us
         for node in notify:
             wait = self.net.delay_us(self.peer(node), node)
             if not self.net.reachable(self.peer(node), node):
@@ -248,7 +261,7 @@ class Connection:
             limit = self._limit[peer]
             at_us = self.net.scheduler.now_us + wait
             if limit is not None and limit > self._arrived[peer]:
-                at_us = max(at_us, self._last_us[peer])
+                at_us = max(at_us, self._last_us[peer], self._held_until_us[peer])
             self.net.scheduler.at(at_us, self._tell, node)
 
     def _tell(self, node: str) -> None:

@@ -128,6 +128,11 @@ class Rpc:
         """Whether nothing is known to the contrary."""
         return self._connection.open
 
+    @property
+    def asking(self) -> bool:
+        """Whether a request is on its way."""
+        return self._connection.under_way(self.client.name)
+
     def request(
         self,
         handler: Callable[[Any, Call], None],

@@ -16,6 +16,7 @@ FAULTS = (
     "kill",
     "torn_write",
     "power",
+    "power_in_fetch",
     "pause",
     "isolate",
     "one_way",
@@ -28,7 +29,7 @@ FAULTS = (
 )
 
 
-LATE_LIVES_SHARE = 0.2
+LATE_LIVES_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class Swarm:
     producers: int
     weak_producers: int  # acks=1, without an id: they leave tails to cut
     produce_interval_ms: float
+    quiet_share: float  # after so many of its batches a producer is quiet for seconds
     records_max: int
     request_timeout_ms: int
     session_timeout_ms: int
@@ -77,14 +79,21 @@ def _late_lives(swarm: Swarm) -> Swarm:
         brokers=3,
         replication_factor=3,
         min_insync=2,
-        net=replace(swarm.net, tail_share=0.05, delay_mean_ms=3.0),
-        faults=("power", "kill", "reset"),
-        fault_interval_ms=700.0,
+        partitions=1,
+        # a fetch is nearly always on its way, and catching up takes many of them
+        net=replace(swarm.net, tail_share=0.01, delay_mean_ms=25.0, linger=0.9),
+        fetch_wait_ms=20,
+        fetch_max_bytes=500,
+        faults=("power_in_fetch", "power_in_fetch", "reset"),
+        fault_interval_ms=300.0,
         away_ms=200,
         sync_interval_ms=60_000.0,
-        produce_interval_ms=20.0,
         session_timeout_ms=1_000,
-        fetch_max_bytes=200,
+        # bursts: while nothing is written, an old position is still a good one
+        producers=1,
+        weak_producers=0,
+        produce_interval_ms=10.0,
+        quiet_share=0.04,
     )
 
 
@@ -109,6 +118,7 @@ def _draw(rng: random.Random) -> Swarm:
             drop=rng.choice((0.0, 0.02, 0.15)),
             duplicate=rng.choice((0.0, 0.1, 0.3)),
             reset=rng.choice((0.0, 0.0, 0.002, 0.02)),
+            linger=rng.choice((0.0, 0.0, 0.3)),
         ),
         faults=faults or ("kill",),
         fault_interval_ms=rng.choice((250.0, 700.0, 1_500.0, 4_000.0)),
@@ -117,6 +127,7 @@ def _draw(rng: random.Random) -> Swarm:
         producers=rng.choice((1, 1, 2)),
         weak_producers=rng.choice((0, 1)),
         produce_interval_ms=rng.choice((20.0, 60.0, 200.0)) if restless else 100.0,
+        quiet_share=rng.choice((0.0, 0.0, 0.02)),
         records_max=rng.choice((1, 3, 10)),
         request_timeout_ms=rng.choice((300, 1_500)),
         session_timeout_ms=rng.choice((1_000, 3_000)),
