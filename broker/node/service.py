@@ -311,8 +311,9 @@ class BrokerService:
                 log.on_flushed(task)
             if now_ms >= checkpoint_due_ms:
                 checkpoint_due_ms = now_ms + interval_ms
-                self._logs.checkpoint_high_watermarks(self._engine.manager.high_watermarks())
-                self._logs.checkpoint_recovery_points()
+                checkpoints = self._logs.checkpoint_task(self._engine.manager.high_watermarks())
+                await self._loop.run_in_executor(self._pool, checkpoints.run)
+                self._logs.on_checkpointed(checkpoints)
 
     # ---- the end --------------------------------------------------------------------------------
 

@@ -46,8 +46,13 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, Offset]:
 
 def write_offsets(files: Files, path: str, offsets: Mapping[TopicPartition, Offset]) -> None:
     """Replace an offset checkpoint, durably."""
+    files.write_atomic(path, encode_offsets(offsets))
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, Offset]) -> bytes:
+    """The content of an offset checkpoint."""
     rows = (f"{key.topic} {key.partition} {offset}" for key, offset in sorted(offsets.items()))
-    _write(files, path, rows)
+    return _encode(rows)
 
 
 def read_epochs(files: Files, path: str) -> list[EpochEntry]:
@@ -65,13 +70,13 @@ def read_epochs(files: Files, path: str) -> list[EpochEntry]:
 
 def write_epochs(files: Files, path: str, entries: Iterable[EpochEntry]) -> None:
     """Replace an epoch checkpoint, durably."""
-    _write(files, path, (f"{epoch} {start}" for epoch, start in entries))
+    files.write_atomic(path, _encode(f"{epoch} {start}" for epoch, start in entries))
 
 
-def _write(files: Files, path: str, rows: Iterable[str]) -> None:
+def _encode(rows: Iterable[str]) -> bytes:
     lines = list(rows)
     text = "\n".join([str(_VERSION), str(len(lines)), *lines]) + "\n"
-    files.write_atomic(path, text.encode("ascii"))
+    return text.encode("ascii")
 
 
 def _read(files: Files, path: str, *, columns: int) -> list[list[str]]:

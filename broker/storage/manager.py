@@ -7,18 +7,12 @@ log does not stop the others: it stands in `failed` and its replica is offline.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Self
 
 from broker.config import BrokerConfig, TopicConfig
-from broker.storage.checkpoints import (
-    HIGH_WATERMARK_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    read_offsets,
-    write_offsets,
-)
+from broker.storage.checkpoint_writer import CheckpointTask
 from broker.storage.directory import (
     MetaProperties,
     SegmentStats,
@@ -39,6 +33,7 @@ from broker.storage.errors import (
 from broker.storage.files import Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.log import Environment, Log
+from broker.storage.log_checkpoints import LogCheckpoints
 from broker.storage.partition_directories import (
     find_partitions,
     free_deleted_name,
@@ -47,7 +42,6 @@ from broker.storage.partition_directories import (
     write_topic_id,
 )
 from broker.storage.recovery import LastStop
-from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
@@ -81,19 +75,16 @@ class LogManager:
         self._wall_ms = wall_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._by_id: dict[tuple[TopicId, int], Log] = {}
-        self._loading = True
-        self._high_watermarks: dict[TopicPartition, Offset] = {}
-        # as checkpointed; those of failed replicas are written again as they were
-        self._recovery_points: dict[TopicPartition, Offset] = {}
-        self._log_starts: dict[TopicPartition, Offset] = {}
+        checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
+        self._checkpoints = checkpoints
         self._removals: list[tuple[int, str]] = []
         self._environment = Environment(
             TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
-            log_start_moved=lambda log: self._write_log_starts(),
-            recovery_point_lowered=lambda log: self._write_recovery_points(),
+            log_start_moved=lambda log: checkpoints.write_log_starts(),
+            recovery_point_lowered=lambda log: checkpoints.write_recovery_points(),
             failed=self._log_failed,
         )
 
@@ -148,10 +139,8 @@ class LogManager:
         same_boot: bool,
         topic_config: Callable[[str], TopicConfig] | None,
     ) -> None:
-        recovery_points = read_offsets(self._files, self._path(RECOVERY_POINT_CHECKPOINT))
-        log_starts = read_offsets(self._files, self._path(LOG_START_CHECKPOINT))
-        self._recovery_points, self._log_starts = recovery_points, log_starts
-        self._high_watermarks = read_offsets(self._files, self._path(HIGH_WATERMARK_CHECKPOINT))
+        recovery_points = self._checkpoints.found_recovery_points
+        log_starts = self._checkpoints.found_log_starts
         found = find_partitions(self._files, self.directory)
         for path in found.deleted:
             self.remove_directory(path)
@@ -188,11 +177,9 @@ class LogManager:
                 )
             except KafkaStorageError as error:
                 self._set_failed(topic_partition, error)
-        self._loading = False
         if any(log.recovery.lost_durable for log in self.logs):
             self._set_intact(False)
-        self.checkpoint_recovery_points()
-        self._write_log_starts()
+        self._checkpoints.loaded()
 
     def _open_log(
         self,
@@ -277,6 +264,7 @@ class LogManager:
     ) -> Log:
         path = self._path(str(topic_partition))
         try:
+            self._checkpoints.forget(topic_partition)
             self._files.mkdir(path)
             write_topic_id(self._files, path, topic_id)
             log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
@@ -288,29 +276,51 @@ class LogManager:
         return log
 
     def delete(self, topic_partition: TopicPartition) -> str | None:
-        """Take the log away; the directory that `remove_directory` may remove later.
+        """`delete_all` of one log: its directory, or None when there is no such log.
 
-        None when there is no such log. The name is free for a new log at once.
+        KafkaStorageError when the disk refuses.
         """
-        log = self._logs.pop(topic_partition, None)
-        error = self.failed.pop(topic_partition, None)
-        if log is None and error is None:
-            return None
-        if log is not None:
-            del self._by_id[log.topic_id, topic_partition.partition]
-            log.close(clean=False)
-        self._high_watermarks.pop(topic_partition, None)
+        found = self.delete_all([topic_partition]).get(topic_partition)
+        if isinstance(found, KafkaStorageError):
+            raise found
+        return found
+
+    def delete_all(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, str | KafkaStorageError]:
+        """Take logs away; of each the directory that `remove_directory` may remove later, or why
+        that failed. Names without a log are left out.
+
+        The names are free for new logs at once. The checkpoints lose them with the next periodic
+        write, or before a log of such a name is made, whatever comes first.
+        """
+        found: dict[TopicPartition, str | KafkaStorageError] = {}
+        for key in topic_partitions:
+            log = self._logs.pop(key, None)
+            error = self.failed.pop(key, None)
+            if log is None and error is None:
+                continue
+            if log is not None:
+                del self._by_id[log.topic_id, key.partition]
+                log.close(clean=False)
+            self._checkpoints.deleted(key)
+            try:
+                found[key] = self._rename_away(key, log.topic_id if log else "")
+            except OSError as fault:
+                why = KafkaStorageError(f"{key} cannot be deleted: {fault}")
+                found[key] = self.failed[key] = why
         try:
-            topic_id = log.topic_id if log else ""
-            target = self._path(
-                free_deleted_name(self._files, self.directory, topic_partition, topic_id)
-            )
-            self._files.rename(self._path(str(topic_partition)), target)
-            self._files.fsync_dir(self.directory)
-            self._write_recovery_points()
-            self._write_log_starts()
+            if found:
+                self._files.fsync_dir(self.directory)
         except OSError as fault:
-            raise KafkaStorageError(f"{topic_partition} cannot be deleted: {fault}") from fault
+            # The names may come back with a loss of power; the metadata will tell that they go.
+            logger.warning("deletions in %s may not be durable: %s", self.directory, fault)
+        return found
+
+    def _rename_away(self, topic_partition: TopicPartition, topic_id: str) -> str:
+        name = free_deleted_name(self._files, self.directory, topic_partition, topic_id)
+        target = self._path(name)
+        self._files.rename(self._path(str(topic_partition)), target)
         return target
 
     def remove_directory(self, path: str) -> None:
@@ -358,44 +368,29 @@ class LogManager:
 
     def checkpoint_recovery_points(self) -> None:
         """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
-        self._when_there_is_room(self._write_recovery_points)
-
-    def _write_recovery_points(self) -> None:
-        if not self._loading:  # until all are open, the file knows more
-            known = self._recovery_points
-            offsets = {key: known[key] for key in self.failed if key in known}
-            offsets |= {key: log.recovery_point for key, log in self._logs.items()}
-            write_offsets(self._files, self._path(RECOVERY_POINT_CHECKPOINT), offsets)
+        self._checkpoints.checkpoint(self._checkpoints.write_recovery_points)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
         """Write the high watermarks, and keep the last known ones of logs that are not told.
 
         A full disk leaves the last ones; KafkaStorageError when the disk fails.
         """
-        for key, offset in high_watermarks.items():
-            if key in self._logs:
-                self._high_watermarks[key] = offset
-        path = self._path(HIGH_WATERMARK_CHECKPOINT)
-        self._when_there_is_room(lambda: write_offsets(self._files, path, self._high_watermarks))
+        checkpoints = self._checkpoints
+        checkpoints.checkpoint(lambda: checkpoints.write_high_watermarks(high_watermarks))
 
-    def _when_there_is_room(self, write: Callable[[], None]) -> None:
-        """A checkpoint that a full disk refuses is written the next time."""
-        try:
-            write()
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise KafkaStorageError(f"{self.directory} cannot be written: {error}") from error
-            logger.warning("no room for the checkpoints of %s: %s", self.directory, error)
+    def checkpoint_task(self, high_watermarks: Mapping[TopicPartition, Offset]) -> CheckpointTask:
+        """All periodic checkpoints as they are now, to be written on a pool thread; then
+        `on_checkpointed` here.
+        """
+        return self._checkpoints.task(high_watermarks)
+
+    def on_checkpointed(self, task: CheckpointTask) -> None:
+        """A checkpoint task has run; errors as above."""
+        self._checkpoints.settle(task)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """The high watermark of each log, brought between its start and its end."""
-        return {
-            log.topic_partition: max(
-                log.log_start_offset,
-                min(self._high_watermarks.get(log.topic_partition, Offset(0)), log.log_end_offset),
-            )
-            for log in self.logs
-        }
+        return self._checkpoints.high_watermarks()
 
     def registered(self) -> None:
         """The controller knows how intact these logs are; from here on they count as whole."""
@@ -418,24 +413,12 @@ class LogManager:
             stats[str(log.topic_partition)] = segment_stats(self._files, log.segments)
         try:
             if clean:
-                self._write_recovery_points()
-                self._write_log_starts()
+                self._checkpoints.write_recovery_points()
+                self._checkpoints.write_log_starts()
                 write_meta(self._files, self.directory, replace(self.meta, clean=True))
                 write_clean_marker(self._files, self.directory, stats)
         finally:
             self._files.close(self._lock)
-
-    def _write_log_starts(self) -> None:
-        """Only starts inside a segment need the file; others show in the segments' names."""
-        if not self._loading:
-            known = self._log_starts
-            offsets = {key: known[key] for key in self.failed if key in known}
-            offsets |= {
-                key: log.log_start_offset
-                for key, log in self._logs.items()
-                if log.log_start_offset > log.segments[0].base_offset
-            }
-            write_offsets(self._files, self._path(LOG_START_CHECKPOINT), offsets)
 
     def _log_failed(self, log: Log) -> None:
         logger.error("%s", log.failure)
