@@ -92,7 +92,6 @@ class ReplicaManager:
         self._known_high_watermarks = initial_high_watermarks
         self._broker_epoch = NOT_REGISTERED
         self._started = False
-        self._unsaved = False  # logs were made since the high watermarks were written
         self._next_lag_check_ms: int | None = None
         self._hosted = HostedPartitions(broker_id)
         self._room = WaitingRoom(0, self._settings)
@@ -259,10 +258,6 @@ class ReplicaManager:
             elif record.partition_epoch > partition.partition_epoch:
                 self._change_role(partition, record)
         self._delete(moved_away)
-        if self._unsaved:
-            # A checkpoint may still hold what a deleted topic of that name had committed. After a
-            # crash the new one's records would be taken for committed up to there.
-            self._save_high_watermarks()
 
     def _host(self, record: PartitionRecord) -> None:
         name = self._hosted.image.topic_name(record.topic_id)
@@ -278,7 +273,6 @@ class ReplicaManager:
         try:
             if log is None:
                 log = self._logs.create(topic_partition, record.topic_id, config)
-                self._unsaved = True
             else:
                 log.config = config
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
@@ -382,38 +376,32 @@ class ReplicaManager:
             partition.retire(None)
             self._hosted.remove(partition)
             self._room.role_changed(partition)
-            self._delete_log(partition.topic_partition, partition.config)
+        self._delete_logs({p.topic_partition: p.config for p in partitions})
 
     def _delete_strays(self, mine: list[PartitionRecord]) -> None:
         """Delete what the metadata does not (or not any more) assign to this broker."""
         image = self._hosted.image
         wanted = {(record.topic_id, record.partition) for record in mine}
         names = {(image.topic_name(topic_id), number) for topic_id, number in wanted}
-        for log in self._logs.logs:
-            if (log.topic_id, log.topic_partition.partition) not in wanted:
-                self._delete_log(log.topic_partition, log.config)
+        strays = {
+            log.topic_partition: log.config
+            for log in self._logs.logs
+            if (log.topic_id, log.topic_partition.partition) not in wanted
+        }
         for topic_partition in sorted(self._logs.failed):
             if topic_partition not in names:
-                self._delete_log(topic_partition, self._config.topic)
+                strays[topic_partition] = self._config.topic
+        self._delete_logs(strays)
 
-    def _delete_log(self, topic_partition: TopicPartition, config: TopicConfig) -> None:
-        self._known_high_watermarks.pop(topic_partition, None)
-        try:
-            directory = self._logs.delete(topic_partition)
-        except (OSError, PylogError) as error:
-            reason = f"its log cannot be deleted: {error}"
-            self._room.outbox.append(ReplicaFailed(topic_partition, reason))
-            return
-        if directory is not None:
-            delay_ms = config.file_delete_delay_ms
-            self._room.outbox.append(DeleteReplicaLater(directory, delay_ms))
-
-    def _save_high_watermarks(self) -> None:
-        try:
-            self._logs.checkpoint_high_watermarks(self.high_watermarks())
-        except (OSError, PylogError):
-            return  # tried again with time; the shell's own checkpoints report the fault
-        self._unsaved = False
+    def _delete_logs(self, configs: dict[TopicPartition, TopicConfig]) -> None:
+        for topic_partition in configs:
+            self._known_high_watermarks.pop(topic_partition, None)
+        for topic_partition, outcome in self._logs.delete_all(configs).items():
+            if isinstance(outcome, PylogError):
+                self._room.outbox.append(ReplicaFailed(topic_partition, str(outcome)))
+            else:
+                delay_ms = configs[topic_partition].file_delete_delay_ms
+                self._room.outbox.append(DeleteReplicaLater(outcome, delay_ms))
 
     def _storage_failed(self, partition: Partition, error: Exception) -> None:
         """The log is unusable: the replica is offline here until a restart."""
@@ -446,8 +434,6 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
-        if self._unsaved:
-            self._save_high_watermarks()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:
