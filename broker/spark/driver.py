@@ -180,8 +180,10 @@ class Driver:
         logger.info("stopped")
         sys.stdout.flush()
         sys.stderr.flush()
-        # From here on py4j and asyncio only report that the JVM goes, which it is meant to.
+        # From here on the threads of py4j and pyspark only report that the JVM goes, which it is
+        # meant to, and some of them past the log.
         logging.disable(logging.CRITICAL)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         await self._stop_spark()
         # Not sys.exit: Spark's threads could hold Python's own shutdown up. The guardian, which
         # nobody waits for, sees both halves go and goes too.
