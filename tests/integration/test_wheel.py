@@ -1,0 +1,42 @@
+"""The wheel carries the application and its settings, and says where they are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "-o", tmp_path]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("pylog_spark-*.whl")
+    installed = tmp_path / "installed"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(installed)
+    code = "import sys; from pylog.cli.main import main; sys.argv[1:] = ['paths']; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(installed)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    paths = dict(line.split("=", 1) for line in done.stdout.splitlines())
+    for name, original in (("broker_app", "broker_app.py"), ("spark_conf", "spark-conf")):
+        assert Path(paths[name]).is_relative_to(installed)
+        assert Path(paths[name]).name == Path(original).name
+    app = Path(paths["broker_app"]).read_text()
+    assert app == (ROOT / "broker_app.py").read_text()
+    shipped = {p.name: p.read_text() for p in Path(paths["spark_conf"]).iterdir()}
+    assert shipped == {p.name: p.read_text() for p in (ROOT / "spark-conf").iterdir()}
+    assert (installed / "pyspark_pylog" / "__init__.py").exists()
