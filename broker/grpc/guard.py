@@ -22,6 +22,9 @@ UNARY_SECONDS_MAX: Final = 330.0
 """The longest that a call may take, whatever deadline its client set: the longest long poll and
 then some."""
 
+REQUEST_SECONDS_MAX: Final = 30.0
+"""How long a client may take to send the one message of a call that it has opened."""
+
 ERROR_CODE_KEY: Final = "pylog-error-code"
 """Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
@@ -100,12 +103,28 @@ async def _guarded(context: Context, method: str, work: Awaitable[Any]) -> Any:
         await refuse(context, errors.UnknownServerError())
 
 
+async def _only(requests: AsyncIterator[Any], method: str) -> Any:
+    """The one message of a call. gRPC waits for it as long as its client likes."""
+    try:
+        async with asyncio.timeout(REQUEST_SECONDS_MAX):
+            async for request in requests:
+                return _checked(request)
+    except TimeoutError:
+        raise errors.RequestTimedOut(
+            f"{method}: its message did not arrive within {REQUEST_SECONDS_MAX:g} s"
+        ) from None
+    raise errors.InvalidRequest(f"{method}: the call ended without its message")
+
+
 async def _with_deadline(work: Awaitable[Any]) -> Any:
     async with asyncio.timeout(UNARY_SECONDS_MAX):
         return await work
 
 
 def _wrap(handler: Handler, method: str) -> Handler:
+    """The guarded handler. All take a stream, which looks the same on the wire: so the wait for
+    the one message of a unary call is ours, and can end.
+    """
     parse = _lenient(handler.request_deserializer)
     serialize = handler.response_serializer
     inner: Any
@@ -119,24 +138,24 @@ def _wrap(handler: Handler, method: str) -> Handler:
     if handler.response_streaming:
         inner = handler.unary_stream
 
-        async def unary_stream(request: Any, context: Context) -> None:
+        async def unary_stream(requests: AsyncIterator[Any], context: Context) -> None:
             async def work() -> None:
-                await inner(_checked(request), context)
+                await inner(await _only(requests, method), context)
 
             await _guarded(context, method, work())
 
-        return grpc.unary_stream_rpc_method_handler(unary_stream, parse, serialize)
+        return grpc.stream_stream_rpc_method_handler(unary_stream, parse, serialize)
     if handler.request_streaming:
         return handler
     inner = handler.unary_unary
 
-    async def unary_unary(request: Any, context: Context) -> Any:
+    async def unary_unary(requests: AsyncIterator[Any], context: Context) -> Any:
         async def work() -> Any:
-            return await inner(_checked(request), context)
+            return await inner(await _only(requests, method), context)
 
         return await _guarded(context, method, _with_deadline(work()))
 
-    return grpc.unary_unary_rpc_method_handler(unary_unary, parse, serialize)
+    return grpc.stream_unary_rpc_method_handler(unary_unary, parse, serialize)
 
 
 class Guard(Interceptor):

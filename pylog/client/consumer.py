@@ -88,6 +88,7 @@ class Consumer:
         self._started_ms = self._clock.monotonic_ms()
         self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
         self._turn = 0
+        self._absent_since_ms: dict[TopicPartition, int] = {}
         self._subscription = Subscription()
         self._thread = shared_loop()
         self._cluster = Cluster(
@@ -298,6 +299,25 @@ class Consumer:
                 continue
             if not error.retriable or now_ms - since_ms >= grace_ms:
                 raise error
+        self._raise_absent_partitions(now_ms, grace_ms)
+
+    def _raise_absent_partitions(self, now_ms: int, grace_ms: int) -> None:
+        """A topic may be growing, so a partition's absence counts when it lasts."""
+        topics = self._cluster.metadata.topics
+        with self._lock:
+            assigned = list(self._fetcher.partitions)
+        absent = {
+            tp: self._absent_since_ms.get(tp, now_ms)
+            for tp in assigned
+            if tp.topic in topics and tp.partition >= len(topics[tp.topic].partitions)
+        }
+        self._absent_since_ms = absent
+        for tp, since_ms in absent.items():
+            if now_ms - since_ms >= grace_ms:
+                raise errors.UnknownTopicOrPartition(
+                    f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
+                    f"there is no partition {tp.partition}"
+                )
 
     def _in_turn(self) -> list[Partition]:
         """The partitions that may be read, another one first each time."""

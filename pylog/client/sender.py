@@ -305,6 +305,10 @@ class Sender:
         if ack.code in _SEQUENCE_REFUSED and self.settings.idempotent:
             self._refuse_sequence(now_ms, lane, batch, error, effects)
             return
+        if ack.code == errors.MessageTooLarge.code and batch.count > 1:
+            error = errors.MessageTooLarge(
+                f"{error}; it holds {batch.count} records: set batch_size below the topic's limit"
+            )
         self._last_fault = f"{error.name}: {error}"
         if ack.code not in _NOT_STORED:
             batch.maybe_stored = True

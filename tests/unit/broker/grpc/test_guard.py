@@ -1,0 +1,75 @@
+"""What stands before every handler: a message that does not come, and one that never was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import grpc
+import pytest
+
+from broker.grpc import guard
+from broker.grpc.log_service import GatewayLog
+from broker.grpc.server import GrpcServer
+from broker.metadata.image import MetadataImage
+from pylog.rpc.channel import tune_process
+from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+from tests.fakes.raw_http2 import Call
+
+MESSAGE = b"\0\0\0\0\x03\x0a\x01t"  # a MetadataRequest with the topic "t"
+
+
+def with_server(check: Callable[[str], None]) -> None:
+    """Run `check` on another thread against a gateway that serves on this one."""
+
+    tune_process()  # gRPC reads its variables once, for all tests of this process
+
+    async def main() -> None:
+        server = GrpcServer(1 << 20)
+        service = GatewayLog(MetadataImage, lambda: None)
+        server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
+        port = await server.start("127.0.0.1:0")
+        try:
+            await asyncio.get_running_loop().run_in_executor(None, check, f"127.0.0.1:{port}")
+        finally:
+            await server.stop(0)
+
+    asyncio.run(main())
+
+
+def test_a_message_that_does_not_arrive_ends_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad input 42: a slow body."""
+    monkeypatch.setattr(guard, "REQUEST_SECONDS_MAX", 0.1)
+
+    def check(server: str) -> None:
+        for sent in (b"", MESSAGE[:3], MESSAGE[:-1]):
+            with Call(server, "/pylog.v1.Log/Metadata") as call:
+                call.send(sent)
+                assert call.status(seconds=5) == grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+        with Call(server, "/pylog.v1.Log/Metadata") as call:
+            call.send(MESSAGE)
+            assert call.status(seconds=5) == 0
+
+    with_server(check)
+
+
+def test_a_call_without_a_message_is_refused() -> None:
+    def check(server: str) -> None:
+        with Call(server, "/pylog.v1.Log/Metadata") as call:
+            call.send(b"", end=True)
+            assert call.status(seconds=5) == grpc.StatusCode.INVALID_ARGUMENT.value[0]
+
+    with_server(check)
+
+
+def test_what_is_unary_for_clients_stays_so() -> None:
+    def check(server: str) -> None:
+        with grpc.insecure_channel(server) as channel:
+            stub = log_pb2_grpc.LogStub(channel)  # type: ignore[no-untyped-call]
+            answer = stub.Metadata(log_pb2.MetadataRequest(topics=["t", "t"]), timeout=5)
+            assert [topic.name for topic in answer.topics] == ["t"]
+            with pytest.raises(grpc.RpcError) as caught:
+                stub.Produce(log_pb2.ProduceRequest(), timeout=5)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+    with_server(check)
