@@ -268,13 +268,14 @@ class Driver:
         live = sorted(self._head.live_brokers())
         missing = self._settings.brokers - len(live)
         logger.error(
-            "after %.0f s %d of %d brokers are registered (%s): %d task slots are missing or their "
-            "brokers cannot start; see the executors' stderr, and give Spark as many executors as "
-            "spark.pylog.brokers",
+            "after %.0f s %d of %d brokers are registered (ids: %s; known but missing: %s): %d "
+            "task slots are missing or their brokers cannot start; see the executors' stderr, and "
+            "give Spark as many executors as spark.pylog.brokers",
             seconds,
             len(live),
             self._settings.brokers,
             ", ".join(map(str, live)) or "none",
+            ", ".join(map(str, self._head.missing_brokers())) or "none",
             missing,
         )
 

@@ -170,6 +170,18 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_broker_that_cannot_run_ends_the_application_and_says_why(tmp_path: Path) -> None:
+    foreign = tmp_path / "data" / "broker-1"
+    foreign.mkdir(parents=True)
+    (foreign / "meta.properties").write_text(
+        "version=1\ncluster.id=AnotherClustersId-----\nnode.id=1\ndirectory.id=x\nboot.id=y\n"
+    )
+    done = submit(tmp_path, f"spark.pylog.listen=127.0.0.1:{free_port()}")
+    assert done.returncode != 0
+    assert "AnotherClustersId-----" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_second_driver_on_the_same_directory_is_refused(
     cluster: SparkCluster, tmp_path: Path
 ) -> None:
