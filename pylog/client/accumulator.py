@@ -26,6 +26,10 @@ BATCH_OVERHEAD: Final = 61
 """Bytes of a batch's header."""
 
 _KEYS_REMEMBERED_MAX: Final = 8_192
+_ROOM_BYTES: Final = 256 * 1024
+"""Threads that wait for room are woken for this much: to wake one for each batch costs more than
+its records.
+"""
 
 
 class Batch:
@@ -192,6 +196,14 @@ class Accumulator:
         """Whether a new batch for a record of `size` bytes fits into buffer.memory."""
         return self.used + self._reservation(size) <= self.buffer_memory
 
+    @property
+    def room_is_worth_waking(self) -> bool:
+        """Whether those who wait for room should look now; if not, a batch on its way will make
+        more.
+        """
+        room = self.buffer_memory - self.used
+        return room >= min(_ROOM_BYTES, self.buffer_memory // 4) or self.only_open
+
     def open_batch(self, now_ms: int, buffer: TopicBuffer, partition: int, size: int) -> bool:
         """Start a batch for a record of `size` bytes, closing the partition's present one.
 
@@ -278,6 +290,11 @@ class Accumulator:
             for partition in list(buffer.open):
                 self.close_batch(buffer, partition)
         self._lingering.clear()
+
+    @property
+    def only_open(self) -> bool:
+        """Whether no batch is on its way, nor full: all still take records."""
+        return len(self.incomplete) <= sum(len(buffer.open) for buffer in self.topics.values())
 
     @property
     def next_linger_ms(self) -> int | None:

@@ -48,6 +48,16 @@ if TYPE_CHECKING:
 
 PRODUCER_ID_S_MAX: Final = 3.0
 """How long one broker may take to find a producer id before another is asked."""
+HAND_OVER_BYTES: Final = 64 * 1024
+"""A thread that has filled batches of this size since the loop last looked lets the loop run.
+
+A thread that sends in a tight loop keeps the interpreter's lock for a whole switch interval (5 ms)
+whenever the loop's thread needs it, and the loop needs it several times for one request: the
+pipeline would run dry. So the sending thread truly waits, until the loop has written what is due.
+More bytes mean fewer switches of threads, fewer mean a steadier stream.
+"""
+HAND_OVER_S_MAX: Final = 0.005
+"""The longest such wait: by then the interpreter would have made the threads take turns anyway."""
 
 _Stream = RequestStream[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
 
@@ -79,6 +89,9 @@ class Producer:
         self._closed = False
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
+        self._taken = threading.Condition(self._lock)  # the loop has written what was due
+        self._filled_bytes = 0  # of batches filled since the loop last looked
+        self._handing_over = 0  # threads that wait for `_taken`
         self._wake_pending = False
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[int, _Stream] = {}
@@ -180,19 +193,32 @@ class Producer:
         """
         while True:
             number = buffer.sticky if partition is None else partition
-            self._wait_for_room(buffer, number, size, size)
             batch = buffer.open.get(number)
-            if batch is not None and batch.size + size <= self._batch_size:
-                return batch  # another thread's
-            if partition is None and batch is not None:
-                # It is full: keyless records go on to the next partition.
-                if self._accumulator.close_batch(buffer, number):
+            if batch is None:
+                self._wait_for_room(buffer, number, size, size)
+                batch = buffer.open.get(number)
+            if batch is None:
+                if self._accumulator.open_batch(self._clock.monotonic_ms(), buffer, number, size):
                     self._wake()
-                if buffer.sticky != number:
-                    continue
-            if self._accumulator.open_batch(self._clock.monotonic_ms(), buffer, number, size):
-                self._wake()
-            return buffer.open[number]
+                return buffer.open[number]
+            if batch.size + size <= self._batch_size:
+                return batch  # another thread's
+            # It is full, and due with that; keyless records go on to the next partition.
+            self._accumulator.close_batch(buffer, number)
+            self._hand_over(batch.size)
+
+    def _hand_over(self, size: int) -> None:
+        """A batch of `size` bytes was filled: have the loop send it, and let it run now and then.
+
+        The lock is held, but for the waiting.
+        """
+        self._wake()
+        self._filled_bytes += size
+        if self._filled_bytes < HAND_OVER_BYTES or self._thread.is_current():
+            return
+        self._handing_over += 1
+        self._taken.wait(HAND_OVER_S_MAX)
+        self._handing_over -= 1
 
     def send_arrow(
         self, topic: str, data: pa.RecordBatch | pa.Table, *, partition: int | None = None
@@ -267,7 +293,8 @@ class Producer:
                     f"is full of unacknowledged records and stayed so for max_block_ms="
                     f"{self._max_block_ms}; send slower, raise either, or look at the brokers"
                 )
-            self._accumulator.mark_all_due()
+            if self._accumulator.only_open:
+                self._accumulator.mark_all_due()  # else memory comes back without
             self._wake()
             self._room.wait((deadline - now_ms) / 1000)
 
@@ -435,11 +462,18 @@ class Producer:
         now_ms = self._clock.monotonic_ms()
         with self._lock:
             self._wake_pending = False
+            self._filled_bytes = 0
             if self._closed:
                 return
             effects = self._sender.poll(now_ms)
         self._perform(effects)
         self._set_timer()
+        if self._handing_over:
+            self._thread.loop.call_soon(self._let_go)  # behind the writers that were woken
+
+    def _let_go(self) -> None:
+        with self._lock:
+            self._taken.notify_all()
 
     def _set_timer(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -490,7 +524,8 @@ class Producer:
                     self._request_producer_id()
         if finished:
             with self._lock:
-                self._room.notify_all()
+                if self._accumulator.room_is_worth_waking:
+                    self._room.notify_all()
 
     def _send(self, effect: SendRequest) -> None:
         stream = self._streams.get(effect.broker)

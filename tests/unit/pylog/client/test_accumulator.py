@@ -88,6 +88,26 @@ def test_memory_is_reserved_by_the_batch_and_given_back_when_it_is_resolved() ->
     assert not acc.has_room(2_000)  # a record larger than a batch reserves its own size
 
 
+def test_waiters_for_room_are_woken_for_much_of_it_or_when_no_more_will_come() -> None:
+    acc = accumulator(batch_size=1_000, buffer_memory=8_000)
+    for partition in (0, 0, 0, 0, 0, 0, 1, 2):
+        add(acc, 0, partition, 900)
+    assert not acc.has_room(100)
+    batches = [batch for batch in acc.queued() if batch.topic_partition == T0]
+    acc.resolve(batches[0])
+    assert not acc.room_is_worth_waking  # an eighth, and more is on its way
+    acc.resolve(batches[1])
+    assert acc.room_is_worth_waking
+
+    acc = accumulator(batch_size=1_000, buffer_memory=3_000)
+    for partition in range(3):
+        add(acc, 0, partition)
+    assert acc.only_open
+    assert acc.room_is_worth_waking  # nothing is on its way: somebody must cut the lingering ones
+    acc.close_batch(acc.topics["t"], 0)
+    assert not acc.only_open
+
+
 def test_keyless_records_move_on_by_whole_batches_over_what_has_a_leader() -> None:
     acc = accumulator(linger_ms=0, available=[0, 2])
     seen = []

@@ -144,6 +144,20 @@ def test_a_full_buffer_blocks_and_then_says_so(cluster: FakeCluster) -> None:
         p.close(0)
 
 
+def test_a_full_buffer_does_not_cut_batches_short(cluster: FakeCluster) -> None:
+    with producer(cluster, batch_size=2_000, buffer_memory=16_000, linger_ms=1_000) as p:
+        for i in range(1_000):
+            p.send("t", b"x" * 79, partition=i % 2)  # 19 fill a batch
+        p.flush(10)
+        assert p.metrics()["batch-send-total"] == 2 * 27
+
+
+def test_lingering_batches_give_way_when_they_alone_fill_the_buffer(cluster: FakeCluster) -> None:
+    with producer(cluster, batch_size=2_000, buffer_memory=4_000, linger_ms=30_000) as p:
+        handles = [p.send("t", b"x", partition=i % 3) for i in range(9)]
+        assert [h.result(5).offset for h in handles[:2]] == [0, 0]
+
+
 def test_a_record_too_large_is_refused_by_send_naming_the_limit(cluster: FakeCluster) -> None:
     with producer(cluster) as p:
         with pytest.raises(errors.MessageTooLarge, match="max_request_size is 1048576"):
