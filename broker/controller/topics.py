@@ -145,17 +145,22 @@ class Topics:
                 f"topic {topic.name}: replication factor {factor}, but only {len(image.brokers)} "
                 "brokers are registered",
             )
-        if factor > len(live):
-            away = [broker for broker in sorted(image.brokers) if broker not in live]
+        if not live:
             raise _Refused(
                 errors.InvalidReplicationFactor,
-                f"topic {topic.name}: replication factor {factor}, but only {len(live)} of "
-                f"{len(image.brokers)} registered brokers are live; try again when brokers "
-                f"{away} are back",
+                f"topic {topic.name}: none of {len(image.brokers)} registered brokers is live; try "
+                "again when one is back",
             )
         spots = ring(image.brokers[broker] for broker in live)
         count = self._partitions_asked(topic)
-        return place(spots, count, factor, start=image.partition_count)
+        placed = place(spots, count, min(factor, len(live)), start=image.partition_count)
+        away = [broker for broker in sorted(image.brokers) if broker not in live]
+        # As in Kafka, a broker that is down for a moment gets its replicas all the same: last in
+        # order, outside the ISR, and it joins when it is back.
+        return [
+            replicas + tuple(away[(n + index) % len(away)] for n in range(factor - len(replicas)))
+            for index, replicas in enumerate(placed)
+        ]
 
     def _checked_config(
         self, image: MetadataImage, topic: NewTopic, factor: int

@@ -97,6 +97,8 @@ class Campaign:
                     stderr=subprocess.STDOUT,
                     check=False,
                 )
+            if done.returncode and not log.read_text().count("\ntopic flights-"):
+                continue  # it found no broker to create its topic on, and has not begun
             if done.returncode:
                 print(f"the flights failed: {log.read_text()[-2000:]}", flush=True)
                 self.flights_done = -1

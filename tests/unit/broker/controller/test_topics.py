@@ -114,17 +114,25 @@ def test_replication_factors_that_are_refused(
     assert words in refused.message
 
 
-def test_a_fenced_broker_counts_as_registered_but_holds_no_new_replica(
+def test_a_broker_that_is_down_gets_its_replicas_last_and_outside_the_isr(
     shell: ControllerShell,
 ) -> None:
-    shell.register(2, life=2)
-    refused = failure(shell, NewTopic("t", 1, 3))
+    shell.register(2, life=2)  # fenced
+    (created,) = create(shell, NewTopic("t", 3, 3))
+    assert created.failure is None
+    for number in range(3):
+        partition = shell.partition("t", number)
+        assert partition.replicas[2] == 2
+        assert set(partition.isr) == {1, 3}
+        assert partition.leader == partition.replicas[0]
+
+
+def test_with_no_broker_up_no_topic_is_made(shell: ControllerShell) -> None:
+    for number in (1, 2, 3):
+        shell.register(number, life=2)  # fenced
+    refused = failure(shell, NewTopic("t", 1, 1))
     assert refused.code == errors.InvalidReplicationFactor.code
-    assert "only 2 of 3 registered brokers are live; try again when brokers [2] are back" in (
-        refused.message
-    )
-    create(shell, NewTopic("u", 4, 2))
-    assert all(set(shell.partition("u", n).replicas) == {1, 3} for n in range(4))
+    assert "none of 3 registered brokers is live" in refused.message
 
 
 @pytest.mark.parametrize(
