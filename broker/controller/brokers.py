@@ -16,7 +16,14 @@ from broker.controller.election import Elections, Loss
 from broker.controller.ledger import Ledger
 from broker.controller.sessions import Session, Sessions
 from broker.metadata.image import BrokerRegistration
-from broker.metadata.messages import BrokerRegistered, BrokerUnregistered, Failure, RegisterBroker
+from broker.metadata.messages import (
+    BrokerRegistered,
+    BrokerUnregistered,
+    Failure,
+    FailuresNoted,
+    RegisterBroker,
+    ReplicasFailed,
+)
 from broker.metadata.records import (
     BrokerChangeRecord,
     Endpoint,
@@ -24,10 +31,13 @@ from broker.metadata.records import (
     UnregisterBrokerRecord,
 )
 from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId
+from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
 
 BROKER_ID_MAX = 1_000_000
 """Far above any cluster; only so that a garbled request is recognised."""
+
+NAMES_MAX = 5
+"""How many partitions one line of the log names."""
 
 
 class Brokers:
@@ -83,7 +93,7 @@ class Brokers:
             )
         )
         loss = _loss(known, request)
-        alone = self._elections.on_registered(request.broker_id, loss, request.directory_id)
+        alone = self._elections.on_registered(request, loss)
         self._sessions.add(
             Session(request.broker_id, epoch, request.incarnation_id, observed, heard=True)
         )
@@ -166,16 +176,44 @@ class Brokers:
         self, request: RegisterBroker, epoch: BrokerEpoch, loss: Loss, alone: int, *, first: bool
     ) -> None:
         who = f"broker {request.broker_id} registered from host {request.host_id}, epoch {epoch}"
-        if first or loss is Loss.NONE:
+        failed, lost = len(request.failed_replicas), len(request.lost_replicas)
+        if first or (loss is Loss.NONE and not failed and not lost):
             self.out.append(Report(who))
             return
-        what = "with another directory" if loss is Loss.ALL else "after an unclean stop"
-        text = f"{who}, {what}: it may lead nothing until it has caught up"
+        if loss is Loss.NONE:
+            text = (
+                f"{who}: {failed} of its logs do not work and {lost} lack records; these may not "
+                "lead until they have caught up"
+            )
+        else:
+            what = "with another directory" if loss is Loss.ALL else "after an unclean stop"
+            text = f"{who}, {what}: it may lead nothing until it has caught up"
         if alone:
             text += (
                 f"; it holds the only replica of {alone} partitions, whose last records may be gone"
             )
         self.out.append(Report(text, warning=True))
+
+    def replicas_failed(self, request: ReplicasFailed) -> FailuresNoted | Failure:
+        """Logs failed under a broker that is otherwise well. A repeat changes nothing."""
+        image = self._ledger.decided
+        registration = image.brokers.get(request.broker_id)
+        if registration is None or registration.broker_epoch != request.broker_epoch:
+            return stale(registration, request.broker_id, request.broker_epoch)
+        changed = self._elections.on_replicas_failed(request.broker_id, request.replicas)
+        if changed:
+            names = [f"{image.topic_name(p.topic_id)}-{p.partition}" for p in changed[:NAMES_MAX]]
+            more = f" and {len(changed) - NAMES_MAX} more" if len(changed) > NAMES_MAX else ""
+            offline = sum(p.leader == NO_LEADER for p in changed)
+            self.out.append(
+                Report(
+                    f"broker {request.broker_id} cannot use its logs of {', '.join(names)}{more} "
+                    f"until it starts again; {offline} of these partitions have no leader now: "
+                    f"{request.reason}",
+                    warning=True,
+                )
+            )
+        return FailuresNoted()
 
     # ---- fenced and unfenced -------------------------------------------------------------------
 
@@ -252,6 +290,18 @@ class Brokers:
             self.stopping_cluster,
             self._ledger.decided.controller_epoch,
         )
+
+
+def stale(
+    known: BrokerRegistration | None, broker: BrokerId, epoch: BrokerEpoch
+) -> Failure:
+    """The refusal of a request under another epoch than that of the broker's registration."""
+    if known is None:
+        return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")
+    return Failure(
+        errors.StaleBrokerEpoch.code,
+        f"broker {broker} has the epoch {known.broker_epoch}, the request {epoch}",
+    )
 
 
 def _loss(known: BrokerRegistration | None, request: RegisterBroker) -> Loss:

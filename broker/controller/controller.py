@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.controller.brokers import Brokers
+from broker.controller.brokers import Brokers, stale
 from broker.controller.claims import Claims
 from broker.controller.configs import Configs
 from broker.controller.effects import Effect, RejectSession, Reply, Report, SnapshotDue
@@ -41,6 +41,7 @@ from broker.metadata.messages import (
     MetadataBatch,
     ProducerIdBlock,
     RegisterBroker,
+    ReplicasFailed,
     ShutdownPermitted,
 )
 from broker.metadata.records import ClusterRecord, ControllerEpochRecord, ProducerIdsRecord
@@ -360,6 +361,14 @@ class Controller:
         answer = Reply(token, self._elections.alter_partition(request))
         return self._leave([answer, *self._look_at_shutdowns(observed)])
 
+    def replicas_failed(self, now_ms: int, request: ReplicasFailed, token: object) -> list[Effect]:
+        """Logs have failed on a broker: others lead, for the rest of its life. Answered with a
+        FailuresNoted when that is durable.
+        """
+        observed = self._observe(now_ms)
+        answer = Reply(token, self._brokers.replicas_failed(request))
+        return self._leave([answer, *self._look_at_shutdowns(observed)])
+
     def allocate_producer_ids(
         self, now_ms: int, broker_id: BrokerId, broker_epoch: BrokerEpoch, token: object
     ) -> list[Effect]:
@@ -437,13 +446,7 @@ class Controller:
         return self._shutdowns.settled(observed, self._ledger.decided, self._elections.on_stopping)
 
     def _stale(self, broker: BrokerId, epoch: BrokerEpoch) -> Failure:
-        known = self._ledger.decided.brokers.get(broker)
-        if known is None:
-            return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")
-        return Failure(
-            errors.StaleBrokerEpoch.code,
-            f"broker {broker} has the epoch {known.broker_epoch}, the request {epoch}",
-        )
+        return stale(self._ledger.decided.brokers.get(broker), broker, epoch)
 
 
 def _stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:

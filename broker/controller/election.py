@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum, auto
 from typing import Final
 
@@ -19,6 +19,8 @@ from broker.metadata.messages import (
     Failure,
     PartitionIsr,
     PartitionsAltered,
+    RegisterBroker,
+    ReplicaKey,
 )
 from broker.metadata.records import PartitionRecord
 from pylog import errors
@@ -78,7 +80,7 @@ class Elections:
             if broker in partition.isr:
                 self._change(partition, isr=without(partition.isr, broker))
 
-    def on_registered(self, broker: BrokerId, loss: Loss, directory_id: str) -> int:
+    def on_registered(self, request: RegisterBroker, loss: Loss) -> int:
         """A new incarnation, still fenced. How many partitions have no other replica than this
         one, which may lack records.
 
@@ -86,20 +88,48 @@ class Elections:
         the partition is then offline until a better replica or an operator comes, but loses
         nothing silently. Only where there is no other replica that could be better (replication
         factor 1, same directory), nothing is gained by staying offline.
+
+        Replicas that failed in the last life get their chance now; those that are named as failed
+        do not work in this one either.
         """
         alone = 0
+        broker = request.broker_id
+        all_failed, all_lost = set(request.failed_replicas), set(request.lost_replicas)
         for partition in self._ledger.decided.partitions_of(broker):
-            lost = loss is not Loss.NONE
-            if loss is Loss.TAIL and len(partition.replicas) == 1:
+            key = (partition.topic_id, partition.partition)
+            lost = loss is not Loss.NONE or key in all_lost
+            if lost and loss is not Loss.ALL and len(partition.replicas) == 1:
                 lost = False
                 alone += 1
+            failed = without(partition.failed_replicas, broker)
             self._change(
                 partition,
                 isr=without(partition.isr, broker),
                 lost=(broker,) if lost else (),
-                directories=_with_directory(partition, broker, directory_id),
+                failed=(*failed, broker) if key in all_failed else failed,
+                directories=_with_directory(partition, broker, request.directory_id),
             )
         return alone
+
+    def on_replicas_failed(
+        self, broker: BrokerId, replicas: Iterable[ReplicaKey]
+    ) -> list[PartitionRecord]:
+        """Logs failed on a broker that is otherwise well: the partitions as they are now, without
+        those that were known to have failed there.
+        """
+        changed = []
+        for topic_id, number in replicas:
+            partition = self._ledger.decided.partition(topic_id, number)
+            if (
+                partition is None  # deleted meanwhile
+                or broker not in partition.replicas
+                or broker in partition.failed_replicas
+            ):
+                continue
+            failed = (*partition.failed_replicas, broker)
+            isr = without(partition.isr, broker)
+            changed.append(self._change(partition, isr=isr, failed=failed) or partition)
+        return changed
 
     def on_unfenced(self, broker: BrokerId) -> None:
         """The broker may lead again: partitions without a leader look at it."""
@@ -315,14 +345,18 @@ class Elections:
                 f"the ISR {list(proposed)} must hold the leader {leader} and replicas of "
                 f"{list(partition.replicas)}, each once",
             )
-        return self._ineligible(leader, wish)
+        return self._ineligible(leader, partition, wish)
 
-    def _ineligible(self, leader: BrokerId, wish: PartitionIsr) -> Failure | None:
+    def _ineligible(
+        self, leader: BrokerId, partition: PartitionRecord, wish: PartitionIsr
+    ) -> Failure | None:
         image = self._ledger.decided
         for state in wish.isr:
             broker = image.brokers.get(state.broker_id)
             if broker is None or broker.broker_epoch != state.broker_epoch:
                 why = "has registered anew since (its broker epoch differs)"
+            elif state.broker_id in partition.failed_replicas:
+                why = "has a failed log there until it starts again"
             elif image.is_live(state.broker_id) or state.broker_id == leader:
                 continue
             else:
@@ -344,6 +378,7 @@ class Elections:
         unclean: bool = False,
         preferred: bool = False,
         directories: tuple[str, ...] | None = None,
+        failed: tuple[BrokerId, ...] | None = None,
         touch: bool = False,
     ) -> PartitionRecord | None:
         live: Callable[[BrokerId], bool] = self._ledger.decided.is_live
@@ -356,6 +391,7 @@ class Elections:
             unclean=unclean or self._unclean(partition.topic_id),
             preferred=preferred,
             directories=directories,
+            failed=failed,
             touch=touch,
         )
         if changed is not None:

@@ -8,17 +8,24 @@ What holds in every record that comes out (and what I9 of the simulator checks):
 - the ISR holds live brokers only, except a leader that is stopping and still waits for a successor;
 - ISR and ELR have no broker in common, and both are replicas of the partition;
 - an ISR of at least `min.insync.replicas` has an empty ELR beside it;
-- the leader is in the ISR; an offline partition has an empty ISR.
+- the leader is in the ISR; an offline partition has an empty ISR;
+- a replica whose log has failed in its broker's present life is not in the ISR and does not lead.
 
 Why members of the ELR may lead: while the ISR is smaller than `min.insync.replicas`, the high
 watermark stands still, so a replica that leaves then holds everything committed for as long as
 the ISR stays that small. Its data must be intact, therefore who comes back without its data
 leaves the ELR, too.
+
+A failed log leaves the ELR as well: what is in it may be gone. Except when nobody else is left in
+ISR and ELR: then it stays there as the only one that can have held everything committed, and the
+partition is offline, not lossy. It may not lead in this life. The next one tells whether its log
+came back whole (it leads again) or not (it leaves; where there are other replicas, an operator
+decides).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from broker.metadata.records import PartitionRecord
@@ -37,23 +44,30 @@ def next_state(
     unclean: bool = False,
     preferred: bool = False,
     directories: tuple[str, ...] | None = None,
+    failed: tuple[BrokerId, ...] | None = None,
     touch: bool = False,
 ) -> PartitionRecord | None:
     """The partition with this ISR and the leader that follows from it; None when nothing changes.
 
     `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `unclean`: a
     replica that may lack committed records may lead when no other can. `preferred`: the first
-    replica leads if it can. `touch`: raise the partition epoch even if nothing else changes.
+    replica leads if it can. `failed`: the replicas whose logs do not work, when that changes.
+    `touch`: raise the partition epoch even if nothing else changes.
     """
-    isr = tuple(broker for broker in isr if broker not in lost)
+    before = partition
+    if failed is not None:
+        partition = replace(partition, failed_replicas=failed)
+    broken = partition.failed_replicas
+    isr = tuple(broker for broker in isr if broker not in lost and broker not in broken)
     elr, last_known = _eligible(partition, isr, min_isr, lost)
     leader = _leader(partition, isr, live, preferred)
     if leader == NO_LEADER:
-        leader = _first(partition.replicas, elr, live)
+        usable = [broker for broker in partition.replicas if broker not in broken]
+        leader = _first(usable, elr, live)
         if leader == NO_LEADER and unclean:
-            leader = _first(partition.replicas, last_known, live)
+            leader = _first(usable, last_known, live)
             if leader == NO_LEADER:
-                leader = _first(partition.replicas, partition.replicas, live)
+                leader = _first(usable, usable, live)
             if leader != NO_LEADER:
                 # Its log becomes the truth: whoever holds more will cut it, so nobody stays
                 # eligible for what they hold now.
@@ -74,7 +88,7 @@ def next_state(
         ),
         directories=partition.directories if directories is None else directories,
     )
-    if changed == partition and not touch:
+    if changed == before and not touch:
         return None
     return replace(changed, partition_epoch=PartitionEpoch(partition.partition_epoch + 1))
 
@@ -105,7 +119,7 @@ def _leader(
 
 
 def _first(
-    replicas: tuple[BrokerId, ...], candidates: Collection[BrokerId], live: Live
+    replicas: Iterable[BrokerId], candidates: Collection[BrokerId], live: Live
 ) -> BrokerId:
     for broker in replicas:
         if broker in candidates and live(broker):
@@ -124,5 +138,8 @@ def _eligible(
         return (), ()
     were = dict.fromkeys(partition.eligible_leader_replicas + partition.isr)
     elr = tuple(broker for broker in were if broker not in isr and broker not in lost)
+    works = tuple(broker for broker in elr if broker not in partition.failed_replicas)
+    if isr or works:
+        elr = works
     once = dict.fromkeys(partition.last_known_elr + tuple(were))
     return elr, tuple(broker for broker in once if broker not in isr and broker not in elr)

@@ -215,6 +215,17 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         )
         return codec.encode_altered(answer)
 
+    async def ReplicasFailed(
+        self, request: cluster_pb2.ReplicasFailedRequest, context: Context
+    ) -> cluster_pb2.ReplicasFailedResponse:
+        """Failed logs of a broker."""
+        self._authenticate(context)
+        report = codec.decode_replicas_failed(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.replicas_failed(now, report, token)
+        )
+        return codec.encode_failures_noted(answer)
+
     async def AllocateProducerIds(
         self, request: cluster_pb2.AllocateProducerIdsRequest, context: Context
     ) -> cluster_pb2.AllocateProducerIdsResponse:

@@ -118,7 +118,9 @@ def _partition(
         offline_replicas=[
             broker
             for broker in record.replicas
-            if broker not in image.brokers or image.brokers[broker].fenced
+            if broker not in image.brokers
+            or image.brokers[broker].fenced
+            or broker in record.failed_replicas
         ],
         partition_epoch=record.partition_epoch,
     )

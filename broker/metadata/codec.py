@@ -17,12 +17,15 @@ from broker.metadata.messages import (
     BrokerState,
     ClaimBroker,
     Failure,
+    FailuresNoted,
     HeartbeatAccepted,
     MetadataBatch,
     PartitionIsr,
     PartitionsAltered,
     ProducerIdBlock,
     RegisterBroker,
+    ReplicaKey,
+    ReplicasFailed,
     ShutdownPermitted,
 )
 from broker.metadata.record_codec import (
@@ -162,6 +165,8 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         boot_id=request.boot_id,
         log_intact=request.log_intact,
         highest_controller_epoch=request.highest_controller_epoch,
+        failed_replicas=map(_encode_replica, request.failed_replicas),
+        lost_replicas=map(_encode_replica, request.lost_replicas),
     )
 
 
@@ -179,7 +184,17 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         boot_id=message.boot_id,
         log_intact=message.log_intact,
         highest_controller_epoch=ControllerEpoch(message.highest_controller_epoch),
+        failed_replicas=tuple(map(_decode_replica, message.failed_replicas)),
+        lost_replicas=tuple(map(_decode_replica, message.lost_replicas)),
     )
+
+
+def _encode_replica(replica: ReplicaKey) -> cluster_pb2.Replica:
+    return cluster_pb2.Replica(topic_id=replica[0], partition=replica[1])
+
+
+def _decode_replica(message: cluster_pb2.Replica) -> ReplicaKey:
+    return (TopicId(message.topic_id), message.partition)
 
 
 def encode_registered(answer: BrokerRegistered | Failure) -> cluster_pb2.RegisterBrokerResponse:
@@ -313,6 +328,37 @@ def decode_altered(message: cluster_pb2.AlterPartitionResponse) -> PartitionsAlt
             for partition in message.partitions
         ),
     )
+
+
+def encode_replicas_failed(request: ReplicasFailed) -> cluster_pb2.ReplicasFailedRequest:
+    """A broker's report of failed logs."""
+    return cluster_pb2.ReplicasFailedRequest(
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
+        replicas=map(_encode_replica, request.replicas),
+        reason=request.reason,
+    )
+
+
+def decode_replicas_failed(message: cluster_pb2.ReplicasFailedRequest) -> ReplicasFailed:
+    """A broker's report of failed logs."""
+    return ReplicasFailed(
+        BrokerId(message.broker_id),
+        BrokerEpoch(message.broker_epoch),
+        tuple(map(_decode_replica, message.replicas)),
+        message.reason,
+    )
+
+
+def encode_failures_noted(answer: FailuresNoted | Failure) -> cluster_pb2.ReplicasFailedResponse:
+    """The controller's answer to it."""
+    failure = answer if isinstance(answer, Failure) else None
+    return cluster_pb2.ReplicasFailedResponse(error=encode_failure(failure))
+
+
+def decode_failures_noted(message: cluster_pb2.ReplicasFailedResponse) -> FailuresNoted | Failure:
+    """The controller's answer to it."""
+    return decode_failure(message) or FailuresNoted()
 
 
 def encode_producer_ids(

@@ -19,6 +19,9 @@ from pylog.model import (
     TopicId,
 )
 
+ReplicaKey = tuple[TopicId, int]
+"""A replica of whoever speaks: topic id and partition."""
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -71,8 +74,9 @@ class BrokerClaim:
 class RegisterBroker:
     """A new incarnation that has locked its directory and listens.
 
-    `log_intact`: it stopped cleanly, or the same boot and directory without an I/O error, so the
-    page cache (and with it the log) survived.
+    `log_intact`: it stopped cleanly, or the same boot and directory, so the page cache (and with it
+    the log) survived. Except in the replicas that are named: `failed_replicas` do not work in this
+    life, `lost_replicas` do but may lack records.
     """
 
     broker_id: BrokerId
@@ -86,6 +90,8 @@ class RegisterBroker:
     boot_id: str
     log_intact: bool
     highest_controller_epoch: ControllerEpoch
+    failed_replicas: tuple[ReplicaKey, ...] = ()
+    lost_replicas: tuple[ReplicaKey, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +155,21 @@ class PartitionsAltered:
 
     failure: Failure | None = None
     partitions: tuple[AlteredPartition, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasFailed:
+    """Logs that have failed on this broker, for the rest of its life."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    replicas: tuple[ReplicaKey, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FailuresNoted:
+    """They lead nothing and are in no ISR; the broker need not report them again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,7 @@ def _encode_partition(record: PartitionRecord) -> records_pb2.PartitionRecord:
         directories=record.directories,
         adding_replicas=record.adding_replicas,
         removing_replicas=record.removing_replicas,
+        failed_replicas=record.failed_replicas,
     )
 
 
@@ -147,6 +148,7 @@ def _decode_partition(message: records_pb2.PartitionRecord) -> PartitionRecord:
         directories=tuple(message.directories),
         adding_replicas=_brokers(message.adding_replicas),
         removing_replicas=_brokers(message.removing_replicas),
+        failed_replicas=_brokers(message.failed_replicas),
     )
 
 

@@ -95,7 +95,8 @@ class PartitionRecord:
     """The whole state of one partition after a change.
 
     `replicas` in preference order; `isr` in order of joining; `directories` in the order of
-    `replicas`.
+    `replicas`. `failed_replicas`: their logs do not work in the present lives of their brokers;
+    they are not in the ISR and do not lead until a next life has caught up.
     """
 
     topic_id: TopicId
@@ -110,6 +111,7 @@ class PartitionRecord:
     directories: tuple[str, ...] = ()
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
+    failed_replicas: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

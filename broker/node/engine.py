@@ -27,6 +27,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from pylog.clock import Clock
+from pylog.model import TopicId
 
 if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager
@@ -52,15 +53,19 @@ class Engine:
         *,
         alter_partition: Callable[[AlterPartition], Awaitable[PartitionsAltered | None]],
         remove_directory: Callable[[str], None],
+        report_failed: Callable[[TopicId, int, str], None],
         on_fault: Callable[[str], None],
     ) -> None:
-        """`on_fault`: the broker cannot go on, and why."""
+        """`report_failed`: tell the controller of a replica, and why. `on_fault`: the broker cannot
+        go on, and why.
+        """
         self.manager = manager
         self.connections: LeaderConnections | None = None
         self._clock = clock
         self._pool = pool
         self._alter_partition = alter_partition
         self._remove_directory = remove_directory
+        self._report_failed = report_failed
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Effect] = deque()
@@ -185,6 +190,9 @@ class Engine:
 
     def _on_replica_failed(self, effect: ReplicaFailed) -> None:
         _log.error("replica %s went offline: %s", effect.topic_partition, effect.reason)
+        if effect.topic_id is not None:
+            partition = effect.topic_partition.partition
+            self._report_failed(effect.topic_id, partition, effect.reason)
         if effect.directory_failed:
             self._on_fault(effect.reason)
 

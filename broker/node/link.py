@@ -16,10 +16,12 @@ from broker.metadata.messages import (
     BrokerRegistered,
     ClaimBroker,
     Failure,
+    FailuresNoted,
     MetadataBatch,
     PartitionsAltered,
     ProducerIdBlock,
     RegisterBroker,
+    ReplicasFailed,
     ShutdownPermitted,
 )
 from pylog import errors
@@ -78,6 +80,11 @@ class ControllerLink:
         """ISR changes."""
         answer = await self._call(self._stub.AlterPartition, codec.encode_alter(request))
         return codec.decode_altered(answer)
+
+    async def replicas_failed(self, request: ReplicasFailed) -> FailuresNoted | Failure:
+        """Failed logs of this broker."""
+        answer = await self._call(self._stub.ReplicasFailed, codec.encode_replicas_failed(request))
+        return codec.decode_failures_noted(answer)
 
     async def allocate_producer_ids(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch

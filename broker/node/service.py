@@ -20,14 +20,18 @@ from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import (
     AlterPartition,
     Failure,
+    FailuresNoted,
     PartitionsAltered,
     ProducerIdBlock,
     RegisterBroker,
+    ReplicaKey,
+    ReplicasFailed,
 )
 from broker.metadata.records import Endpoint
 from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
+from broker.node.failures import FailureReports
 from broker.node.host import host_id
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
@@ -103,6 +107,7 @@ class BrokerService:
         self._engine: Engine
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._failures = FailureReports(self._report_failures)
         self._replication: ReplicationServer
         self._server = GrpcServer(self._config.socket_request_max_bytes)
 
@@ -142,6 +147,7 @@ class BrokerService:
             self._pool,
             alter_partition=self._alter_partition,
             remove_directory=self._logs.remove_directory,
+            report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
         self._replication = ReplicationServer(
@@ -226,6 +232,8 @@ class BrokerService:
             boot_id=self._logs.meta.boot_id,
             log_intact=self._logs.log_intact,
             highest_controller_epoch=epochs.highest,
+            failed_replicas=self._logs.failed_replicas,
+            lost_replicas=self._logs.lost_replicas,
         )
 
     # ---- what the parts ask of each other -------------------------------------------------------
@@ -251,6 +259,15 @@ class BrokerService:
         return await self._link.allocate_producer_ids(
             self._broker_id, self._membership.broker_epoch
         )
+
+    async def _report_failures(
+        self, replicas: tuple[ReplicaKey, ...], reason: str
+    ) -> FailuresNoted | Failure:
+        epoch = self._membership.broker_epoch
+        if epoch < 0:
+            raise errors.BrokerNotAvailable("this broker is not registered at the moment")
+        request = ReplicasFailed(self._broker_id, epoch, replicas, reason)
+        return await self._link.replicas_failed(request)
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
         self._logs.registered()
@@ -308,7 +325,13 @@ class BrokerService:
             self._logs.maintain(now_ms, self._clock.wall_ms())
             for log, task in self._logs.flush_tasks():
                 await self._loop.run_in_executor(self._pool, task.run)
-                log.on_flushed(task)
+                try:
+                    log.on_flushed(task)
+                except errors.KafkaStorageError as error:
+                    _log.warning("%s: %s", log.topic_partition, error)
+            if failed := self._logs.take_new_failures():
+                manager = self._engine.manager
+                self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
             if now_ms >= checkpoint_due_ms:
                 checkpoint_due_ms = now_ms + interval_ms
                 checkpoints = self._logs.checkpoint_task(self._engine.manager.high_watermarks())
@@ -354,6 +377,7 @@ class BrokerService:
         """Refuse, disconnect, flush, give the directory back; whether all went well."""
         await self._server.stop(0.3)
         self._producer_ids.stop()
+        self._failures.stop()
         if self._engine_exists():
             self._engine.stop()
             if self._engine.connections is not None:

@@ -88,6 +88,8 @@ class LeaderState:
     # epochs; one mapping for all partitions, kept up to date by the replica manager
     eligible: Mapping[BrokerId, BrokerEpoch]
     now_ms: int
+    # replicas whose logs do not work in their brokers' present lives, as the controller knows
+    failed: tuple[BrokerId, ...] = ()
     followers: dict[BrokerId, FollowerProgress] = field(init=False)
     proposal: ProposeIsr | None = field(default=None, init=False)
     # Members proposed at this partition epoch beyond `isr`. They count for the high watermark
@@ -176,6 +178,7 @@ class LeaderState:
         isr: tuple[BrokerId, ...],
         partition_epoch: PartitionEpoch,
         replicas: tuple[BrokerId, ...] | None = None,
+        failed: tuple[BrokerId, ...] | None = None,
     ) -> Sequence[IsrEffect]:
         """The controller committed this ISR in our leader epoch. Older news changes nothing."""
         if partition_epoch <= self.partition_epoch:
@@ -185,6 +188,8 @@ class LeaderState:
         self.isr = isr
         if replicas is not None:
             self.replicas = replicas
+        if failed is not None:
+            self.failed = failed
         self._track_followers(now_ms)
         self.proposal = None
         self.unresolved = frozenset()
@@ -258,8 +263,9 @@ class LeaderState:
         )
 
     def _is_eligible(self, follower: BrokerId, progress: FollowerProgress) -> bool:
-        # The epoch must be the one whose fetches we counted (KIP-903).
-        return self.eligible.get(follower) == progress.broker_epoch
+        # A failed log fetches no more: to wait for it would hold up everybody for the lag time. And
+        # the epoch must be the one whose fetches we counted (KIP-903).
+        return follower not in self.failed and self.eligible.get(follower) == progress.broker_epoch
 
     def _may_join(self, follower: BrokerId, progress: FollowerProgress) -> bool:
         # The high watermark of a new leader may lag behind what was committed, but everything

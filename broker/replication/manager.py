@@ -15,6 +15,8 @@ The parts share `HostedPartitions` and `WaitingRoom`:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from broker.config import BrokerConfig, TopicConfig
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import Failure, PartitionsAltered
@@ -50,6 +52,7 @@ from broker.replication.proposals import IsrProposals
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.replication.settings import ReplicationSettings
 from broker.replication.waiting import WaitingRoom
+from broker.storage.log import Log
 from broker.storage.manager import LogManager
 from pylog.errors import PylogError
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
@@ -284,7 +287,7 @@ class ReplicaManager:
         self._hosted.add(partition)
         if reason:
             partition.retire(record, reason)
-            self._room.outbox.append(ReplicaFailed(topic_partition, reason))
+            self._report_failed(partition, reason)
             return
         self._change_role(partition, record)
 
@@ -299,7 +302,11 @@ class ReplicaManager:
                 leading = partition.leading
                 if leading is not None and not new_epoch:
                     effects = leading.on_isr_committed(
-                        now_ms, record.isr, record.partition_epoch, record.replicas
+                        now_ms,
+                        record.isr,
+                        record.partition_epoch,
+                        record.replicas,
+                        record.failed_replicas,
                     )
                     partition.take(record)
                     self._lead(partition, tuple(effects))
@@ -388,9 +395,8 @@ class ReplicaManager:
             for log in self._logs.logs
             if (log.topic_id, log.topic_partition.partition) not in wanted
         }
-        for topic_partition in sorted(self._logs.failed):
-            if topic_partition not in names:
-                strays[topic_partition] = self._config.topic
+        lost = [name for name in sorted(self._logs.failed) if name not in names]
+        strays |= dict.fromkeys(lost, self._config.topic)
         self._delete_logs(strays)
 
     def _delete_logs(self, configs: dict[TopicPartition, TopicConfig]) -> None:
@@ -410,8 +416,21 @@ class ReplicaManager:
         reason = str(error) or type(error).__name__
         self._followers.unfollow(partition)
         partition.retire(None, reason)
-        self._room.outbox.append(ReplicaFailed(partition.topic_partition, reason))
+        self._report_failed(partition, reason)
         self._room.role_changed(partition)
+
+    def _report_failed(self, partition: Partition, reason: str) -> None:
+        failed = ReplicaFailed(partition.topic_partition, reason, topic_id=partition.topic_id)
+        self._room.outbox.append(failed)
+
+    def on_logs_failed(self, now_ms: int, logs: Iterable[Log]) -> list[Effect]:
+        """Logs went offline over something that nobody asked for here: upkeep, a sync."""
+        self._room.begin(now_ms)
+        for log in logs:
+            partition = self._hosted.by_id.get((log.topic_id, log.topic_partition.partition))
+            if partition is not None and log.failure is not None:
+                self._storage_failed(partition, log.failure)
+        return self._finish()
 
     # ---- steps ----------------------------------------------------------------------------------
 

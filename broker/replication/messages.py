@@ -361,6 +361,8 @@ class ReplicaFailed:
     topic_partition: TopicPartition
     reason: str
     directory_failed: bool = False
+    # None: no replica that the metadata assigns to this broker, so the controller need not know
+    topic_id: TopicId | None = None
 
 
 @dataclass(frozen=True, slots=True)

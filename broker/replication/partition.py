@@ -156,6 +156,7 @@ class Partition:
             backoff_ms=settings.alter_partition_backoff_ms,
             eligible=eligible,
             now_ms=now_ms,
+            failed=record.failed_replicas,
         )
 
     def become_follower(

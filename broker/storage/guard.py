@@ -21,6 +21,8 @@ class FaultGuard:
 
     def __init__(self, name: str, directory: str, on_failure: Callable[[], None]) -> None:
         self.failure: KafkaStorageError | None = None
+        self.failed_reading = False
+        """The failure was met over reading: it casts no doubt on what was written before."""
         self.closed = False
         self._name = name
         self._directory = directory
@@ -34,21 +36,21 @@ class FaultGuard:
             raise KafkaStorageError(f"{self._name} is closed here")
 
     @contextmanager
-    def io(self, doing: str) -> Iterator[None]:
-        """Around everything that touches files."""
+    def io(self, doing: str, *, reads: bool = False) -> Iterator[None]:
+        """Around everything that touches files; `reads`: it changes nothing."""
         try:
             yield
         except OSError as error:
-            raise self.fault(error, doing) from error
+            raise self.fault(error, doing, reads=reads) from error
         except BadBatch as error:
             damage = CorruptSegment(
                 f"{self._directory} is damaged at position {error.position}: {error.reason}"
             )
-            raise self.fail(damage) from error
+            raise self.fail(damage, reads=reads) from error
         except CorruptSegment as error:
-            raise self.fail(error) from None
+            raise self.fail(error, reads=reads) from None
 
-    def fault(self, error: OSError, doing: str) -> KafkaStorageError:
+    def fault(self, error: OSError, doing: str, *, reads: bool = False) -> KafkaStorageError:
         """The error to raise for an OSError."""
         what = f"{doing} of {self._name}"
         if self.failure is not None:
@@ -64,12 +66,14 @@ class FaultGuard:
             KafkaStorageError(
                 f"{what} in {self._directory} failed: {error}; this replica is offline until the "
                 "broker starts again"
-            )
+            ),
+            reads=reads,
         )
 
-    def fail(self, error: KafkaStorageError) -> KafkaStorageError:
+    def fail(self, error: KafkaStorageError, *, reads: bool = False) -> KafkaStorageError:
         """The log is offline for good, because of `error`."""
         if self.failure is None:
             self.failure = error
+            self.failed_reading = reads
             self._on_failure()
         return self.failure

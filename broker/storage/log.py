@@ -204,6 +204,11 @@ class Log:
         return self._guard.failure
 
     @property
+    def failed_reading(self) -> bool:
+        """Whether that was an error of a read, so that what was written is not in doubt."""
+        return self._guard.failed_reading
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments)

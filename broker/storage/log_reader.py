@@ -34,7 +34,7 @@ class LogReader:
         found = self._tail.read(offset, max_bytes, upper_bound=upper_bound, min_one=min_one)
         if found is not None:
             return found
-        with self._guard.io("reading"):
+        with self._guard.io("reading", reads=True):
             for segment in self._segments.from_offset(offset):
                 self._segments.opened(segment)
                 found = SegmentReader(self._files, segment, nowait=nowait).read(
@@ -61,12 +61,12 @@ class LogReader:
         self, timestamp_ms: int, start: int, end: int
     ) -> OffsetAndTimestamp | None:
         """The first record in [start, end) at or after a time."""
-        with self._guard.io("looking up a time"):
+        with self._guard.io("looking up a time", reads=True):
             return first_at_or_after(
                 self._files, self._segments, timestamp_ms, start=start, end=end
             )
 
     def largest(self, start: int, end: int) -> OffsetAndTimestamp | None:
         """The first record in [start, end) with the largest timestamp."""
-        with self._guard.io("looking up the largest time"):
+        with self._guard.io("looking up the largest time", reads=True):
             return largest(self._files, self._segments, start=start, end=end)

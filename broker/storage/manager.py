@@ -2,6 +2,12 @@
 
 The process's loop owns it. What it cannot cure by itself raises a `StorageStartError`; one damaged
 log does not stop the others: it stands in `failed` and its replica is offline.
+
+What the controller must hear about these logs, so that it counts on nothing that is not there:
+`failed_replicas` cannot be used now; `lost_replicas` can, but may lack records; and when
+`log_intact` is False any log may. Only a loss of power without a clean stop, and damage that cannot
+be given a name, is everybody's: on the same boot a kill keeps what was written, and each log is
+read at the start and speaks for itself. So one rotten log says nothing about the others.
 """
 
 from __future__ import annotations
@@ -32,6 +38,7 @@ from broker.storage.errors import (
 )
 from broker.storage.files import Files
 from broker.storage.flush_task import FlushTask
+from broker.storage.health import LogHealth, ReplicaKey
 from broker.storage.log import Environment, Log
 from broker.storage.log_checkpoints import LogCheckpoints
 from broker.storage.partition_directories import (
@@ -67,14 +74,15 @@ class LogManager:
         """Not for callers: use `open`."""
         self.directory = directory
         self.meta = meta
-        self.failed: dict[TopicPartition, KafkaStorageError] = {}
-        """Replicas that could not be opened, and why. Their files are left alone."""
         self._files = files
         self._lock = lock
         self._config = config
         self._wall_ms = wall_ms
         self._logs: dict[TopicPartition, Log] = {}
         self._by_id: dict[tuple[TopicId, int], Log] = {}
+        self._health = LogHealth(files, directory, self._logs, self._by_id)
+        self.failed = self._health.failed
+        """Replicas that could not be opened, and why. Their files are left alone."""
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
         self._removals: list[tuple[int, str]] = []
@@ -85,7 +93,7 @@ class LogManager:
             jitter=jitter,
             log_start_moved=lambda log: checkpoints.write_log_starts(),
             recovery_point_lowered=lambda log: checkpoints.write_recovery_points(),
-            failed=self._log_failed,
+            failed=self._health.went_offline,
         )
 
     # ---- open -----------------------------------------------------------------------------------
@@ -161,25 +169,41 @@ class LogManager:
                 last_stop = LastStop(recovery_point, 0, same_boot)
                 if same_segments(self._files, path, stats):
                     last_stop = LastStop.clean()
+            if self._health.is_suspect(topic_partition):
+                last_stop = LastStop(recovery_point, 0, same_boot)
             config = topic_config(topic_partition.topic) if topic_config else self._config.topic
+            topic_id = None
             try:
                 topic_id = read_topic_id(self._files, path)
                 if topic_id is None:
                     logger.warning("%s was never finished: removed", path)
                     self.remove_directory(path)
                     continue
-                self._open_log(
+                log = self._open_log(
                     topic_partition,
                     topic_id,
                     config,
                     last_stop,
                     log_starts.get(topic_partition, Offset(0)),
                 )
+                self._health.opened(log)
             except KafkaStorageError as error:
-                self._set_failed(topic_partition, error)
-        if any(log.recovery.lost_durable for log in self.logs):
+                self._set_failed(topic_partition, error, topic_id, recovery_point)
+        if self._health.is_unknown:
             self._set_intact(False)
+        self._health.loaded()
         self._checkpoints.loaded()
+
+    def _set_failed(
+        self,
+        topic_partition: TopicPartition,
+        error: KafkaStorageError,
+        topic_id: TopicId | None = None,
+        recovery_point: Offset = Offset(0),
+    ) -> None:
+        named = self._health.not_opened(topic_partition, error, topic_id, recovery_point)
+        if not named:
+            self._set_intact(False)
 
     def _open_log(
         self,
@@ -219,8 +243,24 @@ class LogManager:
 
     @property
     def log_intact(self) -> bool:
-        """Whether every record that this broker has ever acknowledged to hold is still here."""
+        """Whether every record that this broker has ever acknowledged to hold is still here, except
+        in replicas that are named as failed or lost.
+        """
         return self.meta.intact
+
+    @property
+    def failed_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Replicas that could not be opened, or have failed since, as far as their id is known."""
+        return self._health.failed_replicas()
+
+    @property
+    def lost_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Replicas that can be used but may lack records that were here."""
+        return self._health.lost_replicas()
+
+    def take_new_failures(self) -> list[Log]:
+        """The logs that went offline since the last call."""
+        return self._health.take_new_failures()
 
     def get(self, topic_partition: TopicPartition) -> Log | None:
         """The log of that name."""
@@ -265,6 +305,8 @@ class LogManager:
         path = self._path(str(topic_partition))
         try:
             self._checkpoints.forget(topic_partition)
+            self._health.forget(topic_partition)
+            self._health.save()
             self._files.mkdir(path)
             write_topic_id(self._files, path, topic_id)
             log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
@@ -297,9 +339,9 @@ class LogManager:
         found: dict[TopicPartition, str | KafkaStorageError] = {}
         for key in topic_partitions:
             log = self._logs.pop(key, None)
-            error = self.failed.pop(key, None)
-            if log is None and error is None:
+            if log is None and key not in self.failed:
                 continue
+            self._health.forget(key)
             if log is not None:
                 del self._by_id[log.topic_id, key.partition]
                 log.close(clean=False)
@@ -346,6 +388,7 @@ class LogManager:
         A log that fails at it is offline from then on and says so at its next use.
         """
         self._wall_ms = max(wall_ms, self._wall_ms)
+        self._health.save_if_possible()
         for log in self.logs:
             if log.failure is not None:
                 continue
@@ -393,9 +436,11 @@ class LogManager:
         return self._checkpoints.high_watermarks()
 
     def registered(self) -> None:
-        """The controller knows how intact these logs are; from here on they count as whole."""
-        if not self.meta.intact and not any(log.failure for log in self._logs.values()):
-            self._set_intact(True)
+        """The controller knows how intact these logs are; from here on they count as whole, but
+        for those that still do not work.
+        """
+        self._set_intact(True)
+        self._health.told()
 
     def close(self, *, clean: bool) -> None:
         """Give the directory up. `clean`: sync everything first, and say so in the marker.
@@ -419,19 +464,6 @@ class LogManager:
                 write_clean_marker(self._files, self.directory, stats)
         finally:
             self._files.close(self._lock)
-
-    def _log_failed(self, log: Log) -> None:
-        logger.error("%s", log.failure)
-        try:
-            self._set_intact(False)
-        except OSError:
-            # The disk is failing: what cannot be noted will show when the directory is opened.
-            logger.exception("%s could not be marked as damaged", self.directory)
-
-    def _set_failed(self, topic_partition: TopicPartition, error: KafkaStorageError) -> None:
-        logger.error("%s is offline: %s", topic_partition, error)
-        self.failed[topic_partition] = error
-        self._set_intact(False)
 
     def _set_intact(self, intact: bool) -> None:
         if self.meta.intact != intact:

@@ -23,6 +23,9 @@ DELETE_SUFFIX: Final = "-delete"
 CONTROLLER_EPOCH: Final = "controller-epoch"
 """The broker's own note of the highest controller epoch it has seen."""
 
+DAMAGED_LOGS: Final = "damaged-log-end-checkpoint"
+"""See `damage.py`."""
+
 _FILE_NAME_MAX: Final = 255
 _PARTITION_DIRECTORY: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")
 _KNOWN: Final = frozenset(
@@ -31,6 +34,7 @@ _KNOWN: Final = frozenset(
         LOCK_FILE,
         CLEAN_MARKER,
         CONTROLLER_EPOCH,
+        DAMAGED_LOGS,
         HIGH_WATERMARK_CHECKPOINT,
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_CHECKPOINT,

@@ -130,6 +130,7 @@ class BrokerProcess(Actor):
         self.broker_epoch = BrokerEpoch(-1)
         self.root = ""
         self.image = MetadataImage()
+        self.core_settings = self.cluster.replication_settings()
         self.logs: LogManager | None = None
         self.core: ReplicaManager | None = None
         self._highest_controller_epoch = ControllerEpoch(-1)
@@ -164,6 +165,8 @@ class BrokerProcess(Actor):
     def _check(self) -> dict[TopicPartition, PartitionState]:
         assert self.core is not None
         assert self.logs is not None
+        if self.core.waiting_requests > self.core_settings.waiting_requests_max:
+            raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
         shadows: Shadows = self.cluster.shadows
         for state in states:
@@ -387,6 +390,8 @@ class BrokerProcess(Actor):
             boot_id=self.boot_id,
             log_intact=self.logs.log_intact,
             highest_controller_epoch=self._highest_controller_epoch,
+            failed_replicas=self.logs.failed_replicas,
+            lost_replicas=self.logs.lost_replicas,
         )
         self.ask_controller(ControllerProcess.serve_register, request, self._register_answered)
 
@@ -412,7 +417,7 @@ class BrokerProcess(Actor):
             self.broker_id,
             self.logs,
             self.cluster.broker_config(),
-            settings=self.cluster.replication_settings(),
+            settings=self.core_settings,
         )
         self.step(self.core.on_registered(self.now_ms(), answer.broker_epoch))
         self.watch()

@@ -53,7 +53,7 @@ class ClaimBrokerResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch")
+    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_ID_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -65,6 +65,8 @@ class RegisterBrokerRequest(_message.Message):
     BOOT_ID_FIELD_NUMBER: _ClassVar[int]
     LOG_INTACT_FIELD_NUMBER: _ClassVar[int]
     HIGHEST_CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    FAILED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    LOST_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
     cluster_id: str
@@ -76,7 +78,17 @@ class RegisterBrokerRequest(_message.Message):
     boot_id: str
     log_intact: bool
     highest_controller_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ...) -> None: ...
+    failed_replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    lost_replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ...) -> None: ...
+
+class Replica(_message.Message):
+    __slots__ = ("topic_id", "partition")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic_id: str
+    partition: int
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerResponse(_message.Message):
     __slots__ = ("error", "broker_epoch", "controller_epoch")
@@ -211,6 +223,24 @@ class AlteredPartition(_message.Message):
     isr: _containers.RepeatedScalarFieldContainer[int]
     partition_epoch: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
+
+class ReplicasFailedRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "replicas", "reason")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    reason: str
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class ReplicasFailedResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class AllocateProducerIdsRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")

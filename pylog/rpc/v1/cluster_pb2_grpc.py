@@ -66,6 +66,11 @@ class ClusterStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionResponse.FromString,
                 _registered_method=True)
+        self.ReplicasFailed = channel.unary_unary(
+                '/pylog.v1.Cluster/ReplicasFailed',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedResponse.FromString,
+                _registered_method=True)
         self.AllocateProducerIds = channel.unary_unary(
                 '/pylog.v1.Cluster/AllocateProducerIds',
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsRequest.SerializeToString,
@@ -123,6 +128,13 @@ class ClusterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReplicasFailed(self, request, context):
+        """Logs that have failed on the caller; asked again until answered.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def AllocateProducerIds(self, request, context):
         """Missing associated documentation comment in .proto file."""
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -168,6 +180,11 @@ def add_ClusterServicer_to_server(servicer, server):
                     servicer.AlterPartition,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionResponse.SerializeToString,
+            ),
+            'ReplicasFailed': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReplicasFailed,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedResponse.SerializeToString,
             ),
             'AllocateProducerIds': grpc.unary_unary_rpc_method_handler(
                     servicer.AllocateProducerIds,
@@ -344,6 +361,33 @@ class Cluster:
             '/pylog.v1.Cluster/AlterPartition',
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.AlterPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReplicasFailed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Cluster/ReplicasFailed',
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.ReplicasFailedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -34,6 +34,8 @@ from broker.metadata.messages import (
     BrokerState,
     PartitionIsr,
     RegisterBroker,
+    ReplicaKey,
+    ReplicasFailed,
 )
 from broker.metadata.records import (
     ConfigResourceType,
@@ -139,9 +141,9 @@ class History:
             [
                 self.tick, self.commit, self.register, self.open, self.progress, self.broken,
                 self.task_ended, self.alter, self.create, self.delete, self.configure,
-                self.shut_down, self.elect, self.crash,
+                self.shut_down, self.elect, self.crash, self.log_fails,
             ],
-            [16, 30, 12, 16, 24, 3, 2, 24, 8, 1, 6, 1, 2, 1],
+            [16, 30, 12, 16, 24, 3, 2, 24, 8, 1, 6, 1, 2, 1, 2],
         )[0]  # fmt: skip
         self.now_ms += self.rng.choice([0, 1, 10, 100, 300])
         event()
@@ -170,10 +172,28 @@ class History:
             BrokerId(broker), f"i-{broker}-{self.lives[broker]}",
             self.controller.decided.cluster_id, f"h-{broker}", None, endpoint, endpoint,
             f"d-{broker}-{self.directories[broker]}", "boot", self.rng.random() < 0.8,
-            ControllerEpoch(0),
+            ControllerEpoch(0), self._some_replicas(broker), self._some_replicas(broker),
         )  # fmt: skip
         token = (self._token("register"), broker, self.lives[broker])
         self._perform(self.controller.register_broker(self.now_ms, request, token))
+
+    def _some_replicas(self, broker: int) -> tuple[ReplicaKey, ...]:
+        partitions = self.controller.decided.partitions_of(BrokerId(broker))
+        return tuple(
+            (found.topic_id, found.partition) for found in partitions if self.rng.random() < 0.1
+        )
+
+    def log_fails(self) -> None:
+        broker = self._broker()
+        epoch = self.registered.get(broker)
+        partitions = self.controller.decided.partitions_of(BrokerId(broker))
+        if epoch is None or not partitions:
+            return
+        found = self.rng.choice(partitions)
+        request = ReplicasFailed(
+            BrokerId(broker), epoch, ((found.topic_id, found.partition),), "a bad block"
+        )
+        self._perform(self.controller.replicas_failed(self.now_ms, request, self._token("failed")))
 
     def open(self) -> None:
         for broker, epoch in sorted(self.registered.items()):
@@ -310,6 +330,12 @@ class History:
         assert isr <= set(partition.replicas)
         assert elr <= set(partition.replicas)
         assert not isr & elr
+        failed = set(partition.failed_replicas)
+        assert failed <= set(partition.replicas)
+        assert not isr & failed
+        if elr & failed:  # only who is the last one
+            assert not isr
+            assert elr <= failed
         name = image.topic_name(partition.topic_id)
         assert name is not None
         own = image.topic_configs(name).get(MIN_ISR)
@@ -360,9 +386,11 @@ def test_the_lives_are_eventful() -> None:
                 seen.add("eligible" if record.eligible_leader_replicas else "none eligible")
                 seen.add("once eligible" if record.last_known_elr else "never")
                 seen.add(f"isr of {len(record.isr)}")
+                if set(record.failed_replicas) & set(record.eligible_leader_replicas):
+                    seen.add("the last one failed")
     assert seen == {
         "offline", "led", "eligible", "none eligible", "once eligible", "never",
-        "isr of 0", "isr of 1", "isr of 2", "isr of 3",
+        "isr of 0", "isr of 1", "isr of 2", "isr of 3", "the last one failed",
     }  # fmt: skip
 
 

@@ -33,7 +33,7 @@ PARTITIONS = st.builds(
     topic_id=TEXT, partition=INT32, replicas=BROKERS, isr=BROKERS,
     leader=st.integers(-1, 2**31 - 1), leader_epoch=INT32, partition_epoch=INT32,
     eligible_leader_replicas=BROKERS, last_known_elr=BROKERS, directories=TEXTS,
-    adding_replicas=BROKERS, removing_replicas=BROKERS,
+    adding_replicas=BROKERS, removing_replicas=BROKERS, failed_replicas=BROKERS,
 )  # fmt: skip
 RECORDS = st.one_of(
     REGISTRATIONS,
@@ -63,6 +63,7 @@ ALTERED = st.builds(
     BROKERS, INT32,
 )  # fmt: skip
 SNAPSHOTS = st.booleans()
+REPLICAS = st.lists(st.tuples(TEXT, INT32), max_size=3).map(tuple)
 
 PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("batch", st.builds(
@@ -81,7 +82,8 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         broker_id=INT32, incarnation_id=TEXT, cluster_id=TEXT, host_id=TEXT,
         rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
         directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
-        highest_controller_epoch=st.integers(-1, 9),
+        highest_controller_epoch=st.integers(-1, 9), failed_replicas=REPLICAS,
+        lost_replicas=REPLICAS,
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
     ("heartbeat", FAILURES | st.builds(messages.HeartbeatAccepted, INT64, st.booleans())),
@@ -92,6 +94,8 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("altered", st.builds(
         messages.PartitionsAltered, st.none() | FAILURES, st.lists(ALTERED, max_size=3).map(tuple)
     )),
+    ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT)),
+    ("failures_noted", FAILURES | st.builds(messages.FailuresNoted)),
     ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
 ]  # fmt: skip
 

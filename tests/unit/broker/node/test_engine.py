@@ -21,7 +21,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, TopicPartition
+from pylog.model import BrokerEpoch, BrokerId, TopicId, TopicPartition
 
 
 class ScriptedManager:
@@ -66,6 +66,7 @@ def run(test: Test) -> None:
             engine = Engine(
                 cast(ReplicaManager, manager), SYSTEM_CLOCK, pool, alter_partition=alter,
                 remove_directory=lambda path: None, on_fault=faults.append,
+                report_failed=lambda *replica: manager.heard.append(replica),
             )  # fmt: skip
             async with asyncio.timeout(10):
                 await test(engine, manager, faults)
@@ -136,8 +137,11 @@ def test_a_deadline_calls_back() -> None:
 def test_only_a_failed_directory_ends_the_broker() -> None:
     async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
         one = TopicPartition("t", 0)
-        engine.perform([ReplicaFailed(one, "a bad block")])
+        engine.perform([ReplicaFailed(one, "a bad block", topic_id=TopicId("id"))])
         assert faults == []
+        assert manager.heard == [("id", 0, "a bad block")]
+        engine.perform([ReplicaFailed(one, "its directory cannot be renamed")])
+        assert len(manager.heard) == 1  # nothing that the controller counts on
         engine.perform([ReplicaFailed(one, "the disk is gone", directory_failed=True)])
         assert faults == ["the disk is gone"]
 

@@ -324,7 +324,7 @@ def test_a_failing_disk_takes_one_replica_offline_and_answers_everyone(
     assert code_of(group, polling) == errors.KafkaStorageError.code
     assert group.error(healthy) == 0
     told = [e for _, e in group.other_effects if isinstance(e, ReplicaFailed)]
-    assert [e.topic_partition for e in told] == [T0]
+    assert [(e.topic_partition, e.topic_id) for e in told] == [(T0, TOPIC_ID)]
     later = group.produce(1, b"d", acks=1)
     group.run()
     assert group.error(later) == errors.KafkaStorageError.code

@@ -424,3 +424,16 @@ def test_against_a_dumb_twin(seed: int) -> None:
             if isinstance(effect, ProposeIsr):
                 assert effect is state.proposal
                 assert effect.partition_epoch == state.partition_epoch
+
+
+def test_a_failed_log_that_was_caught_up_just_now_holds_nobody_up() -> None:
+    leader = Leader()
+    leader.fetch(2, 10)
+    leader.fetch(3, 10)
+    assert leader.append(12) == []
+    members = (ONE, TWO)
+    assert leader.state.on_isr_committed(0, members, PartitionEpoch(8), failed=(THREE,)) == ()
+    assert leader.fetch(2, 12) == [advance(12)]
+    assert leader.fetch(3, 12) == []  # a late one: it is not proposed again either
+    leader.state.on_isr_committed(0, members, PartitionEpoch(9), failed=())
+    assert leader.fetch(3, 12) == [propose(1, 2, 3, partition_epoch=9)]

@@ -1,0 +1,149 @@
+"""Which logs of a directory do not work or may lack records, and who must still be told.
+
+The file behind it is `Damage`; the errors come from the LogManager, which owns this.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from broker.storage.damage import NEVER, Damage
+from broker.storage.errors import CorruptSegment
+from broker.storage.files import Files
+from broker.storage.log import Log
+from pylog.errors import KafkaStorageError
+from pylog.model import Offset, TopicId, TopicPartition
+
+ReplicaKey = tuple[TopicId, int]
+
+logger = logging.getLogger(__name__)
+
+
+class LogHealth:
+    """Sees the manager's logs as they come and go. `failed` holds the replicas that could not be
+    opened (or deleted), and why.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        logs: Mapping[TopicPartition, Log],
+        by_id: Mapping[ReplicaKey, Log],
+    ) -> None:
+        self.failed: dict[TopicPartition, KafkaStorageError] = {}
+        self._directory = directory
+        self._logs = logs
+        self._by_id = by_id
+        self._damage = Damage(files, directory)
+        self._failed_ids: dict[TopicPartition, TopicId] = {}
+        self._new_failures: list[Log] = []
+
+    @property
+    def is_unknown(self) -> bool:
+        """Nobody remembers which logs were damaged: it may be any."""
+        return self._damage.is_unreadable
+
+    def is_suspect(self, topic_partition: TopicPartition) -> bool:
+        """Whether every CRC of that log must be checked when it is opened."""
+        return topic_partition in self._damage
+
+    def failed_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Those that could not be opened, or have failed since, as far as their id is known."""
+        found = {(topic_id, key.partition) for key, topic_id in self._failed_ids.items()}
+        found |= {_key(log) for log in self._logs.values() if log.failure is not None}
+        return tuple(sorted(found))
+
+    def lost_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Those that work but may lack records that were here."""
+        suspects = (log for key, log in self._logs.items() if key in self._damage)
+        return tuple(sorted(_key(log) for log in suspects if log.failure is None))
+
+    def take_new_failures(self) -> list[Log]:
+        """The logs that went offline since the last call."""
+        taken, self._new_failures = self._new_failures, []
+        return taken
+
+    # ---- what happens to logs ------------------------------------------------------------------
+
+    def opened(self, log: Log) -> None:
+        """Judge whether it holds all that it ever had."""
+        needed_end = self._damage.needed_end(log.topic_partition)
+        if log.recovery.lost_durable:
+            self._damage.note(log.topic_partition, NEVER)
+        elif needed_end is not None and log.log_end_offset >= needed_end:
+            logger.info("%s is whole again up to %d", log.topic_partition, needed_end)
+            self._damage.settle(log.topic_partition)
+
+    def not_opened(
+        self,
+        topic_partition: TopicPartition,
+        error: KafkaStorageError,
+        topic_id: TopicId | None,
+        recovery_point: Offset,
+    ) -> bool:
+        """The replica is offline. False: nobody can be told which one, for want of its id."""
+        logger.error("%s is offline: %s", topic_partition, error)
+        self.failed[topic_partition] = error
+        if topic_id is None:
+            return False
+        twin = self._by_id.get((topic_id, topic_partition.partition))
+        if twin is not None:
+            self._damage.note(twin.topic_partition, NEVER)  # which of the two is the right one?
+            return True
+        self._failed_ids[topic_partition] = topic_id
+        # Damage needs somebody to change the files, and who knows what will be there then. A disk
+        # that refuses leaves them as they are.
+        is_damage = isinstance(error, CorruptSegment)
+        self._damage.note(topic_partition, NEVER if is_damage else recovery_point)
+        return True
+
+    def went_offline(self, log: Log) -> None:
+        """A log that was open failed."""
+        logger.error("%s", log.failure)
+        if self._logs.get(log.topic_partition) is not log:
+            return  # it is just being opened: whoever opens it hears of the error
+        self._new_failures.append(log)
+        needed_end = log.log_end_offset if log.failed_reading else NEVER
+        self._damage.note(log.topic_partition, needed_end)
+        self.save_if_possible()
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The log is gone; once `save` returns, the next one of that name is nobody's successor."""
+        self.failed.pop(topic_partition, None)
+        self._failed_ids.pop(topic_partition, None)
+        self._damage.settle(topic_partition)
+
+    # ---- what is remembered --------------------------------------------------------------------
+
+    def loaded(self) -> None:
+        """All logs were tried. OSError when what was found cannot be noted."""
+        for key in self._damage.names():
+            if key not in self._logs and key not in self.failed:
+                self._damage.settle(key)
+        self._damage.save()
+
+    def told(self) -> None:
+        """The controller knows of all this; logs that work count as whole from here on. OSError."""
+        for key, log in self._logs.items():
+            if log.failure is None:
+                self._damage.settle(key)
+        self._damage.save()
+
+    def save(self) -> None:
+        """Make the last news durable. OSError."""
+        self._damage.save()
+
+    def save_if_possible(self) -> None:
+        """The same when the disk may be failing: tried again later. What cannot be noted will show
+        when the directory is opened.
+        """
+        try:
+            self._damage.save()
+        except OSError:
+            logger.exception("the damaged logs of %s could not be noted", self._directory)
+
+
+def _key(log: Log) -> ReplicaKey:
+    return (log.topic_id, log.topic_partition.partition)

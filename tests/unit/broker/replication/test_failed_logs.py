@@ -1,0 +1,118 @@
+"""A log fails on one broker: everybody is answered, the controller is to be told, others go on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.replication.messages import ReplicaFailed
+from broker.storage.log import Log
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
+from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
+
+ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> BrokerGroup:
+    made = BrokerGroup(tmp_path)
+    made.create_topic()
+    made.run()
+    return made
+
+
+def log_of(group: BrokerGroup, broker: BrokerId) -> Log:
+    log = group.logs[broker].get(T0)
+    assert log is not None
+    return log
+
+
+def fail_in_upkeep(group: BrokerGroup, broker: BrokerId) -> None:
+    """As when a sync fails: nobody has asked for anything."""
+    log_of(group, broker)._guard.fail(errors.KafkaStorageError("syncing of t-0 failed"))
+    failed = group.logs[broker].take_new_failures()
+    assert [log.topic_partition for log in failed] == [T0]
+    manager = group.managers[broker]
+    group._post(broker, manager.on_logs_failed(group.now_ms, failed))
+    assert manager.on_logs_failed(group.now_ms, failed) == []
+
+
+def failures(group: BrokerGroup) -> list[tuple[BrokerId, ReplicaFailed]]:
+    return [(b, e) for b, e in group.other_effects if isinstance(e, ReplicaFailed)]
+
+
+def controller_noted(group: BrokerGroup, failed: BrokerId, leader: BrokerId) -> None:
+    """What the controller would commit upon the report."""
+    old = group.record()
+    group.append(
+        replace(
+            old,
+            leader=leader,
+            leader_epoch=LeaderEpoch(old.leader_epoch + (leader != old.leader)),
+            partition_epoch=PartitionEpoch(old.partition_epoch + 1),
+            isr=tuple(broker for broker in old.isr if broker != failed),
+            failed_replicas=(failed,),
+        )
+    )
+    group.tell()
+
+
+def test_a_leader_that_fails_in_upkeep_answers_who_waits_and_another_goes_on(
+    group: BrokerGroup,
+) -> None:
+    group.cut_links |= {(TWO, ONE), (THREE, ONE)}
+    waiting = group.produce(1, b"a")
+    fail_in_upkeep(group, ONE)
+    group.run()
+    assert group.error(waiting) == errors.KafkaStorageError.code
+    told = ReplicaFailed(T0, "syncing of t-0 failed", topic_id=TOPIC_ID)
+    assert failures(group) == [(ONE, told)]
+    controller_noted(group, ONE, leader=TWO)
+    after = group.produce(2, b"b")
+    group.run()
+    assert group.error(after) == 0
+    assert group.state(1).fault == "syncing of t-0 failed"
+
+
+def test_a_follower_that_fails_holds_the_others_up_no_longer_than_the_controller_takes(
+    group: BrokerGroup,
+) -> None:
+    first = group.produce(1, b"a")
+    group.run()
+    assert group.error(first) == 0
+    fail_in_upkeep(group, THREE)
+    waiting = group.produce(1, b"b")
+    group.run()
+    assert waiting not in group.answers  # broker 3 is in the ISR, and was caught up just now
+    controller_noted(group, THREE, leader=ONE)
+    group.run()
+    assert group.error(waiting) == 0
+    group.start(THREE)
+    group.append(
+        replace(
+            group.record(),
+            failed_replicas=(),
+            partition_epoch=PartitionEpoch(group.record().partition_epoch + 1),
+        )
+    )
+    group.tell()
+    group.run()
+    assert set(group.record().isr) == {ONE, TWO, THREE}
+
+
+def test_a_log_that_cannot_be_opened_is_told_as_soon_as_its_place_is_known(
+    group: BrokerGroup, tmp_path: Path
+) -> None:
+    group.produce(1, b"a")
+    group.run()
+    group.stop(THREE)
+    # a segment that does not follow the first one
+    (tmp_path / "broker-3" / "t-0" / f"{7:020d}.log").write_bytes(b"x" * 100)
+    group.start(THREE)
+    group.run()
+    assert group.logs[THREE].failed_replicas == ((TOPIC_ID, 0),)
+    ((broker, told),) = failures(group)
+    assert (broker, told.topic_partition, told.topic_id) == (THREE, T0, TOPIC_ID)
