@@ -19,15 +19,15 @@ from tests.sim.variants import VARIANTS
 def main() -> int:
     """The exit code: 0 when every seed held (or, with a variant, when it was caught)."""
     parser = argparse.ArgumentParser(prog="python -m tests.sim", description=__doc__)
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=int, help="the first seed; alone without --count")
     parser.add_argument("--seeds", help="A..B, both included")
-    parser.add_argument("--count", type=int, default=200, help="so many fresh seeds")
+    parser.add_argument("--count", type=int, help="so many seeds (200 fresh ones)")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--variant", default="production", choices=sorted(VARIANTS))
     parser.add_argument("--trace", action="store_true", help="print every event of --seed")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at a failure")
     given = parser.parse_args()
-    if given.seed is not None:
+    if given.seed is not None and (given.count is None or given.count == 1):
         outcome = run_seed(given.seed, given.variant, _say if given.trace else None)
         _tell(outcome)
         _say(f"{outcome.events} events, trace {outcome.hash:08x}, {dict(outcome.sometimes)}")
@@ -36,8 +36,8 @@ def main() -> int:
         first, _, last = given.seeds.partition("..")
         seeds = range(int(first), int(last or first) + 1)
     else:
-        base = secrets.randbelow(10**9)
-        seeds = range(base, base + given.count)
+        base = secrets.randbelow(10**9) if given.seed is None else given.seed
+        seeds = range(base, base + (given.count or 200))
     _say(f"seeds {seeds.start}..{seeds.stop - 1}, variant {given.variant}")
     outcomes = run_seeds(
         seeds,

@@ -39,6 +39,7 @@ TOPIC = "t"
 WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
+WAITING_MAX = 200
 
 
 class Cluster:
@@ -135,6 +136,7 @@ class Cluster:
             replica_fetch_wait_max_ms=self.swarm.fetch_wait_ms,
             replica_fetch_max_bytes=self.swarm.fetch_max_bytes,
             replica_fetch_response_max_bytes=4 * self.swarm.fetch_max_bytes,
+            waiting_requests_max=WAITING_MAX,
         )
 
     # ---- what the controller published

@@ -64,6 +64,7 @@ class Shadow:
     start: int = 0
     end: int = 0
     high_watermark: int = 0
+    epochs: tuple[int, int] = (-1, -1)  # of the leader and of the partition, as last seen there
     agreed: int = 0  # number of leading batches that are known to equal `committed`
     intact: bool = True  # False from a power loss until the controller took the new registration
 
@@ -147,6 +148,12 @@ class PartitionGhost:
     def observe(self, broker: BrokerId, state: PartitionState) -> None:
         """Check one replica after a step of its broker, its shadow being up to date."""
         shadow = self.shadow(broker)
+        epochs = (state.leader_epoch, state.partition_epoch)
+        if state.partition_epoch >= 0 and (
+            epochs[0] < shadow.epochs[0] or epochs[1] < shadow.epochs[1]
+        ):
+            raise Violation("I2", f"{self._name(broker)}: epochs {shadow.epochs}, then {epochs}")
+        shadow.epochs = epochs
         start, hw, end = state.log_start_offset, state.high_watermark, state.log_end_offset
         if end != shadow.end:
             raise Violation("I15", f"{self._name(broker)}: log end {end}, batches {shadow.end}")

@@ -1,4 +1,4 @@
-"""The production cores hold every invariant on fresh seeds, and on those that once found a bug."""
+"""The production cores hold every invariant on fresh seeds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ import sys
 
 import pytest
 
-from tests.sim.run import never_happened, run_seed, run_seeds
+from tests.sim.run import never_happened, run_seeds
 
 pytestmark = pytest.mark.sim
 
 FRESH = int(os.environ.get("PYLOG_SIM_SEEDS", "200"))
-
-FOUND_A_BUG: tuple[int, ...] = ()
-"""Seeds that once failed, with what they found beside them; they stay for ever."""
 
 
 def test_fresh_seeds() -> None:
@@ -28,12 +25,6 @@ def test_fresh_seeds() -> None:
     assert len(outcomes) == FRESH
     if FRESH >= 200:
         assert not never_happened(outcomes), f"seeds from {base}: nothing of this was tried"
-
-
-@pytest.mark.parametrize("seed", FOUND_A_BUG)
-def test_a_seed_that_once_failed(seed: int) -> None:
-    outcome = run_seed(seed)
-    assert not outcome.invariant, outcome.report
 
 
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:

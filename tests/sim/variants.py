@@ -2,7 +2,7 @@
 
 A variant overrides one decision of a core while it is installed. Each must be caught by the
 simulator: a checker that has never failed is not evidence. The rows cited (B-R..) are those of
-the reference of known bugs; each was once in a real system.
+the reference of known bugs, each once in a real system; the last variant was once in this one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from broker.replication.messages import EpochEnd
 from broker.replication.produces import DelayedProduce
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.storage.producer_state import AppendedBatch, ProducerStates
+from broker.storage.recovery import SegmentLoader
 from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.records.batch import BatchHeader
 
@@ -122,6 +123,13 @@ def _no_duplicates_known(
     return None
 
 
+# ---- a log whose first segment was lost begins at the second one ---------------------------------
+
+
+def _begins_where_it_begins(_self: SegmentLoader, _base: int) -> bool:
+    return False
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -155,5 +163,9 @@ VARIANTS: dict[str, Variant] = {
     "duplicate_appended": Variant(
         "I11: a batch that is sent again is appended again",
         ((ProducerStates, "check", _no_duplicates_known),),
+    ),
+    "beginning_lost": Variant(
+        "I15: recovery lets a log begin later when a loss of power took its first segment",
+        ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
     ),
 }
