@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.grpc import wire
+from broker.grpc.batch_checks import BatchChecks, is_compressed
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
@@ -51,6 +52,7 @@ class LogService(log_pb2_grpc.LogServicer):
         image: Callable[[], MetadataImage],
         controller: Callable[[], Endpoint | None],
         take_producer_id: Callable[[], Any],
+        checks: BatchChecks,
         in_flight_bytes_max: int,
     ) -> None:
         self._manager = manager
@@ -59,6 +61,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self._image = image
         self._controller = controller
         self._take_producer_id = take_producer_id
+        self._checks = checks
         self._in_flight_bytes_max = in_flight_bytes_max
         self.in_flight_bytes = 0
 
@@ -72,8 +75,12 @@ class LogService(log_pb2_grpc.LogServicer):
 
     # ---- produce -------------------------------------------------------------------------------
 
-    def _produce(self, request: log_pb2.ProduceRequest) -> asyncio.Future[log_pb2.ProduceResponse]:
-        """Hand a request over now; the future gets its answer."""
+    async def _produce(
+        self, request: log_pb2.ProduceRequest
+    ) -> asyncio.Future[log_pb2.ProduceResponse]:
+        """Hand a request over, now or when its compressed batches are checked; the future gets its
+        answer.
+        """
         _bound(len(request.batches))
         future: asyncio.Future[log_pb2.ProduceResponse]
         future = asyncio.get_running_loop().create_future()
@@ -88,12 +95,15 @@ class LogService(log_pb2_grpc.LogServicer):
             if not future.done():
                 future.set_result(wire.produced(request.correlation, acks))
 
+        produce = wire.produce_from(request)
+        if any(is_compressed(item.batch) for item in produce.batches):
+            try:
+                produce = await self._checks.run(produce)
+            except BaseException:
+                self.in_flight_bytes -= size  # nobody waits any more, and nothing was appended
+                raise
         clock = self._clock
-        self._perform(
-            self._manager.produce(
-                clock.monotonic_ms(), clock.wall_ms(), wire.produce_from(request), done
-            )
-        )
+        self._perform(self._manager.produce(clock.monotonic_ms(), clock.wall_ms(), produce, done))
         return future
 
     def _throttled(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse:
@@ -124,7 +134,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.ProduceRequest, context: Context
     ) -> log_pb2.ProduceResponse:
         """One request; for acks=0 an answer without acks."""
-        response = await self._produce(request)
+        response = await (await self._produce(request))
         if request.acks == 0:
             return log_pb2.ProduceResponse(correlation=request.correlation)
         return response
@@ -132,14 +142,17 @@ class LogService(log_pb2_grpc.LogServicer):
     async def ProduceStream(
         self, requests: AsyncIterator[log_pb2.ProduceRequest], context: Context
     ) -> None:
-        """Requests are appended as they come, answers keep their order; acks=0 gets none."""
+        """Requests are appended as they come, answers keep their order; acks=0 gets none.
+
+        One that is being checked in the pool holds back those behind it in its own stream only.
+        """
         answers: asyncio.Queue[asyncio.Future[log_pb2.ProduceResponse] | None]
         answers = asyncio.Queue(PRODUCE_PIPELINE_MAX)
 
         async def read() -> None:
             try:
                 async for request in requests:
-                    answer = self._produce(request)
+                    answer = await self._produce(request)
                     if request.acks != 0:
                         await answers.put(answer)
             finally:

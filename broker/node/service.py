@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.config import BrokerConfig
+from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.log_service import LogService
 from broker.grpc.server import GrpcServer
 from broker.kafka.client import LeaderConnections
@@ -210,6 +211,7 @@ class BrokerService:
             image=lambda: self._membership.image,
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
+            checks=BatchChecks(self._pool, self._config.message_decompressed_max_bytes),
             in_flight_bytes_max=self._config.queued_max_request_bytes,
         )
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")

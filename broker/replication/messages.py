@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from broker.metadata.messages import AlterPartition, Failure
+from pylog.errors import PylogError
 from pylog.model import (
     BrokerEpoch,
     BrokerId,
@@ -20,6 +21,7 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog.records.kernels_pure import RecordsSummary
 
 # ---- produce ----------------------------------------------------------------------------------
 
@@ -31,8 +33,9 @@ class PartitionBatch:
     topic_partition: TopicPartition
     topic_id: TopicId | None  # None: the client knows only the name
     batch: bytes = field(repr=False)
-    # the edge has had the records checked already (in the pool, for a compressed batch)
-    records_checked: bool = False
+    # what the edge heard of the records where it had them checked (in the pool, for a compressed
+    # batch)
+    checked: RecordsSummary | PylogError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,6 @@ from pylog.model import LeaderEpoch, Offset
 INTERNAL_PREFIX: Final = "__"
 """Topics of this prefix are written by coordinators only."""
 
-_CHECKED: Final = Origin(records_checked=True)
-
 _ACKS: Final = (-1, 1, 0)
 
 
@@ -254,7 +252,7 @@ def _not_for_clients(item: PartitionBatch) -> Failure | None:
 def _origin(item: PartitionBatch, request: Produce) -> Origin:
     if request.internal:
         return INTERNAL
-    return _CHECKED if item.records_checked else CLIENT
+    return CLIENT if item.checked is None else Origin(checked=item.checked)
 
 
 def _too_few(partition: Partition) -> Failure | None:

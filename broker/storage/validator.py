@@ -10,7 +10,7 @@ from typing import Final
 
 from broker.config import TopicConfig
 from pylog.config import LONG_MAX
-from pylog.errors import InvalidRecord, InvalidTimestamp, InvalidTxnState
+from pylog.errors import InvalidRecord, InvalidTimestamp, InvalidTxnState, PylogError
 from pylog.model import NO_TIMESTAMP, TimestampType
 from pylog.records.batch import (
     CODEC_MASK,
@@ -22,6 +22,7 @@ from pylog.records.batch import (
     with_log_append_time,
 )
 from pylog.records.compression import compress
+from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import open_section
 from pylog.records.validate import check_batch, check_records
 
@@ -40,16 +41,17 @@ class Origin:
 
     `internal`: a coordinator or the controller itself; control batches are allowed and the records
     are its own. `transaction_verified`: the transaction coordinator knows of this partition.
-    `records_checked`: `check_records` has passed (in the pool, where the batch is compressed).
+    `checked`: what `check_records` said where it has run already (in the pool, for a compressed
+    batch); an error of it is raised only when nothing else comes first.
     """
 
     internal: bool = False
     transaction_verified: bool = False
-    records_checked: bool = False
+    checked: RecordsSummary | PylogError | None = None
 
 
 CLIENT: Final = Origin()
-INTERNAL: Final = Origin(internal=True, transaction_verified=True, records_checked=True)
+INTERNAL: Final = Origin(internal=True, transaction_verified=True)
 
 
 def checked_header(
@@ -79,8 +81,12 @@ def checked_header(
     if by_producer:
         _check_time(header.base_timestamp, config, wall_ms)
         _check_time(header.max_timestamp, config, wall_ms)
-    if not origin.records_checked:
-        summary = check_records(batch, header, max_decompressed_bytes=max_decompressed_bytes)
+    if not origin.internal:
+        summary = origin.checked
+        if summary is None:
+            summary = check_records(batch, header, max_decompressed_bytes=max_decompressed_bytes)
+        elif isinstance(summary, PylogError):
+            raise summary
         if by_producer:
             _check_time(summary.min_timestamp, config, wall_ms)
             if summary.max_timestamp != header.max_timestamp:

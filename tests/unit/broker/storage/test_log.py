@@ -26,6 +26,7 @@ from pylog.errors import (
 )
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers, read_header
+from pylog.records.kernels_pure import RecordsSummary
 from tests.fakes.logs import (
     DIRECTORY,
     WALL_MS,
@@ -252,12 +253,24 @@ def test_a_topic_with_a_codec_of_its_own(stored: str, sent: str) -> None:
     assert values_of(log) == [(0, b"a" * 500), (1, b"b" * 500)]
 
 
-def test_records_checked_before_are_not_checked_again() -> None:
+def test_what_was_heard_of_the_records_before_counts_and_they_are_not_looked_at_again() -> None:
     log = open_log(MemoryFiles(), config=TopicConfig(cleanup_policy=("compact",)))
-    origin = Origin(records_checked=True)
-    log.append_as_leader(
-        batch_of(b"x"), leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=origin
-    )
+    batch = batch_of(b"x")
+    stamp = read_header(batch).max_timestamp
+
+    def offer(checked: RecordsSummary | PylogError, batch: bytes = batch) -> None:
+        origin = Origin(checked=checked)
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=origin)
+
+    with pytest.raises(InvalidRecord, match="record 0 of the batch has no key"):
+        offer(RecordsSummary(stamp, stamp, 0))
+    with pytest.raises(InvalidTimestamp, match="its records have"):
+        offer(RecordsSummary(stamp, stamp + 1, -1))
+    with pytest.raises(InvalidRecord, match="as the pool said"):
+        offer(InvalidRecord("as the pool said"))
+    with pytest.raises(CorruptMessage, match="CRC"):  # what comes first stays first
+        offer(InvalidRecord("as the pool said"), batch[:-1] + bytes([batch[-1] ^ 1]))
+    offer(RecordsSummary(stamp, stamp, -1))
     assert log.log_end_offset == 1
 
 

@@ -1,0 +1,203 @@
+"""Compressed batches are checked in the pool, all others at once, and no stream loses its order."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+
+from broker.grpc.batch_checks import BatchChecks, is_compressed
+from broker.grpc.log_service import LogService
+from broker.metadata.image import MetadataImage
+from broker.replication.manager import ReplicaManager
+from broker.replication.messages import (
+    Effect,
+    PartitionAck,
+    PartitionBatch,
+    Produce,
+    ProduceDone,
+)
+from pylog.clock import SYSTEM_CLOCK
+from pylog.errors import PylogError
+from pylog.model import Offset, TopicPartition
+from pylog.records.batch import CompressionType
+from pylog.records.builder import encode_batch
+from pylog.records.kernels_pure import RecordsSummary
+from pylog.rpc.v1 import log_pb2
+from tests.fakes import bad_batches
+
+PLAIN = encode_batch([b"v" * 50])
+PACKED = encode_batch([b"v" * 50] * 20, compression="lz4", timestamps=7)
+
+
+class Appends:
+    """A manager that acknowledges everything, with the number of appends before as the offset."""
+
+    def __init__(self) -> None:
+        self.requests: list[Produce] = []
+
+    def produce(self, now_ms: int, wall_ms: int, request: Produce, token: object) -> list[Effect]:
+        self.requests.append(request)
+        offset = Offset(len(self.requests) - 1)
+        names = (item.topic_partition for item in request.batches)
+        return [ProduceDone(token, tuple(PartitionAck(n, base_offset=offset) for n in names))]
+
+
+class GatedPool(ThreadPoolExecutor):
+    """One thread that works while `gate` is open; counts its jobs."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.gate = threading.Event()
+        self.gate.set()
+        self.jobs = 0
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **more: Any) -> Any:
+        self.jobs += 1
+
+        def gated() -> Any:
+            assert self.gate.wait(10)
+            return fn(*args, **more)
+
+        return super().submit(gated)
+
+
+class Bench:
+    """A Log service over `Appends`, and a stream into it."""
+
+    def __init__(self) -> None:
+        self.manager = Appends()
+        self.pool = GatedPool()
+        self.answers: list[log_pb2.ProduceResponse] = []
+        self.service = LogService(
+            cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
+            image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
+            checks=BatchChecks(self.pool, 1 << 20), in_flight_bytes_max=1 << 20,
+        )  # fmt: skip
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            assert isinstance(effect, ProduceDone)
+            cast(Callable[[object], None], effect.token)(effect.acks)
+
+    async def write(self, answer: log_pb2.ProduceResponse) -> None:
+        self.answers.append(answer)
+
+    async def stream(self, *batches: bytes) -> None:
+        async def requests() -> AsyncIterator[log_pb2.ProduceRequest]:
+            for number, batch in enumerate(batches):
+                yield request(batch, number)
+
+        await self.service.ProduceStream(requests(), cast(Any, self))
+
+    def appended(self) -> list[bytes]:
+        return [item.batch for produce in self.manager.requests for item in produce.batches]
+
+
+def request(batch: bytes, correlation: int = 0) -> log_pb2.ProduceRequest:
+    item = log_pb2.PartitionBatch(topic="t", batch=batch)
+    return log_pb2.ProduceRequest(correlation=correlation, acks=-1, batches=[item])
+
+
+def run(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        bench = Bench()
+        with bench.pool:
+            async with asyncio.timeout(10):
+                await test(bench)
+        assert bench.service.in_flight_bytes == 0
+
+    asyncio.run(main())
+
+
+def test_what_is_compressed() -> None:
+    assert [is_compressed(batch) for batch in (PLAIN, PACKED, b"", PACKED[:30])] == [
+        False, True, False, False,
+    ]  # fmt: skip
+
+
+def test_the_pool_tells_what_the_loop_needs_to_know() -> None:
+    async def test(bench: Bench) -> None:
+        await bench.stream(PACKED)
+        (item,) = bench.manager.requests[0].batches
+        assert item.checked == RecordsSummary(7, 7, 0)
+        assert item.batch == PACKED
+        assert bench.pool.jobs == 1
+
+    run(test)
+
+
+def test_an_uncompressed_batch_does_not_go_to_the_pool() -> None:
+    async def test(bench: Bench) -> None:
+        await bench.stream(PLAIN, PLAIN)
+        assert [produce.batches[0].checked for produce in bench.manager.requests] == [None, None]
+        assert bench.pool.jobs == 0
+
+    run(test)
+
+
+def test_a_stream_keeps_its_order_and_others_pass_by() -> None:
+    async def test(bench: Bench) -> None:
+        bench.pool.gate.clear()
+        waiting = asyncio.ensure_future(bench.stream(PACKED, PLAIN, PACKED))
+        while not bench.pool.jobs:
+            await asyncio.sleep(0)
+        other = encode_batch([b"of another stream"])
+        await bench.stream(other)
+        assert bench.appended() == [other]
+        assert bench.service.in_flight_bytes == len(PACKED)
+        bench.pool.gate.set()
+        await waiting
+        assert bench.appended() == [other, PACKED, PLAIN, PACKED]
+        assert [answer.correlation for answer in bench.answers] == [0, 0, 1, 2]
+        assert [answer.acks[0].base_offset for answer in bench.answers] == [0, 1, 2, 3]
+
+    run(test)
+
+
+def test_a_unary_call_waits_for_its_check() -> None:
+    async def test(bench: Bench) -> None:
+        answer = await bench.service.Produce(request(PACKED, 5), cast(Any, bench))
+        assert (answer.correlation, answer.acks[0].base_offset) == (5, 0)
+        assert bench.manager.requests[0].batches[0].checked is not None
+
+    run(test)
+
+
+def test_who_hangs_up_while_the_pool_works_leaves_nothing_behind() -> None:
+    async def test(bench: Bench) -> None:
+        bench.pool.gate.clear()
+        waiting = asyncio.ensure_future(bench.stream(PACKED))
+        while not bench.pool.jobs:
+            await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        await asyncio.sleep(0)
+        bench.pool.gate.set()
+        assert bench.service.in_flight_bytes == 0
+        assert bench.appended() == []
+
+    run(test)
+
+
+def test_a_bomb_comes_back_as_an_error_beside_its_neighbours() -> None:
+    bomb = bad_batches.sealed(bad_batches.zstd_zeros(1 << 30), CompressionType.ZSTD)
+
+    async def outcomes() -> list[RecordsSummary | PylogError | None]:
+        with ThreadPoolExecutor(1) as pool:
+            items = tuple(
+                PartitionBatch(TopicPartition("t", number), None, batch)
+                for number, batch in enumerate((PLAIN, bomb, PACKED))
+            )
+            checked = await BatchChecks(pool, 1 << 20).run(Produce(-1, 0, items))
+            return [item.checked for item in checked.batches]
+
+    plain, fault, packed = asyncio.run(outcomes())
+    assert plain is None
+    assert isinstance(fault, PylogError)
+    assert packed == RecordsSummary(7, 7, 0)
