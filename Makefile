@@ -16,7 +16,7 @@ setup: ## .venv with the pinned dependencies, Java 17 or 21
 run: setup ## three brokers by spark-submit, a real data set through them, then serve; ONCE=1 ends there
 	@$(PY) tools/run.py $(if $(ONCE),--once)
 
-test: setup unit sim integration spark notebook ## everything but lint and bench
+test: setup unit variants integration spark notebook ## everything but lint, bench and the long kills
 
 unit: setup ## pure logic; under a minute
 	$(PYTEST) tests/unit tests/golden
@@ -24,7 +24,7 @@ unit: setup ## pure logic; under a minute
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
 
-variants: setup ## the simulator must catch each planted bug
+variants: setup ## the simulator: 200 fresh seeds, each planted bug caught, equal traces
 	$(PYTEST) -m sim tests/sim
 
 integration: setup ## real broker processes

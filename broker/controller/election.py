@@ -353,7 +353,9 @@ class Elections:
         image = self._ledger.decided
         for state in wish.isr:
             broker = image.brokers.get(state.broker_id)
-            if broker is None or broker.broker_epoch != state.broker_epoch:
+            # -1: the leader has not heard from this member yet, which stays on our own word.
+            stays = state.broker_epoch == -1 and state.broker_id in partition.isr
+            if broker is None or (broker.broker_epoch != state.broker_epoch and not stays):
                 why = "has registered anew since (its broker epoch differs)"
             elif state.broker_id in partition.failed_replicas:
                 why = "has a failed log there until it starts again"

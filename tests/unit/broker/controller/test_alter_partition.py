@@ -98,6 +98,18 @@ def test_asking_for_the_isr_as_it_is_shuts_out_what_was_asked_before(cluster: Cl
     assert answer.failure.code == errors.InvalidUpdateVersion.code
 
 
+def test_a_member_that_the_leader_has_not_heard_from_may_stay_but_none_may_join(
+    cluster: Cluster,
+) -> None:
+    shell, brokers = cluster
+    unheard = tuple(BrokerState(BrokerId(b), BrokerEpoch(-1)) for b in (2, 3))
+    me = BrokerState(BrokerId(1), BrokerEpoch(brokers[0].epoch))
+    assert send(shell, request(shell, [1], isr=(me, unheard[0]))).isr == (1, 2)
+    answer = send(shell, request(shell, [1], isr=(me, *unheard)))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.IneligibleReplica.code
+
+
 def test_a_late_duplicate_is_not_applied(cluster: Cluster) -> None:
     # B-R19
     shell, _ = cluster
