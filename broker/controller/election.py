@@ -354,7 +354,8 @@ class Elections:
         for state in wish.isr:
             broker = image.brokers.get(state.broker_id)
             # -1: the leader has not heard from this member yet, which stays on our own word.
-            stays = state.broker_epoch == -1 and state.broker_id in partition.isr
+            unheard = state.broker_epoch == -1 and state.broker_id != leader
+            stays = unheard and state.broker_id in partition.isr
             if broker is None or (broker.broker_epoch != state.broker_epoch and not stays):
                 why = "has registered anew since (its broker epoch differs)"
             elif state.broker_id in partition.failed_replicas:
