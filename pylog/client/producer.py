@@ -92,8 +92,10 @@ class Producer:
         self._taken = threading.Condition(self._lock)  # the loop has written what was due
         self._filled_bytes = 0  # of batches filled since the loop last looked
         self._handing_over = 0  # threads that wait for `_taken`
-        self._wake_pending = False
+        self._wake_pending = False  # `_on_wake` will run
+        self._look_wanted = False  # something happened since the sender last looked
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
         self._streams: dict[int, _Stream] = {}
         self._had_producer_id = False
         self._id_turn = self._rng.randrange(1_000)
@@ -205,17 +207,19 @@ class Producer:
                 return batch  # another thread's
             # It is full, and due with that; keyless records go on to the next partition.
             self._accumulator.close_batch(buffer, number)
-            self._hand_over(batch.size)
+            self._hand_over(batch)
 
-    def _hand_over(self, size: int) -> None:
-        """A batch of `size` bytes was filled: have the loop send it, and let it run now and then.
+    def _hand_over(self, batch: Batch) -> None:
+        """The batch was filled: have the loop send it, and now and then let the loop run.
 
         The lock is held, but for the waiting.
         """
-        self._wake()
-        self._filled_bytes += size
+        self._filled_bytes += batch.size
         if self._filled_bytes < HAND_OVER_BYTES or self._thread.is_current():
+            if not self._sender.would_wait(batch.topic_partition):
+                self._wake()
             return
+        self._wake()
         self._handing_over += 1
         self._taken.wait(HAND_OVER_S_MAX)
         self._handing_over -= 1
@@ -454,20 +458,38 @@ class Producer:
 
     def _wake(self) -> None:
         """Have the loop look. The lock is held."""
+        self._look_wanted = True
         if not self._wake_pending:
             self._wake_pending = True
-            self._thread.call(self._poll)
+            self._thread.call(self._on_wake)
 
-    def _poll(self) -> None:
-        now_ms = self._clock.monotonic_ms()
+    def _on_wake(self) -> None:
         with self._lock:
             self._wake_pending = False
+            wanted = self._look_wanted
+        if wanted:
+            self._poll()
+        elif self._handing_over:
+            self._let_go()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._poll()
+
+    def _poll(self) -> None:
+        if not self._closed:
+            self._step(self._sender.poll)
+
+    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Give the sender an event and carry out what it decides."""
+        now_ms = self._clock.monotonic_ms()
+        with self._lock:
+            self._look_wanted = False  # whatever the event is, the sender looks at everything
             self._filled_bytes = 0
-            if self._closed:
-                return
-            effects = self._sender.poll(now_ms)
+            effects = event(now_ms, *arguments)
+            deadline_ms = self._sender.next_deadline_ms(now_ms)
         self._perform(effects)
-        self._set_timer()
+        self._set_timer(now_ms, deadline_ms)
         if self._handing_over:
             self._thread.loop.call_soon(self._let_go)  # behind the writers that were woken
 
@@ -475,25 +497,21 @@ class Producer:
         with self._lock:
             self._taken.notify_all()
 
-    def _set_timer(self) -> None:
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            next_ms = self._sender.next_deadline_ms(now_ms)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if next_ms is not None and not self._closed:
-            # Clocks are read in whole milliseconds: half a one more, so that the time has come.
-            delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
-            self._timer = self._thread.loop.call_later(delay_s, self._poll)
+    def _set_timer(self, now_ms: int, deadline_ms: int | None) -> None:
+        """Keep a timer that is not later than the sender's next deadline.
 
-    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
-        """Give the sender an event and carry out what it decides."""
-        now_ms = self._clock.monotonic_ms()
-        with self._lock:
-            effects = event(now_ms, *arguments)
-        self._perform(effects)
-        self._set_timer()
+        One that comes too early costs a look; moving it at every request would cost more.
+        """
+        if deadline_ms is None or self._closed:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        # Clocks are read in whole milliseconds: half a one more, so that the time has come.
+        delay_s = max(deadline_ms - now_ms + 0.5, 0.5) / 1000
+        self._timer = self._thread.loop.call_later(delay_s, self._on_timer)
 
     def _perform(self, effects: list[Effect]) -> None:
         finished = False
@@ -565,8 +583,8 @@ class Producer:
         stream.send(request)
 
     def _on_response(self, broker: int, response: log_pb2.ProduceResponse) -> None:
-        acks = acks_of(response.acks)
-        self._step(self._sender.on_acks, broker, response.correlation, acks)
+        answers = [(response.correlation, acks_of(response.acks))]
+        self._step(self._sender.on_acks, broker, answers)
 
     def _on_written(self, broker: int, correlation: int) -> None:
         if self._acks == 0:

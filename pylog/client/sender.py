@@ -19,7 +19,7 @@ Order and exactly-once, per partition (a "lane"):
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -138,7 +138,10 @@ class Sender:
         self._jitter = jitter
         self._lanes: dict[TopicPartition, Lane] = {}
         self._busy: dict[TopicPartition, None] = {}  # lanes with unresolved batches
+        self._unsettled = False  # a lane may have a gap, or a batch that is not in flight
         self._requests: dict[int, dict[int, InFlight]] = {}
+        # Brokers that have all the requests they may have.
+        self._full: dict[int, None] = {}
         self._correlation = 0
         self._id_requested = False
         self._id_retry_at_ms = 0
@@ -162,9 +165,15 @@ class Sender:
             self._have_id(now_ms, effects)  # before the first record needs it
         self._expire(now_ms, effects)
         self._cut_overdue(now_ms, effects)
-        self._settle_lanes(now_ms, effects)
         self._accumulator.mark_lingered(now_ms)
+        if self._unsettled:
+            self._settle_lanes(now_ms, effects)
         self._drain(now_ms, effects)
+        if self._unsettled:
+            self._unsettled = any(
+                lane.gap or not all(batch.in_flight for batch in lane.unresolved)
+                for lane in map(self._lanes.__getitem__, self._busy)
+            )
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -175,7 +184,7 @@ class Sender:
         if self._accumulator.incomplete:
             oldest = next(iter(self._accumulator.incomplete))
             times.append(oldest.created_ms + self.settings.delivery_timeout_ms)
-        for tp in self._busy:
+        for tp in self._busy if self._unsettled else ():
             lane = self._lanes[tp]
             waits = lane.unresolved and not lane.unresolved[0].in_flight
             if waits and lane.retry_at_ms > now_ms:
@@ -215,23 +224,24 @@ class Sender:
         return effects
 
     def on_acks(
-        self, now_ms: int, broker: int, correlation: int, acks: Sequence[Ack]
+        self, now_ms: int, broker: int, answers: Iterable[tuple[int, Sequence[Ack]]]
     ) -> list[Effect]:
-        """The broker answered a request."""
-        request = self._requests.get(broker, {}).pop(correlation, None)
-        if request is None:
-            return []  # acks=0, or a request that was given up
-        assert len(acks) == len(request.batches), "one answer per batch"
-        self._broker_faults.pop(broker, None)
-        self._broker_retry_at_ms.pop(broker, None)
+        """The broker answered these requests, named by their correlation."""
         effects: list[Effect] = []
         stale: dict[str, None] = {}
-        for batch, ack in zip(request.batches, acks, strict=True):
-            batch.in_flight = False
-            if ack.code in (0, errors.DuplicateSequenceNumber.code):
-                self._succeed(batch, ack, effects)
-            elif not batch.resolved:
-                self._refuse(now_ms, batch, ack, stale, effects)
+        for correlation, acks in answers:
+            request = self._untrack(broker, correlation)
+            if request is None:
+                continue  # acks=0, or a request that was given up
+            assert len(acks) == len(request.batches), "one answer per batch"
+            self._broker_faults.pop(broker, None)
+            self._broker_retry_at_ms.pop(broker, None)
+            for batch, ack in zip(request.batches, acks, strict=True):
+                batch.in_flight = False
+                if ack.code in (0, errors.DuplicateSequenceNumber.code):
+                    self._succeed(batch, ack, effects)
+                elif not batch.resolved:
+                    self._refuse(now_ms, batch, ack, stale, effects)
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
         return effects + self.poll(now_ms)
@@ -239,7 +249,7 @@ class Sender:
     def on_written(self, now_ms: int, broker: int, correlation: int) -> list[Effect]:
         """With acks=0: the request went out, another may follow."""
         assert self.settings.acks == 0
-        self._requests.get(broker, {}).pop(correlation, None)
+        self._untrack(broker, correlation)
         return self.poll(now_ms)
 
     def on_disconnected(self, now_ms: int, broker: int, fault: str) -> list[Effect]:
@@ -301,6 +311,7 @@ class Sender:
     ) -> None:
         tp = batch.topic_partition
         lane = self._lanes[tp]
+        self._unsettled = True
         error = errors.from_code(ack.code, f"{tp}: {ack.message}" if ack.message else f"{tp}")
         if ack.code in _SEQUENCE_REFUSED and self.settings.idempotent:
             self._refuse_sequence(now_ms, lane, batch, error, effects)
@@ -369,6 +380,7 @@ class Sender:
     ) -> None:
         lane = self._lanes.get(batch.topic_partition)
         if lane is not None and batch in lane.unresolved:
+            self._unsettled = True
             lane.gap = lane.gap or (self.settings.idempotent and not self._take_back(lane, batch))
             self._leave(lane, batch)
         else:
@@ -419,12 +431,15 @@ class Sender:
 
     def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
         """Requests that nobody answers: look for a new leader, and in the end cut the stream."""
+        waits: list[tuple[int, int]] = []
+        for broker, requests in self._requests.items():
+            for oldest in requests.values():
+                if now_ms - oldest.sent_ms >= STUCK_AFTER_MS:
+                    waits.append((broker, now_ms - oldest.sent_ms))
+                break
         topics: dict[str, None] = {}
-        for broker in [b for b, requests in self._requests.items() if requests]:
+        for broker, waited_ms in waits:
             requests = self._requests[broker]
-            waited_ms = now_ms - next(iter(requests.values())).sent_ms
-            if waited_ms < STUCK_AFTER_MS:
-                continue
             batches = [b for r in requests.values() for b in r.batches]
             if waited_ms >= self.settings.request_timeout_ms:
                 fault = f"broker {broker} did not answer for {waited_ms} ms"
@@ -445,6 +460,8 @@ class Sender:
 
     def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
         self._last_fault = fault
+        self._unsettled = True
+        self._full.pop(broker, None)
         topics: dict[str, None] = {}
         for request in self._requests.pop(broker, {}).values():
             for batch in request.batches:
@@ -525,11 +542,13 @@ class Sender:
 
     def _drain(self, now_ms: int, effects: list[Effect]) -> None:
         unknown: dict[str, None] = {}
-        while True:
+        candidates = self._accumulator.due()
+        if self._unsettled:  # retries first
+            candidates = [*self._busy, *(tp for tp in candidates if tp not in self._busy)]
+        while candidates:
             by_broker: dict[int, list[Batch]] = {}
             sizes: dict[int, int] = {}
-            candidates = list(self._busy)  # retries first
-            candidates += [tp for tp in self._accumulator.due() if tp not in self._busy]
+            again: list[TopicPartition] = []  # these may have something for one more request
             for tp in candidates:
                 broker = self._broker_for(now_ms, tp, unknown)
                 if broker is None:
@@ -537,19 +556,24 @@ class Sender:
                 batch = self._next_batch(now_ms, tp, broker, effects)
                 if batch is None:
                     continue
+                again.append(tp)
                 size = sizes.get(broker, 0) + batch.size
                 if broker in by_broker and size > self.settings.max_request_size:
-                    continue  # into the next request
+                    continue
                 self._enter(now_ms, tp, batch, broker)
                 by_broker.setdefault(broker, []).append(batch)
                 sizes[broker] = size
-            if not by_broker:
-                break
             for broker, batches in by_broker.items():
                 self._send(now_ms, broker, tuple(batches), effects)
+            candidates = again
         if unknown and now_ms >= self._refresh_at_ms:
             self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
             effects.append(RefreshMetadata(tuple(unknown)))
+
+    def would_wait(self, tp: TopicPartition) -> bool:
+        """Whether a batch of the partition cannot go before one of its leader's answers comes."""
+        leader = self._metadata.leader(*tp)
+        return leader is not None and leader.broker in self._full
 
     def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
         """The leader, if it may get another request now."""
@@ -557,7 +581,7 @@ class Sender:
         if leader is None:
             unknown[tp.topic] = None
             return None
-        if len(self._requests.get(leader.broker, ())) >= self.settings.max_in_flight:
+        if leader.broker in self._full:
             return None
         if self._broker_retry_at_ms.get(leader.broker, 0) > now_ms:
             return None
@@ -629,7 +653,17 @@ class Sender:
             effects.append(BatchDone(batch, -1, -1))
 
     def _track(self, broker: int, request: InFlight) -> None:
-        self._requests.setdefault(broker, {})[self._correlation] = request
+        requests = self._requests.setdefault(broker, {})
+        requests[self._correlation] = request
+        if len(requests) >= self.settings.max_in_flight:
+            self._full[broker] = None
+
+    def _untrack(self, broker: int, correlation: int) -> InFlight | None:
+        requests = self._requests.get(broker, {})
+        request = requests.pop(correlation, None)
+        if len(requests) < self.settings.max_in_flight:
+            self._full.pop(broker, None)
+        return request
 
     def _backoff(self, attempts: int) -> int:
         """Exponential, within 20 % (KIP-580)."""

@@ -99,7 +99,7 @@ class World:
         return self.sender.poll(self.now_ms)
 
     def acks(self, broker: int, correlation: int, *acks: Ack) -> list[Effect]:
-        return self.sender.on_acks(self.now_ms, broker, correlation, acks)
+        return self.sender.on_acks(self.now_ms, broker, [(correlation, acks)])
 
 
 def sequences(effects: Sequence[Effect]) -> list[tuple[int, list[int]]]:
@@ -153,6 +153,22 @@ def test_at_most_five_requests_are_in_flight_to_a_broker() -> None:
     assert len(world.poll()) == 5
     assert world.poll() == []
     assert world.acks(1, 1, OK) == [BatchDone(batches[0], 0, -1), SendRequest(1, 6, (batches[5],))]
+
+
+def test_answers_of_one_message_are_taken_in_before_anything_is_sent() -> None:
+    world = World()
+    batches = [world.add() for _ in range(7)]
+    world.poll()
+    assert world.sender.would_wait(batches[0].topic_partition)
+    effects = world.sender.on_acks(world.now_ms, 1, [(1, [OK]), (2, [OK])])
+    assert effects == [
+        BatchDone(batches[0], 0, -1),
+        BatchDone(batches[1], 0, -1),
+        SendRequest(1, 6, (batches[5],)),
+        SendRequest(1, 7, (batches[6],)),
+    ]
+    world.acks(1, 3, OK)
+    assert not world.sender.would_wait(batches[0].topic_partition)
 
 
 def test_an_unknown_leader_asks_for_metadata_and_the_batch_waits() -> None:
