@@ -58,6 +58,7 @@ class Claims:
         if fault is not None:
             return fault
         self._expire(image, observed)
+        self._take_back(observed, request)
         granted = self._granted_before(image, observed, request)
         if granted is None:
             granted = self._decide(image, observed, request)
@@ -112,6 +113,20 @@ class Claims:
                 del self._grants[broker]
         if not self.missing(image):
             self._waiting_since = None
+
+    def _take_back(self, observed: int, request: ClaimBroker) -> None:
+        """Grants that came to nothing: who was to lock the directory at once has not locked it.
+
+        Should it still come, it finds the lock taken and asks anew.
+        """
+        unlocked = {d.directory_id for d in request.directories if not d.locked}
+        for broker, grant in list(self._grants.items()):
+            if (
+                grant.directory_id in unlocked
+                and grant.incarnation_id != request.incarnation_id
+                and observed - grant.granted_at >= self._settings.claim_unlocked_hold_ms
+            ):
+                del self._grants[broker]
 
     def _granted_before(
         self, image: MetadataImage, observed: int, request: ClaimBroker

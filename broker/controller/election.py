@@ -296,7 +296,7 @@ class Elections:
                 # A stopping leader was waiting for just this replica.
                 partition = self._change(partition, isr=without(partition.isr, leader)) or partition
             if partition.leader != leader:
-                why = f"broker {leader} is stopping, broker {partition.leader} leads now"
+                why = f"broker {leader} gave the lead away, broker {partition.leader} has it now"
                 failure = Failure(errors.NewLeaderElected.code, why)
         return AlteredPartition(
             partition.topic_id,
@@ -335,15 +335,20 @@ class Elections:
                 f"the partition epoch is {partition.partition_epoch}, "
                 f"the request's {wish.partition_epoch}",
             )
+        # A leader that cannot go on (its disk is full) may leave to those who are in sync with it.
+        resigns = set(proposed) < set(partition.isr) and any(
+            map(self._ledger.decided.is_live, proposed)
+        )
         if (
-            leader not in proposed
+            (leader not in proposed and not resigns)
             or len(set(proposed)) != len(proposed)
             or not set(proposed) <= set(partition.replicas)
         ):
             return Failure(
                 errors.InvalidRequest.code,
-                f"the ISR {list(proposed)} must hold the leader {leader} and replicas of "
-                f"{list(partition.replicas)}, each once",
+                f"the ISR {list(proposed)} must hold the leader {leader} (or live members of the "
+                f"present one, if it resigns) and replicas of {list(partition.replicas)}, each "
+                "once",
             )
         return self._ineligible(leader, partition, wish)
 

@@ -16,6 +16,9 @@ class ControllerSettings:
     # As long as a granted id waits for its registration: a start waits up to 10 s for the lock of
     # a directory whose old owner is still flushing, then recovers its logs.
     claim_hold_ms: int = 30_000
+    # A directory that nobody has locked so long after it was granted: its start has failed (a full
+    # disk), and must not keep the next one waiting.
+    claim_unlocked_hold_ms: int = 2_000
     session_grace_ms: int = 300
     session_timeout_ms: int = 6_000
     controlled_shutdown_wait_ms: int = 3_000

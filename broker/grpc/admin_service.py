@@ -10,7 +10,14 @@ from broker.grpc.cluster_service import Ask
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import broker_messages, endpoint_message
 from broker.grpc.wire import error_of
-from broker.metadata.admin import CreateTopics, DeleteTopics, TopicsCreated, TopicsDeleted
+from broker.metadata.admin import (
+    CreatedTopic,
+    CreateTopics,
+    DeletedTopic,
+    DeleteTopics,
+    TopicsCreated,
+    TopicsDeleted,
+)
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
 from pylog import errors
@@ -69,6 +76,8 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         answer = await self._ask(
             lambda now, token: self._controller.create_topics(now, wanted, token)
         )
+        if isinstance(answer, Failure):
+            answer = TopicsCreated(tuple(CreatedTopic(t.name, answer) for t in wanted.topics))
         assert isinstance(answer, TopicsCreated), answer
         return admin_pb2.CreateTopicsResponse(
             topics=[
@@ -93,7 +102,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
             lambda now, token: self._controller.delete_topics(now, wanted, token)
         )
         if isinstance(answer, Failure):
-            raise errors.from_code(answer.code, answer.message)
+            answer = TopicsDeleted(tuple(DeletedTopic(n, None, answer) for n in wanted.names))
         assert isinstance(answer, TopicsDeleted), answer
         return admin_pb2.DeleteTopicsResponse(
             topics=[

@@ -125,7 +125,7 @@ class Head:
         )
         server.add(
             admin_pb2_grpc.add_AdminServicer_to_server,
-            AdminService(controller, shell.ask, lambda: self._endpoint),
+            AdminService(controller, shell.ask_unless_full, lambda: self._endpoint),
             "pylog.v1.Admin",
         )
         server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")

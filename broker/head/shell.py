@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any, Final, NamedTuple, cast
 
 from broker.controller.controller import Controller
 from broker.controller.effects import (
@@ -22,6 +22,9 @@ from broker.controller.effects import (
 )
 from broker.controller.metadata_log import MetadataLog
 from broker.grpc.cluster_service import ClusterService
+from broker.metadata.messages import Failure
+from broker.storage.errors import DiskFull
+from broker.storage.segment import NO_ROOM
 from pylog.clock import Clock
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import Offset
@@ -29,12 +32,25 @@ from pylog.model import Offset
 _log = logging.getLogger("pylog.controller")
 
 
+ROOM_RETRY_SECONDS: Final = 0.5
+
+
+class _Written(NamedTuple):
+    """How many effects were appended, the last offset of them, and what stopped the rest."""
+
+    appended: int
+    offset: Offset | None
+    full: DiskFull | None
+
+
 class ControllerShell:
     """Owns the controller's time, its log and its effects. Lives on the head's loop.
 
     One thread writes: it appends everything that has queued while the last fsync ran, syncs once,
     and the loop then tells the controller how far it is durable. A failed write ends the process
-    (`failed`): the controller has decided on top of records that are not there.
+    (`failed`): the controller has decided on top of records that are not there. A full disk does
+    not: what is decided waits, in order, until somebody made room, and administrators are told
+    (`no_room`), so that what waits stays little.
     """
 
     def __init__(self, controller: Controller, log: MetadataLog, clock: Clock) -> None:
@@ -54,6 +70,25 @@ class ControllerShell:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
         self._stopped = False
+        self.no_room = ""
+        """Why nothing can be changed at the moment: the disk is full. Else empty."""
+        self._no_room = asyncio.Event()
+
+    async def ask_unless_full(self, call: Callable[[int, object], list[Effect]]) -> Any:
+        """As `ask`, but a Failure with KAFKA_STORAGE_ERROR while the disk is full."""
+        if self.no_room:
+            return Failure(KafkaStorageError.code, f"nothing was changed: {self.no_room}")
+        asked = asyncio.ensure_future(self.ask(call))
+        full = asyncio.ensure_future(self._no_room.wait())
+        try:
+            await asyncio.wait((asked, full), return_when=asyncio.FIRST_COMPLETED)
+            if asked.done():
+                return asked.result()
+            why = f"the change waits for room, and is made then: {self.no_room}"
+            return Failure(KafkaStorageError.code, why)
+        finally:
+            full.cancel()
+            asked.cancel()
 
     async def ask(self, call: Callable[[int, object], list[Effect]]) -> Any:
         """The reply to a call of the controller: a response or a Failure."""
@@ -129,13 +164,19 @@ class ControllerShell:
         try:
             while self._appends:
                 appends, self._appends = self._appends, []
-                offset = await self._loop.run_in_executor(self._pool, self._append, appends)
-                if not self._stopped:
+                written = await self._loop.run_in_executor(self._pool, self._append, appends)
+                if written.offset is not None and not self._stopped:
                     now_ms = self._clock.monotonic_ms()
-                    self.perform(self.controller.on_committed(now_ms, offset))
+                    self.perform(self.controller.on_committed(now_ms, written.offset))
+                self._appends = appends[written.appended :] + self._appends
+                self._note_room(written.full)
+                if written.full is not None:
+                    if self._stopped:
+                        return
+                    await asyncio.sleep(ROOM_RETRY_SECONDS)
             if self._snapshot_due and not self._stopped:
                 self._snapshot_due = False
-                self._log.write_snapshot(self.controller.image)
+                self._write_snapshot()
         except (OSError, PylogError) as error:
             self._stopped = True
             _log.error("the metadata log cannot be written: %s; the controller ends", error)
@@ -145,10 +186,36 @@ class ControllerShell:
         finally:
             self._writer = None
 
-    def _append(self, appends: list[AppendRecords]) -> Offset:
+    def _append(self, appends: list[AppendRecords]) -> _Written:
+        count, full = 0, None
         for effect in appends:
-            self._log.append(effect)
-        return self._log.flush()
+            try:
+                self._log.append(effect)
+            except DiskFull as error:
+                full = error
+                break
+            count += 1
+        return _Written(count, self._log.flush() if count else None, full)
+
+    def _note_room(self, full: DiskFull | None) -> None:
+        if full is not None:
+            if not self.no_room:
+                _log.error("%s; until then nothing can be changed", full)
+            self.no_room = str(full)
+            self._no_room.set()
+        elif self.no_room:
+            _log.warning("there is room on the disk again: changes go on")
+            self.no_room = ""
+            self._no_room.clear()
+
+    def _write_snapshot(self) -> None:
+        """Without one the next start only reads more of the log."""
+        try:
+            self._log.write_snapshot(self.controller.image)
+        except (OSError, DiskFull) as error:
+            if isinstance(error, OSError) and error.errno not in NO_ROOM:
+                raise
+            _log.warning("no room for a snapshot of the metadata: %s", error)
 
     # ---- time ------------------------------------------------------------------------------------
 

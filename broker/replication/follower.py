@@ -145,9 +145,11 @@ class FollowerState:
             return self._diverging(now_ms, data.diverging, log)
         return AppendFetched(data.records, data.high_watermark, data.log_start_offset)
 
-    def set_aside(self, now_ms: int, reason: str) -> SetAside:
-        """Leave the partition out for a while, longer each time."""
+    def set_aside(self, now_ms: int, reason: str, wait_ms: int | None = None) -> SetAside:
+        """Leave the partition out for `wait_ms`, or else for a while, longer each time."""
         wait = min(self.backoff_ms << min(self.failures, 16), self.backoff_max_ms)
+        if wait_ms is not None:
+            wait = wait_ms
         self.failures += 1
         self.fault = reason
         self.status = FollowerStatus.SET_ASIDE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from broker.replication.fetcher import LeaderFetcher
 from broker.replication.follower import FollowerAction, SetAside
@@ -18,6 +19,12 @@ from broker.replication.waiting import WaitingRoom
 from broker.storage.errors import DiskFull
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import BrokerEpoch, BrokerId
+
+NO_ROOM_WAIT_MS: Final = 2_000
+"""How long a replica that gave up the lead, its disk being full, waits before it follows.
+
+If it asked at once it would seem caught up, join the ISR again, and hold up every commit until it
+is thrown out for lagging. By then the new leader has had writes that it lacks, and it stays out."""
 
 
 class Followers:
@@ -52,6 +59,11 @@ class Followers:
             )
         fetcher.add(partition)
         self._fetcher_of[partition] = fetcher
+        if partition.no_room:
+            partition.no_room = False
+            now_ms = self._room.now_ms
+            aside = following.set_aside(now_ms, "no room on the disk", NO_ROOM_WAIT_MS)
+            fetcher.set_aside(partition, aside.retry_at_ms)
 
     def unfollow(self, partition: Partition) -> None:
         """Fetch it no more."""

@@ -172,6 +172,15 @@ class LeaderState:
             effects = self._propose(now_ms, [b for b in self.isr if b not in behind])
         return (*effects, *self._advance(now_ms))
 
+    def on_no_room(self, now_ms: int) -> Sequence[IsrEffect]:
+        """The disk under this leader's log is full: propose to leave the ISR, and with it the
+        leadership, if those who stay are enough for acks=all.
+        """
+        others = [broker for broker in self.isr if broker != self.me and broker in self.eligible]
+        if len(others) < max(1, self.effective_min_isr):
+            return _NOTHING
+        return self._propose(now_ms, others)
+
     def on_isr_committed(
         self,
         now_ms: int,

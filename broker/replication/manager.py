@@ -52,6 +52,8 @@ from broker.replication.proposals import IsrProposals
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.replication.settings import ReplicationSettings
 from broker.replication.waiting import WaitingRoom
+from broker.replication.without_room import WithoutRoom
+from broker.storage.errors import DiskFull
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
 from pylog.errors import PylogError
@@ -96,6 +98,7 @@ class ReplicaManager:
         self._broker_epoch = NOT_REGISTERED
         self._started = False
         self._next_lag_check_ms: int | None = None
+        self._without_room = WithoutRoom()
         self._hosted = HostedPartitions(broker_id)
         self._room = WaitingRoom(0, self._settings)
         hosted, room = self._hosted, self._room
@@ -262,7 +265,7 @@ class ReplicaManager:
                 self._change_role(partition, record)
         self._delete(moved_away)
 
-    def _host(self, record: PartitionRecord) -> None:
+    def _host(self, record: PartitionRecord, *, again: bool = False) -> None:
         name = self._hosted.image.topic_name(record.topic_id)
         assert name is not None, record
         topic_partition = TopicPartition(name, record.partition)
@@ -271,7 +274,7 @@ class ReplicaManager:
             self._delete([predecessor])
         config = self._topic_config(name)
         log = self._logs.by_id(record.topic_id, record.partition)
-        reason = ""
+        fault: Exception | None = None
         high_watermark = Offset(0)
         try:
             if log is None:
@@ -280,16 +283,30 @@ class ReplicaManager:
                 log.config = config
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
         except (OSError, PylogError) as error:
-            reason = str(error)
+            fault = error
         partition = Partition(
             self._me, topic_partition, record.topic_id, config, log, high_watermark
         )
         self._hosted.add(partition)
-        if reason:
-            partition.retire(record, reason)
-            self._report_failed(partition, reason)
+        if fault is None:
+            self._change_role(partition, record)
             return
-        self._change_role(partition, record)
+        partition.retire(record, str(fault))
+        if isinstance(fault, DiskFull):
+            self._without_room.add(self._room.now_ms, record.topic_id, record.partition)
+            if not again:
+                self._room.outbox.append(ReplicaFailed(topic_partition, str(fault)))
+        else:
+            self._report_failed(partition, str(fault))
+
+    def _look_for_room(self) -> None:
+        """Somebody may have made room: host again what had none."""
+        for key in self._without_room.take(self._room.now_ms):
+            partition = self._hosted.by_id.get(key)
+            record = self._hosted.image.partition(*key)
+            if partition is not None and record is not None and self._me in record.replicas:
+                self._hosted.remove(partition)
+                self._host(record, again=True)
 
     def _change_role(self, partition: Partition, record: PartitionRecord) -> None:
         if partition.offline:
@@ -453,6 +470,7 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
+        self._look_for_room()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:
@@ -473,6 +491,7 @@ class ReplicaManager:
         """When to call `on_time` next at the latest."""
         deadlines = (
             self._next_lag_check_ms or 0,
+            self._without_room.next_deadline,
             self._room.next_deadline,
             self._followers.next_deadline if self._broker_epoch >= 0 else None,
             self._proposals.next_deadline,

@@ -67,6 +67,7 @@ class Partition:
         "leader_epoch",
         "leading",
         "me",
+        "no_room",
         "offline",
         "partition_epoch",
         "replicas",
@@ -96,6 +97,7 @@ class Partition:
         self.isr: tuple[BrokerId, ...] = ()
         self.leading: LeaderState | None = None
         self.following: FollowerState | None = None
+        self.no_room = False  # it asked to give up the lead, because its disk is full
         self.offline = "" if log is not None else "its log could not be opened"
         if log is not None:
             # A checkpoint may be older than a truncation, or newer than what survived a crash.

@@ -13,7 +13,7 @@ from typing import Final
 
 from broker.metadata.messages import Failure
 from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.isr import IsrEffect
+from broker.replication.isr import IsrEffect, LeaderState
 from broker.replication.messages import Effect, PartitionAck, PartitionBatch, Produce, ProduceDone
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingOperation, WaitingRoom
@@ -206,7 +206,9 @@ class Produces:
                 origin=_origin(item, request),
             )
         except PylogError as error:
-            if isinstance(error, KafkaStorageError) and not isinstance(error, DiskFull):
+            if isinstance(error, DiskFull):
+                self._give_way(partition, leading)
+            elif isinstance(error, KafkaStorageError):
                 self._storage_failed(partition, error)
             index_in_batch = error.record_index if isinstance(error, InvalidRecord) else None
             return PartitionAck(
@@ -229,6 +231,13 @@ class Produces:
             info.log_append_time_ms,
             info.log_start_offset,
         )
+
+    def _give_way(self, partition: Partition, leading: LeaderState) -> None:
+        """The disk is full: let a replica lead that has room."""
+        effects = leading.on_no_room(self._room.now_ms)
+        if effects:
+            partition.no_room = True
+            self._lead(partition, tuple(effects))
 
 
 def _refused(partition: Partition, fault: Failure) -> PartitionAck:

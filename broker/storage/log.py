@@ -25,7 +25,7 @@ from broker.storage.log_reader import LogReader
 from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import ProducerStates
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
-from broker.storage.segment import BatchPlace, Segment
+from broker.storage.segment import NO_ROOM, BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
 from broker.storage.validator import CLIENT, Origin, as_stored, checked_header
@@ -583,7 +583,15 @@ class Log:
             self._recovery_point = task.up_to
 
     def _sync_epochs(self) -> None:
+        """Write the epochs if they changed. A full disk leaves that to the next time: all but an
+        epoch without records is in the batches too.
+        """
         if self.epochs.changed:
             path = f"{self.directory}/{EPOCH_CHECKPOINT}"
-            write_epochs(self._files, path, self.epochs.entries)
-            self.epochs.written()
+            try:
+                write_epochs(self._files, path, self.epochs.entries)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+            else:
+                self.epochs.written()

@@ -33,6 +33,7 @@ from broker.storage.directory import (
 )
 from broker.storage.errors import (
     CorruptSegment,
+    DiskFull,
     ForeignDirectory,
     OtherBrokersDirectory,
 )
@@ -49,6 +50,7 @@ from broker.storage.partition_directories import (
     write_topic_id,
 )
 from broker.storage.recovery import LastStop
+from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
@@ -312,6 +314,11 @@ class LogManager:
             log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
             self._files.fsync_dir(self.directory)
         except OSError as error:
+            if error.errno in NO_ROOM:
+                raise DiskFull(
+                    f"the log of {topic_partition} cannot be made: no room on the disk of "
+                    f"{self.directory} ({error.strerror}); free some space"
+                ) from error
             raise KafkaStorageError(
                 f"the log of {topic_partition} cannot be made in {self.directory}: {error}"
             ) from error

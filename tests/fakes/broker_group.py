@@ -7,8 +7,9 @@ The toy controller only compares partition epochs and sets ISRs.
 
 from __future__ import annotations
 
+import errno
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,7 +51,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from broker.replication.settings import ReplicationSettings
-from broker.storage.files import OsFiles
+from broker.storage.files import Buffer, OsFiles
 from broker.storage.manager import LogManager
 from pylog.errors import InvalidUpdateVersion
 from pylog.model import (
@@ -71,7 +72,18 @@ TOPIC_ID = TopicId("tttttttttttttttttttttA")
 
 
 class FilesWithoutSync(OsFiles):
-    """The real files; no test here loses power."""
+    """The real files, on a disk that can be full; no test here loses power."""
+
+    def __init__(self) -> None:
+        self.full = False
+
+    def _check(self) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
+        self._check()
+        return super().append(handle, buffers)
 
     def fsync(self, handle: int) -> None:
         pass
@@ -80,6 +92,7 @@ class FilesWithoutSync(OsFiles):
         pass
 
     def write_atomic(self, path: str, data: bytes) -> None:
+        self._check()
         Path(path).write_bytes(data)
 
 
@@ -103,6 +116,7 @@ class BrokerGroup:
         self.images: dict[BrokerId, MetadataImage] = {}
         self.managers: dict[BrokerId, ReplicaManager] = {}
         self.logs: dict[BrokerId, LogManager] = {}
+        self.files: dict[BrokerId, FilesWithoutSync] = {}
         self.answers: dict[object, Effect] = {}
         self.other_effects: list[tuple[BrokerId, Effect]] = []
         self.cut_links: set[tuple[BrokerId, BrokerId]] = set()
@@ -121,8 +135,9 @@ class BrokerGroup:
         """A new incarnation on the same directory, registered and told all metadata."""
         if broker in self.managers:
             self.stop(broker)
+        files = self.files[broker] = FilesWithoutSync()
         logs = self.logs[broker] = LogManager.open(
-            FilesWithoutSync(),
+            files,
             str(self.root / f"broker-{broker}"),
             cluster_id="c",
             broker_id=broker,
@@ -402,6 +417,9 @@ class BrokerGroup:
                 isr=tuple(member.broker_id for member in wish.isr),
                 partition_epoch=PartitionEpoch(old.partition_epoch + 1),
             )
+            if new.leader not in new.isr:  # it resigned
+                epoch = LeaderEpoch(old.leader_epoch + 1)
+                new = replace(new, leader=new.isr[0], leader_epoch=epoch)
             self.append(new)
             altered.append(
                 AlteredPartition(

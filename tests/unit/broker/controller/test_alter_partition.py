@@ -151,7 +151,7 @@ def test_an_earlier_leaders_request_is_fenced(cluster: Cluster) -> None:
         ([1, 2], {"leader_epoch": LeaderEpoch(1)}, errors.NotController),
         ([1, 2], {"partition_epoch": PartitionEpoch(1)}, errors.NotController),
         ([1, 2], {"partition_epoch": PartitionEpoch(-1)}, errors.InvalidUpdateVersion),
-        ([2, 3], {}, errors.InvalidRequest),
+        ([2, 3, 9], {}, errors.InvalidRequest),
         ([], {}, errors.InvalidRequest),
         ([1, 1], {}, errors.InvalidRequest),
         ([1, 9], {}, errors.InvalidRequest),
@@ -171,6 +171,39 @@ def test_refusals(
     assert answer.failure is not None
     assert answer.failure.code == error.code
     assert shell.controller.image.offset == before
+
+
+def test_a_leader_may_leave_to_those_who_are_in_sync_with_it(cluster: Cluster) -> None:
+    shell, _ = cluster
+    asked = request(shell, [2, 3])
+    answer = send(shell, asked)
+    assert answer.failure is not None
+    assert answer.failure.code == errors.NewLeaderElected.code
+    assert "broker 2 has it now" in answer.failure.message
+    now = shell.partition()
+    assert (now.leader, now.leader_epoch, now.isr) == (2, 1, (2, 3))
+    assert now.eligible_leader_replicas == ()
+    # Its request, come twice, does nothing more.
+    again = send(shell, asked)
+    assert again.failure is not None
+    assert again.failure.code == errors.FencedLeaderEpoch.code
+    assert shell.partition() == now
+
+
+def test_a_leader_may_not_leave_to_replicas_that_are_not_in_sync_or_not_live(
+    cluster: Cluster,
+) -> None:
+    shell, brokers = cluster
+    send(shell, request(shell, [1, 2]))
+    for isr in ([3], [2, 3]):
+        answer = send(shell, request(shell, isr))
+        assert answer.failure is not None
+        assert answer.failure.code == errors.InvalidRequest.code
+    shell.lose(brokers[1])
+    answer = send(shell, request(shell, [2]))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.InvalidRequest.code
+    assert shell.partition().leader == 1
 
 
 def test_who_does_not_lead_may_not_ask(cluster: Cluster) -> None:

@@ -183,13 +183,24 @@ def test_a_free_lock_in_the_grace_proves_the_old_process_dead() -> None:
 def test_a_grant_that_nobody_uses_is_given_to_another() -> None:
     tasks = restarted(full(1).shell)
     assert tasks.claim("x", directory(1)) == (1, "directory-1")
-    assert tasks.claim("y", directory(1)) is None
+    assert tasks.claim("y", directory(1, locked=True)) is None
     tasks.shell.advance(30_100)
     assert tasks.claim("y", directory(1)) == (1, "directory-1")
     answer = tasks.shell.call("register_broker", tasks.shell.registration(1, incarnation_id="x"))
     assert isinstance(answer, Failure)
     assert answer.code == errors.DuplicateBrokerRegistration.code
     assert "granted to the incarnation y" in answer.message
+
+
+def test_a_granted_directory_that_nobody_locks_is_soon_granted_again() -> None:
+    """The start that it was granted to has failed: its disk is full."""
+    tasks = restarted(full(1).shell)
+    assert tasks.claim("x", directory(1)) == (1, "directory-1")
+    assert tasks.claim("y", directory(1)) is None
+    tasks.shell.advance(2_000)
+    assert tasks.claim("y", directory(1, locked=True)) is None  # it is being opened
+    assert tasks.claim("y", directory(1)) == (1, "directory-1")
+    assert tasks.claim("x", directory(1)) is None
 
 
 def test_the_end_of_a_task_frees_its_grant() -> None:

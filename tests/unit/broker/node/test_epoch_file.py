@@ -22,3 +22,17 @@ def test_a_damaged_file_counts_as_none() -> None:
     files.mkdir("/b")
     files.write_atomic("/b/controller-epoch", b"\xff?")
     assert EpochFile(files, "/b").highest == -1
+
+
+def test_a_full_disk_only_delays_it() -> None:
+    files = MemoryFiles()
+    files.mkdir("/b")
+    epochs = EpochFile(files, "/b")
+    files.capacity = 0
+    epochs.raise_to(ControllerEpoch(7))
+    assert epochs.highest == 7
+    epochs.raise_to(ControllerEpoch(7))
+    assert EpochFile(files, "/b").highest == -1
+    files.capacity = None
+    epochs.raise_to(ControllerEpoch(7))
+    assert EpochFile(files, "/b").highest == 7

@@ -80,6 +80,9 @@ class Leader:
             self.state.on_proposal_accepted(self.now_ms, members, PartitionEpoch(partition_epoch))
         )
 
+    def no_room(self) -> list[object]:
+        return list(self.state.on_no_room(self.now_ms))
+
     def refused(self, error: type[errors.PylogError]) -> list[object]:
         return list(self.state.on_proposal_refused(self.now_ms, error.code))
 
@@ -437,3 +440,22 @@ def test_a_failed_log_that_was_caught_up_just_now_holds_nobody_up() -> None:
     assert leader.fetch(3, 12) == []  # a late one: it is not proposed again either
     leader.state.on_isr_committed(0, members, PartitionEpoch(9), failed=())
     assert leader.fetch(3, 12) == [propose(1, 2, 3, partition_epoch=9)]
+
+
+def test_a_leader_without_room_leaves_when_those_who_stay_are_enough() -> None:
+    """Q-P15: the partition goes on with the others."""
+    leader = Leader(min_isr=2)
+    leader.fetch(2, 10)
+    leader.fetch(3, 10)
+    assert leader.no_room() == [propose(2, 3)]
+    assert leader.no_room() == []  # it is on its way
+    assert leader.refused(errors.NewLeaderElected) == []
+    assert leader.no_room() == []  # metadata will say who leads
+
+
+def test_a_leader_without_room_stays_when_nobody_could_go_on() -> None:
+    assert Leader(isr=(1, 2), min_isr=2).no_room() == []
+    assert Leader(isr=(1,), replicas=(1, 2, 3)).no_room() == []
+    leader = Leader(min_isr=2)
+    del leader.eligible[THREE]  # it stops
+    assert leader.no_room() == []

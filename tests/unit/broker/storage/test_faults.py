@@ -38,6 +38,19 @@ def test_a_full_disk_cuts_the_partial_batch_and_the_log_goes_on() -> None:
         assert len(values_of(log)) == 2
 
 
+def test_epochs_that_found_no_room_are_written_later() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, b"a")
+    files.fail("append", "leader-epoch-checkpoint", errno.ENOSPC, times=2)
+    log.flush()
+    log.truncate_to(Offset(0))
+    assert not files.exists("/data/t-0/leader-epoch-checkpoint")
+    append(log, b"b")
+    log.flush()
+    assert files.read_all("/data/t-0/leader-epoch-checkpoint") == b"0\n1\n0 0\n"
+
+
 def test_a_full_disk_at_a_roll() -> None:
     files = MemoryFiles()
     log = open_log(files, config=TopicConfig(segment_bytes=300))

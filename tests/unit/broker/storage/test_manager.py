@@ -28,6 +28,7 @@ from broker.storage.errors import (
     CorruptSegment,
     DirectoryLocked,
     DirectoryUnwritable,
+    DiskFull,
     ForeignDirectory,
     MetaPropertiesInvalid,
     OtherBrokersDirectory,
@@ -212,7 +213,10 @@ def test_a_disk_error_while_creating() -> None:
     files = MemoryFiles()
     manager = open_manager(files)
     files.fail("append", "partition.metadata", errno.ENOSPC)
-    with pytest.raises(KafkaStorageError):
+    with pytest.raises(DiskFull, match="no room on the disk of"):
+        manager.create(TOPIC, TOPIC_ID)
+    files.fail("append", "partition.metadata", errno.EIO)
+    with pytest.raises(KafkaStorageError, match="cannot be made"):
         manager.create(TOPIC, TOPIC_ID)
     assert manager.create(TOPIC, TOPIC_ID).log_end_offset == 0
 

@@ -1,0 +1,49 @@
+"""A file system of a few MiB, for tests of what a full or read-only disk does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PAGE = 4096
+
+
+def _mount(*arguments: str) -> None:
+    subprocess.run(["mount", *arguments], check=True, capture_output=True)
+
+
+@contextmanager
+def small_disk(at: Path, kib: int) -> Iterator[Path]:
+    """A tmpfs of that size at `at`. Skips the test where mounting is not allowed."""
+    at.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    try:
+        _mount("-t", "tmpfs", "-o", f"size={kib}k", "pylog-test", str(at))
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"a small file system cannot be mounted here: {error}")
+    try:
+        yield at
+    finally:
+        # Lazily: a process that is being killed may still have files open.
+        subprocess.run(["umount", "-l", str(at)], check=True, capture_output=True)
+
+
+def read_only(at: Path) -> None:
+    """Remount the disk; not possible while somebody has a file open for writing."""
+    _mount("-o", "remount,ro", str(at))
+
+
+def fill(at: Path, *, leave: int = 0) -> Path:
+    """Take all the room but `leave` bytes; the file to remove to give it back."""
+    ballast = at / "ballast"
+    free = os.statvfs(at)
+    size = max(0, free.f_bavail * free.f_frsize - leave) // PAGE * PAGE
+    with ballast.open("wb") as out:
+        out.write(bytes(size))
+    return ballast

@@ -1,0 +1,127 @@
+"""The controller's shell on a disk that is full for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+import pytest
+
+from broker.controller.controller import Controller
+from broker.controller.effects import Effect
+from broker.controller.metadata_log import MetadataLog
+from broker.controller.settings import ControllerSettings
+from broker.head import shell as shell_module
+from broker.head.shell import ControllerShell
+from broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
+from broker.metadata.records import Endpoint
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerId, ControllerEpoch, topic_id_from_bytes
+from tests.fakes.memory_files import MemoryFiles
+
+
+def open_shell(files: MemoryFiles) -> ControllerShell:
+    log = MetadataLog.open(files, "/controller")
+    settings = ControllerSettings(expected_brokers=1)
+    controller = Controller(log.image, settings, lambda: topic_id_from_bytes(bytes(16)))
+    return ControllerShell(controller, log, SYSTEM_CLOCK)
+
+
+async def started(files: MemoryFiles) -> ControllerShell:
+    shell = open_shell(files)
+    shell.perform(shell.controller.start(SYSTEM_CLOCK.monotonic_ms()))
+    while shell.controller.image.controller_epoch != shell.controller.controller_epoch:
+        await shell.next_change()
+    return shell
+
+
+def register(shell: ControllerShell, broker: int) -> Callable[[int, object], list[Effect]]:
+    """A question whose answer waits for a record."""
+    here = Endpoint("localhost", 9000 + broker)
+    request = RegisterBroker(
+        broker_id=BrokerId(broker),
+        incarnation_id=f"incarnation-{broker}",
+        cluster_id=shell.controller.image.cluster_id,
+        host_id="host",
+        rack=None,
+        client_endpoint=here,
+        replication_endpoint=here,
+        directory_id=f"directory-{broker}",
+        boot_id="boot",
+        log_intact=True,
+        highest_controller_epoch=ControllerEpoch(-1),
+    )
+    return lambda now_ms, token: shell.controller.register_broker(now_ms, request, token)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_what_is_decided_waits_for_room(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(shell_module, "ROOM_RETRY_SECONDS", 0.01)
+    caplog.set_level(logging.WARNING)
+    files = MemoryFiles()
+
+    async def main() -> None:
+        shell = await started(files)
+        controller = shell.controller
+
+        files.capacity = files._used()
+        answer = await shell.ask_unless_full(register(shell, 1))
+        assert isinstance(answer, Failure)
+        assert answer.code == errors.KafkaStorageError.code
+        assert "the change waits for room" in answer.message
+        assert "no room on the disk of /controller" in answer.message
+        # From now on nothing more is taken in.
+        answer = await shell.ask_unless_full(register(shell, 2))
+        assert isinstance(answer, Failure)
+        assert answer.message.startswith("nothing was changed: ")
+        assert not controller.image.brokers
+        assert not shell.failed.done()
+        files.capacity = None
+        await until(lambda: not shell.no_room)
+        assert list(controller.image.brokers) == [1]
+        assert isinstance(await shell.ask_unless_full(register(shell, 2)), BrokerRegistered)
+        await shell.stop()
+
+    asyncio.run(main())
+    assert sorted(MetadataLog.open(files, "/controller").image.brokers) == [1, 2]
+    assert len([r for r in caplog.records if "no room" in r.message]) == 1
+    assert "there is room on the disk again" in caplog.text
+
+
+def test_it_can_be_stopped_while_there_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shell_module, "ROOM_RETRY_SECONDS", 0.01)
+    files = MemoryFiles()
+
+    async def main() -> None:
+        shell = await started(files)
+        files.capacity = files._used()
+        await shell.ask_unless_full(register(shell, 1))
+        assert shell.no_room
+        await shell.stop()
+        files.capacity = None
+
+    asyncio.run(main())
+    assert not MetadataLog.open(files, "/controller").image.brokers
+
+
+def test_no_room_for_a_snapshot_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
+    files = MemoryFiles()
+
+    async def main() -> None:
+        shell = await started(files)
+        files.capacity = files._used()
+        shell._write_snapshot()
+        files.capacity = None
+        await shell.stop()
+
+    asyncio.run(main())
+    assert "no room for a snapshot of the metadata" in caplog.text
