@@ -30,6 +30,8 @@ from pylog.clock import SYSTEM_CLOCK
 
 START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 20.0
+NODE_END_SECONDS: Final = 1.0
+"""From the end of a broker's session to the end of its process."""
 LOG_TAIL_BYTES: Final = 2000
 # Below Linux's range of ports for outgoing connections: a port there could be taken by any
 # connection while its broker is down.
@@ -321,20 +323,23 @@ class LocalCluster:
         return _free_port(self._taken), _free_port(self._taken)
 
     def _stop_all(self) -> None:
-        """The controller tells all brokers to stop; without it they are told by signal."""
+        """The controller tells all brokers to stop; who was not in touch with it is told by
+        signal.
+        """
         nodes = [node for node in self._nodes.values() if node.running]
         for node in nodes:
             node.send(signal.SIGCONT)
         if self._head is not None and self._head.running:
             self._head.send(signal.SIGTERM)
-        else:
+            # It ends when every broker that it heard from has ended.
+            self._head.wait(STOP_SECONDS_MAX)
+            deadline_ms = SYSTEM_CLOCK.monotonic_ms() + int(NODE_END_SECONDS * 1000)
             for node in nodes:
-                node.send(signal.SIGHUP)
-        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + int(STOP_SECONDS_MAX * 1000)
+                node.wait(max(0, deadline_ms - SYSTEM_CLOCK.monotonic_ms()) / 1000)
         for node in nodes:
-            node.wait(max(0, deadline_ms - SYSTEM_CLOCK.monotonic_ms()) / 1000)
+            node.send(signal.SIGHUP)
         for node in self._nodes.values():
-            node.end(signal.SIGHUP, 2.0)
+            node.end(signal.SIGHUP, STOP_SECONDS_MAX)
         if self._head is not None:
             self._head.end(signal.SIGTERM, STOP_SECONDS_MAX)
 
