@@ -3,7 +3,7 @@
 gRPC closes a connection that does not speak HTTP/2 without telling anyone, and shows nobody the
 bytes. The gateway's address is what a Kafka client would be pointed at by mistake, and its traffic
 is small (metadata, administration, brokers' sessions), so here an extra hop over a local socket is
-worth one clear line in the log. Brokers' own ports carry the data and have no such hop.
+worth one clear line in the log. Brokers' own ports carry the data and have no such hop (`knocks`).
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from broker.grpc.strangers import StrangerReports
 from pylog.clock import Clock
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
 CONNECTIONS_MAX: Final = 10_000
-REPORT_INTERVAL_MS: Final = 10_000
-"""One line about strangers in so long; what comes in between is counted."""
 
 
 def stranger(first: bytes) -> str | None:
@@ -48,11 +47,8 @@ class Front:
         """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL."""
         self.inner_path = inner_path
         self.connections: set[_Outer] = set()
-        self._clock = clock
-        self._report = report
+        self._reports = StrangerReports(clock, report)
         self._server: asyncio.Server | None = None
-        self._reported_ms: int | None = None
-        self._unreported = 0
         self.port = 0
 
     async def start(self, host: str, port: int) -> int:
@@ -73,14 +69,8 @@ class Front:
 
     def report(self, peer: str, what: str) -> None:
         """Tell of a stranger, at most once per interval."""
-        now_ms = self._clock.monotonic_ms()
-        if self._reported_ms is not None and now_ms - self._reported_ms < REPORT_INTERVAL_MS:
-            self._unreported += 1
-            return
-        more = f" ({self._unreported} more since the last line)" if self._unreported else ""
-        self._reported_ms, self._unreported = now_ms, 0
         hint = "; set spark.pylog.kafka.listen" if "Kafka" in what else ""
-        self._report(f"{what} {self.port} from {peer}{hint}{more}")
+        self._reports.tell(f"{what} {self.port} from {peer}{hint}")
 
 
 class _Outer(asyncio.Protocol):

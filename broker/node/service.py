@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from broker.config import BrokerConfig
 from broker.grpc.batch_checks import BatchChecks
+from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import LogService
 from broker.grpc.server import GrpcServer
 from broker.kafka.client import LeaderConnections
@@ -111,6 +112,7 @@ class BrokerService:
         self._failures = FailureReports(self._report_failures)
         self._replication: ReplicationServer
         self._server = GrpcServer(self._config.socket_request_max_bytes)
+        self._knocks = Knocks(self._clock, _log.warning)
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""
@@ -217,6 +219,7 @@ class BrokerService:
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
         address, host = self._listener
         self._endpoint = Endpoint(host, await self._server.start(str(address)))
+        await self._knocks.start(address.host, self._endpoint.port)
         address, host = self._replication_listener
         port = await self._replication.start(address.host, address.port)
         self._replication_endpoint = Endpoint(host, port)
@@ -377,6 +380,7 @@ class BrokerService:
 
     async def _close_all(self, *, clean: bool) -> bool:
         """Refuse, disconnect, flush, give the directory back; whether all went well."""
+        self._knocks.close()
         await self._server.stop(0.3)
         self._producer_ids.stop()
         self._failures.stop()

@@ -12,6 +12,7 @@ import grpc
 import pytest
 
 from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
@@ -192,6 +193,26 @@ def test_a_kafka_client_leaves_one_line_in_the_controllers_log(cluster: LocalClu
             assert knock.recv(100) == b""
     log = (cluster.data_dir / "logs" / "controller.log").read_text()
     assert log.count("a Kafka client seems to have connected to the gRPC port") == 1
+
+
+def test_a_stranger_on_the_brokers_own_port_leaves_one_line_in_its_log(
+    cluster: LocalCluster, raw: RawClient
+) -> None:
+    import socket
+
+    host, port = raw.servers[1].split(":")
+    for _ in range(3):
+        with socket.create_connection((host, int(port)), timeout=10) as knock:
+            knock.sendall(b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20))
+            while knock.recv(100):
+                pass
+    log = cluster.data_dir / "logs" / "broker-1.log"
+    line = f"a client that does not speak gRPC seems to have connected to the gRPC port {port}"
+    for _ in range(500):
+        if line in log.read_text():
+            break
+        SYSTEM_CLOCK.sleep(0.01)
+    assert log.read_text().count("does not speak gRPC") == 1
 
 
 def test_a_folder_that_was_closed_or_killed_opens_again(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.grpc.front import PREFACE, REPORT_INTERVAL_MS, Front, stranger
+from broker.grpc.front import PREFACE, Front, stranger
+from broker.grpc.strangers import REPORT_INTERVAL_MS
 
 KAFKA = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20)
 
