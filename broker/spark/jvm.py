@@ -113,7 +113,10 @@ def hand_over_signals(on_signal: Callable[[str], None]) -> None:
     _start_callbacks()
     jvm: Any = SparkContext._jvm
     for name in ("TERM", "INT"):
-        jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), _SignalHandler(on_signal))
+        # A signal that was ignored when the JVM started (a job in a script's background) it keeps
+        # to itself: then nobody sends it either.
+        with contextlib.suppress(Py4JError):
+            jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), _SignalHandler(on_signal))
 
 
 def halt(status: int) -> None:

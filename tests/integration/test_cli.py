@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.verify.spark_cluster import default_sigint
+
 PYLOG = (sys.executable, "-m", "pylog.cli.main")
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -53,7 +55,9 @@ def test_a_session_from_an_empty_folder_to_consumed_records(tmp_path: Path) -> N
 
         # Ctrl-C.
         reading = subprocess.Popen(
-            [*PYLOG, *at, "consume", "t", "--from-beginning"], stdout=subprocess.PIPE
+            [*PYLOG, *at, "consume", "t", "--from-beginning"],
+            stdout=subprocess.PIPE,
+            preexec_fn=default_sigint,
         )
         assert reading.stdout is not None
         assert reading.stdout.readline() == b"one\n"

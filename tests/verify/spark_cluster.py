@@ -57,6 +57,11 @@ def alive(pid: int) -> bool:
     return pid in process_table()
 
 
+def default_sigint() -> None:
+    """For a child process: Ctrl-C as in a terminal."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class SparkCluster:
     """`spark-submit broker_app.py` with a data directory of its own."""
 
@@ -97,6 +102,8 @@ class SparkCluster:
             stderr=log,
             text=True,
             start_new_session=True,
+            # Tests may run in a script's background, where SIGINT is ignored and inherited so.
+            preexec_fn=default_sigint,
         )
         log.close()
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
