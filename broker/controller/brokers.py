@@ -292,9 +292,7 @@ class Brokers:
         )
 
 
-def stale(
-    known: BrokerRegistration | None, broker: BrokerId, epoch: BrokerEpoch
-) -> Failure:
+def stale(known: BrokerRegistration | None, broker: BrokerId, epoch: BrokerEpoch) -> Failure:
     """The refusal of a request under another epoch than that of the broker's registration."""
     if known is None:
         return Failure(errors.BrokerIdNotRegistered.code, f"no broker {broker} is registered")

@@ -118,9 +118,7 @@ def _leader(
     return elected
 
 
-def _first(
-    replicas: Iterable[BrokerId], candidates: Collection[BrokerId], live: Live
-) -> BrokerId:
+def _first(replicas: Iterable[BrokerId], candidates: Collection[BrokerId], live: Live) -> BrokerId:
     for broker in replicas:
         if broker in candidates and live(broker):
             return broker
