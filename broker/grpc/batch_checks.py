@@ -31,6 +31,7 @@ class BatchChecks:
     """Runs `check_records` for what is compressed."""
 
     def __init__(self, pool: Executor, decompressed_bytes_max: int) -> None:
+        """Each thread of `pool` may have twice `decompressed_bytes_max` in memory."""
         self._pool = pool
         self._decompressed_bytes_max = decompressed_bytes_max
 

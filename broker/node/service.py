@@ -98,6 +98,9 @@ class BrokerService:
         self._clock = SYSTEM_CLOCK
         self._files = OsFiles()
         self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="pylog-disk")
+        # One at a time: what is being unpacked is all in memory. And not in the disk's pool, where
+        # a flood of bombs would hold up syncs and cold reads.
+        self._unpacking = ThreadPoolExecutor(1, thread_name_prefix="pylog-unpack")
         self._loop = asyncio.get_running_loop()
         self._ending = _Ending()
         self._ended = asyncio.Event()
@@ -213,7 +216,7 @@ class BrokerService:
             image=lambda: self._membership.image,
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
-            checks=BatchChecks(self._pool, self._config.message_decompressed_max_bytes),
+            checks=BatchChecks(self._unpacking, self._config.message_decompressed_max_bytes),
             in_flight_bytes_max=self._config.queued_max_request_bytes,
         )
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
@@ -410,3 +413,4 @@ class BrokerService:
     async def _close_link(self) -> None:
         await self._link.close()
         self._pool.shutdown(wait=False)
+        self._unpacking.shutdown(wait=False)
