@@ -18,6 +18,7 @@ from broker.replication.messages import (
     EpochEndQuery,
     OffsetAnswer,
     PartitionAck,
+    Produce,
     ReplicaEpochQuery,
 )
 from pylog import errors
@@ -29,11 +30,36 @@ if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager
 
 PRODUCE_PIPELINE_MAX: Final = 64
-"""Requests of one produce stream that wait for their answer; then its reading pauses."""
+"""Messages of one produce stream that wait for their answer; then its reading pauses."""
+FOLLOWING_MAX: Final = 64
+"""Requests behind the first one of a message."""
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 CONSUMER: Final = BrokerId(-1)
 
 Perform = Callable[[Sequence[Effect]], None]
+
+
+class _Answers:
+    """The answers to one message's requests; `future` gets them when the last one is there."""
+
+    __slots__ = ("_answers", "_due", "future")
+
+    def __init__(self, count: int) -> None:
+        self.future: asyncio.Future[log_pb2.ProduceResponse]
+        self.future = asyncio.get_running_loop().create_future()
+        self._answers: list[log_pb2.ProduceResponse | None] = [None] * count
+        self._due = count
+
+    def put(self, index: int, answer: log_pb2.ProduceResponse) -> None:
+        """Answer the request at `index`, once."""
+        assert self._answers[index] is None
+        self._answers[index] = answer
+        self._due -= 1
+        if self._due or self.future.done():
+            return
+        first, *others = (answer for answer in self._answers if answer is not None)
+        first.following.extend(others)
+        self.future.set_result(first)
 
 
 class LogService(log_pb2_grpc.LogServicer):
@@ -76,35 +102,44 @@ class LogService(log_pb2_grpc.LogServicer):
     # ---- produce -------------------------------------------------------------------------------
 
     async def _produce(
-        self, request: log_pb2.ProduceRequest
+        self, message: log_pb2.ProduceRequest
     ) -> asyncio.Future[log_pb2.ProduceResponse]:
-        """Hand a request over, now or when its compressed batches are checked; the future gets its
-        answer.
+        """Hand a message's requests over, now or when their compressed batches are checked; the
+        future gets the answer.
         """
-        _bound(len(request.batches))
-        future: asyncio.Future[log_pb2.ProduceResponse]
-        future = asyncio.get_running_loop().create_future()
-        size = sum(len(item.batch) for item in request.batches)
-        if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
-            future.set_result(self._throttled(request))
-            return future
-        self.in_flight_bytes += size
+        requests = _requests_of(message)
+        answers = _Answers(len(requests))
+        taken: list[tuple[Produce, Callable[[Sequence[PartitionAck]], None]]] = []
+        taken_bytes = 0
+        try:
+            for index, request in enumerate(requests):
+                size = sum(len(item.batch) for item in request.batches)
+                if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
+                    answers.put(index, self._throttled(request))
+                    continue
+                self.in_flight_bytes += size
+                taken_bytes += size
+                produce = wire.produce_from(request)
+                if any(is_compressed(item.batch) for item in produce.batches):
+                    produce = await self._checks.run(produce)
+                taken.append((produce, self._when_done(answers, index, request, size)))
+        except BaseException:
+            self.in_flight_bytes -= taken_bytes  # nobody waits any more, and nothing was appended
+            raise
+        clock = self._clock
+        self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
+        return answers.future
+
+    def _when_done(
+        self, answers: _Answers, index: int, request: log_pb2.ProduceRequest, size: int
+    ) -> Callable[[Sequence[PartitionAck]], None]:
+        correlation, wants_acks = request.correlation, request.acks != 0
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.in_flight_bytes -= size
-            if not future.done():
-                future.set_result(wire.produced(request.correlation, acks))
+            answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
 
-        produce = wire.produce_from(request)
-        if any(is_compressed(item.batch) for item in produce.batches):
-            try:
-                produce = await self._checks.run(produce)
-            except BaseException:
-                self.in_flight_bytes -= size  # nobody waits any more, and nothing was appended
-                raise
-        clock = self._clock
-        self._perform(self._manager.produce(clock.monotonic_ms(), clock.wall_ms(), produce, done))
-        return future
+        return done
 
     def _throttled(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse:
         failure = Failure(
@@ -134,15 +169,13 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.ProduceRequest, context: Context
     ) -> log_pb2.ProduceResponse:
         """One request; for acks=0 an answer without acks."""
-        response = await (await self._produce(request))
-        if request.acks == 0:
-            return log_pb2.ProduceResponse(correlation=request.correlation)
-        return response
+        return await (await self._produce(request))
 
     async def ProduceStream(
         self, requests: AsyncIterator[log_pb2.ProduceRequest], context: Context
     ) -> None:
-        """Requests are appended as they come, answers keep their order; acks=0 gets none.
+        """Requests are appended as they come, a message at a time; answers keep their order, and a
+        message of which nobody wants acks gets none.
 
         One that is being checked in the pool holds back those behind it in its own stream only.
         """
@@ -151,9 +184,9 @@ class LogService(log_pb2_grpc.LogServicer):
 
         async def read() -> None:
             try:
-                async for request in requests:
-                    answer = await self._produce(request)
-                    if request.acks != 0:
+                async for message in requests:
+                    answer = await self._produce(message)
+                    if message.acks != 0 or any(r.acks != 0 for r in message.following):
                         await answers.put(answer)
             finally:
                 await answers.put(None)
@@ -298,6 +331,20 @@ def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
     return log_pb2.InitProducerIdResponse(
         error=wire.error_of(Failure(fault.code, str(fault))), producer_id=-1, producer_epoch=-1
     )
+
+
+def _requests_of(message: log_pb2.ProduceRequest) -> list[log_pb2.ProduceRequest]:
+    """The requests in a message, the first one first; InvalidRequest if there are too many."""
+    requests = [message, *message.following]
+    if len(requests) > 1 + FOLLOWING_MAX:
+        raise errors.InvalidRequest(
+            f"{len(requests) - 1} following requests in one message; the limit is {FOLLOWING_MAX}"
+        )
+    for request in requests:
+        _bound(len(request.batches))
+        if request is not message and request.following:
+            raise errors.InvalidRequest("a following request has no following ones of its own")
+    return requests
 
 
 def _bound(partitions: int) -> None:

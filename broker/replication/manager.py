@@ -118,8 +118,14 @@ class ReplicaManager:
 
         Tokens are hashable, and differ between requests that wait at the same time.
         """
+        return self.produce_all(now_ms, wall_ms, ((request, token),))
+
+    def produce_all(
+        self, now_ms: int, wall_ms: int, requests: Iterable[tuple[Produce, object]]
+    ) -> list[Effect]:
+        """As `produce` for each (request, token) in order; followers hear of all at once."""
         self._room.begin(now_ms)
-        self._produces.produce(wall_ms, request, token)
+        self._produces.produce(wall_ms, requests)
         return self._finish()
 
     def fetch(self, now_ms: int, request: Fetch, token: object) -> list[Effect]:

@@ -8,7 +8,7 @@ the others.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from broker.metadata.messages import Failure
@@ -39,6 +39,9 @@ INTERNAL_PREFIX: Final = "__"
 
 _ACKS: Final = (-1, 1, 0)
 
+OpenAcks = dict[Partition, tuple[int, Offset, LeaderEpoch]]
+"""Partition -> (index of its ack, offset to be committed, leader epoch of the append)."""
+
 
 class DelayedProduce(WaitingOperation):
     """An acks=all produce; each of its partitions is settled once, in any order."""
@@ -49,13 +52,10 @@ class DelayedProduce(WaitingOperation):
         self,
         token: object,
         acks: list[PartitionAck],
-        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]],
+        open_acks: OpenAcks,
         room: WaitingRoom,
     ) -> None:
-        """`open_acks`: partition -> (index in `acks`, offset to be committed, leader epoch).
-
-        Where they stand, `acks` holds what to answer when all goes well.
-        """
+        """Where one of `open_acks` stands, `acks` holds what to answer when all goes well."""
         super().__init__(token)
         self._acks = acks
         self._open = open_acks
@@ -118,16 +118,34 @@ class Produces:
         self._lead = lead
         self._storage_failed = storage_failed
 
-    def produce(self, wall_ms: int, request: Produce, token: object) -> None:
-        """Append and answer, or append and wait."""
+    def produce(self, wall_ms: int, requests: Iterable[tuple[Produce, object]]) -> None:
+        """Append and answer, or append and wait: each request, in order, for its token."""
+        appended: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
+        outcomes = [
+            (request, token, *self._append_all(wall_ms, request, appended))
+            for request, token in requests
+        ]
+        # Followers are woken once all is appended, so that one answer carries everything.
+        for partition, effects in appended:
+            if effects:
+                self._lead(partition, effects)
+        for partition in dict.fromkeys(partition for partition, _ in appended):
+            self._room.appended(partition)
+        for request, token, acks, open_acks in outcomes:
+            self._answer_or_wait(request, token, acks, open_acks)
+
+    def _append_all(
+        self,
+        wall_ms: int,
+        request: Produce,
+        appended: list[tuple[Partition, tuple[IsrEffect, ...]]],
+    ) -> tuple[list[PartitionAck], OpenAcks]:
+        """One request's acks as they are when all goes well, and which are still open."""
         fault = self._request_fault(request)
         if fault is not None:
-            refused = (PartitionAck(item.topic_partition, fault) for item in request.batches)
-            self._room.outbox.append(ProduceDone(token, tuple(refused)))
-            return
+            return [PartitionAck(item.topic_partition, fault) for item in request.batches], {}
         acks: list[PartitionAck] = []
-        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]] = {}
-        appended: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
+        open_acks: OpenAcks = {}
         for item in request.batches:
             partition = self._hosted.find(item.topic_partition, item.topic_id)
             if isinstance(partition, Missing):
@@ -142,11 +160,11 @@ class Produces:
                 continue
             index = len(acks)
             acks.append(self._append(wall_ms, partition, item, request, appended, open_acks, index))
-        # Followers are woken once all is appended, so that one answer carries everything.
-        for partition, effects in appended:
-            if effects:
-                self._lead(partition, effects)
-            self._room.appended(partition)
+        return acks, open_acks
+
+    def _answer_or_wait(
+        self, request: Produce, token: object, acks: list[PartitionAck], open_acks: OpenAcks
+    ) -> None:
         if request.acks != -1 or not open_acks:
             self._room.outbox.append(ProduceDone(token, tuple(acks)))
             return
@@ -185,7 +203,7 @@ class Produces:
         item: PartitionBatch,
         request: Produce,
         appended: list[tuple[Partition, tuple[IsrEffect, ...]]],
-        open_acks: dict[Partition, tuple[int, Offset, LeaderEpoch]],
+        open_acks: OpenAcks,
         index: int,
     ) -> PartitionAck:
         fault = partition.leader_fault()

@@ -24,6 +24,12 @@ from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
 from pylog.client.encoding import batch_bytes, header_list, record_size, to_bytes
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.produce_requests import (
+    EncodedBatch,
+    OutgoingRequest,
+    ProduceMessages,
+    answers_of,
+)
 from pylog.client.send_events import (
     BatchDone,
     BatchFailed,
@@ -36,7 +42,7 @@ from pylog.client.send_events import (
 from pylog.client.sender import Sender, SenderSettings
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.client.stream import RequestStream
-from pylog.client.wire import acks_of, error_of
+from pylog.client.wire import error_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import RecordMetadata, TopicPartition
 from pylog.records.batch import read_header
@@ -59,7 +65,7 @@ More bytes mean fewer switches of threads, fewer mean a steadier stream.
 HAND_OVER_S_MAX: Final = 0.005
 """The longest such wait: by then the interpreter would have made the threads take turns anyway."""
 
-_Stream = RequestStream[log_pb2.ProduceRequest, log_pb2.ProduceResponse]
+_Stream = RequestStream[OutgoingRequest, log_pb2.ProduceResponse]
 
 
 class Producer:
@@ -76,7 +82,6 @@ class Producer:
         self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[values["acks"]]
         self._max_block_ms: int = values["max.block.ms"]
         self._max_request_size: int = values["max.request.size"]
-        self._request_timeout_ms: int = values["request.timeout.ms"]
         self._compression: str = values["compression.type"]
         self._partitioner: Callable[..., int] | None = values["partitioner"]
         both = values["serializer"]
@@ -104,6 +109,9 @@ class Producer:
         self._thread = shared_loop()
         self._cluster = Cluster(
             self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
+        )
+        self._messages = ProduceMessages(
+            self._acks, values["request.timeout.ms"], self._cluster.settings.client_id
         )
         self._accumulator = Accumulator(
             batch_size=min(values["batch.size"], self._max_request_size),
@@ -562,33 +570,30 @@ class Producer:
                 server,
                 server.log.ProduceStream,
                 on_response=self._on_response,
-                on_written=self._on_written,
+                on_written=self._on_written if self._acks == 0 else None,
                 on_broken=self._on_broken,
+                pack=self._messages.pack,
             )
-        request = log_pb2.ProduceRequest(
-            correlation=effect.correlation,
-            acks=self._acks,
-            timeout_ms=self._request_timeout_ms,
-            client_id=self._cluster.settings.client_id,
-        )
         topic_id = self._cluster.metadata.topic_id
-        for batch in effect.batches:
-            topic, partition = batch.topic_partition
-            encoded = batch_bytes(batch, self._compression)
-            self._counts["bytes"] += len(encoded)
-            request.batches.add(
-                topic=topic, topic_id=topic_id(topic), partition=partition, batch=encoded
+        batches = [
+            EncodedBatch(
+                batch.topic_partition,
+                topic_id(batch.topic_partition.topic),
+                batch_bytes(batch, self._compression),
             )
+            for batch in effect.batches
+        ]
+        size = sum(len(batch.data) for batch in batches)
+        self._counts["bytes"] += size
         self._counts["requests"] += 1
-        stream.send(request)
+        stream.send(OutgoingRequest(effect.correlation, batches, size))
 
     def _on_response(self, broker: int, response: log_pb2.ProduceResponse) -> None:
-        answers = [(response.correlation, acks_of(response.acks))]
-        self._step(self._sender.on_acks, broker, answers)
+        self._step(self._sender.on_acks, broker, answers_of(response))
 
-    def _on_written(self, broker: int, correlation: int) -> None:
-        if self._acks == 0:
-            self._step(self._sender.on_written, broker, correlation)
+    def _on_written(self, broker: int, message: log_pb2.ProduceRequest) -> None:
+        for request in (message, *message.following):
+            self._step(self._sender.on_written, broker, request.correlation)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
         if self._streams.get(stream.broker) is stream:

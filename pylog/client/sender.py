@@ -140,7 +140,9 @@ class Sender:
         self._busy: dict[TopicPartition, None] = {}  # lanes with unresolved batches
         self._unsettled = False  # a lane may have a gap, or a batch that is not in flight
         self._requests: dict[int, dict[int, InFlight]] = {}
-        # Brokers that have all the requests they may have.
+        # Brokers that have all the requests they may have. They get no more before half of them are
+        # answered: else each answer would be followed by one small request (TCP's silly window),
+        # while several at once share a message.
         self._full: dict[int, None] = {}
         self._correlation = 0
         self._id_requested = False
@@ -661,7 +663,7 @@ class Sender:
     def _untrack(self, broker: int, correlation: int) -> InFlight | None:
         requests = self._requests.get(broker, {})
         request = requests.pop(correlation, None)
-        if len(requests) < self.settings.max_in_flight:
+        if len(requests) <= self.settings.max_in_flight // 2:
             self._full.pop(broker, None)
         return request
 

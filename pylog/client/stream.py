@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import grpc
 import grpc.aio
@@ -18,18 +18,14 @@ from grpc.aio import EOF  # type: ignore[attr-defined]
 from pylog.client.cluster import Server
 from pylog.client.wire import fault_of
 
-
-class _Request(Protocol):
-    correlation: int
-
-
-RequestT = TypeVar("RequestT", bound=_Request)
+RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 
 class RequestStream(Generic[RequestT, ResponseT]):
-    """`on_response(broker, response)`, `on_written(broker, correlation)` and
-    `on_broken(stream, fault)` are called on the loop; none after `close`.
+    """`on_response(broker, message)`, `on_written(broker, message)` and `on_broken(stream, fault)`
+    are called on the loop; none after `close`. `pack` takes the next message's requests out of
+    the queue and gives the message; without it each request is one.
     """
 
     def __init__(
@@ -40,12 +36,14 @@ class RequestStream(Generic[RequestT, ResponseT]):
         *,
         on_response: Callable[[int, ResponseT], None],
         on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
-        on_written: Callable[[int, int], None] | None = None,
+        on_written: Callable[[int, Any], None] | None = None,
+        pack: Callable[[deque[RequestT]], Any] | None = None,
     ) -> None:
         self.broker = broker
         self._server = server
         self._on_response = on_response
         self._on_written = on_written
+        self._pack: Callable[[deque[RequestT]], Any] = pack or deque.popleft
         self._on_broken = on_broken
         self._queue: deque[RequestT] = deque()
         self._queued = asyncio.Event()
@@ -70,10 +68,10 @@ class RequestStream(Generic[RequestT, ResponseT]):
         try:
             while True:
                 while self._queue:
-                    request = self._queue.popleft()
-                    await self._call.write(request)
+                    message = self._pack(self._queue)
+                    await self._call.write(message)
                     if self._on_written is not None and not self._closed:
-                        self._on_written(self.broker, request.correlation)
+                        self._on_written(self.broker, message)
                 self._queued.clear()
                 await self._queued.wait()
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):

@@ -210,12 +210,18 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
     def ProduceStream(
         self, requests: Iterator[log_pb2.ProduceRequest], context: Any
     ) -> Iterator[log_pb2.ProduceResponse]:
-        for request in requests:
-            response = self._produce(request)
-            if response == "drop":
-                context.abort(grpc.StatusCode.UNAVAILABLE, "dropped by the test")
-            if response != "hang":
-                yield response
+        for message in requests:
+            answers: list[log_pb2.ProduceResponse] = []
+            for request in (message, *message.following):
+                response = self._produce(request)
+                if response == "drop":
+                    context.abort(grpc.StatusCode.UNAVAILABLE, "dropped by the test")
+                if isinstance(response, str):
+                    break
+                answers.append(response)
+            else:
+                answers[0].following.extend(answers[1:])
+                yield answers[0]
 
     def _produce(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse | str:
         cluster = self._cluster

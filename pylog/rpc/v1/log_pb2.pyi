@@ -78,18 +78,20 @@ class PartitionMetadata(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., eligible_leader_replicas: _Optional[_Iterable[int]] = ..., offline_replicas: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
 
 class ProduceRequest(_message.Message):
-    __slots__ = ("correlation", "acks", "timeout_ms", "batches", "client_id")
+    __slots__ = ("correlation", "acks", "timeout_ms", "batches", "client_id", "following")
     CORRELATION_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWING_FIELD_NUMBER: _ClassVar[int]
     correlation: int
     acks: int
     timeout_ms: int
     batches: _containers.RepeatedCompositeFieldContainer[PartitionBatch]
     client_id: str
-    def __init__(self, correlation: _Optional[int] = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[PartitionBatch, _Mapping]]] = ..., client_id: _Optional[str] = ...) -> None: ...
+    following: _containers.RepeatedCompositeFieldContainer[ProduceRequest]
+    def __init__(self, correlation: _Optional[int] = ..., acks: _Optional[int] = ..., timeout_ms: _Optional[int] = ..., batches: _Optional[_Iterable[_Union[PartitionBatch, _Mapping]]] = ..., client_id: _Optional[str] = ..., following: _Optional[_Iterable[_Union[ProduceRequest, _Mapping]]] = ...) -> None: ...
 
 class PartitionBatch(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "batch")
@@ -104,12 +106,14 @@ class PartitionBatch(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., batch: _Optional[bytes] = ...) -> None: ...
 
 class ProduceResponse(_message.Message):
-    __slots__ = ("correlation", "acks")
+    __slots__ = ("correlation", "acks", "following")
     CORRELATION_FIELD_NUMBER: _ClassVar[int]
     ACKS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWING_FIELD_NUMBER: _ClassVar[int]
     correlation: int
     acks: _containers.RepeatedCompositeFieldContainer[PartitionAck]
-    def __init__(self, correlation: _Optional[int] = ..., acks: _Optional[_Iterable[_Union[PartitionAck, _Mapping]]] = ...) -> None: ...
+    following: _containers.RepeatedCompositeFieldContainer[ProduceResponse]
+    def __init__(self, correlation: _Optional[int] = ..., acks: _Optional[_Iterable[_Union[PartitionAck, _Mapping]]] = ..., following: _Optional[_Iterable[_Union[ProduceResponse, _Mapping]]] = ...) -> None: ...
 
 class PartitionAck(_message.Message):
     __slots__ = ("error", "topic", "partition", "base_offset", "log_append_time_ms", "log_start_offset", "current_leader", "current_leader_epoch", "record_index")

@@ -96,7 +96,8 @@ class LogServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ProduceStream(self, request_iterator, context):
-        """One stream per (producer, broker); requests are handled and answered in order.
+        """One stream per (producer, broker); requests are handled and answered in order, each message of
+        requests by one message of answers (none when all its requests have acks=0).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -1,10 +1,12 @@
-"""Compressed batches are checked in the pool, all others at once, and no stream loses its order."""
+"""Produce streams: compressed batches are checked in the pool, all others at once; no stream loses
+its order, and one message answers one message.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -22,7 +24,7 @@ from broker.replication.messages import (
     ProduceDone,
 )
 from pylog.clock import SYSTEM_CLOCK
-from pylog.errors import PylogError
+from pylog.errors import InvalidRequest, PylogError, ThrottlingQuotaExceeded
 from pylog.model import Offset, TopicPartition
 from pylog.records.batch import CompressionType
 from pylog.records.builder import encode_batch
@@ -40,11 +42,16 @@ class Appends:
     def __init__(self) -> None:
         self.requests: list[Produce] = []
 
-    def produce(self, now_ms: int, wall_ms: int, request: Produce, token: object) -> list[Effect]:
+    def produce_all(
+        self, now_ms: int, wall_ms: int, requests: Iterable[tuple[Produce, object]]
+    ) -> list[Effect]:
+        return [self._append(*each) for each in requests]
+
+    def _append(self, request: Produce, token: object) -> ProduceDone:
         self.requests.append(request)
         offset = Offset(len(self.requests) - 1)
         names = (item.topic_partition for item in request.batches)
-        return [ProduceDone(token, tuple(PartitionAck(n, base_offset=offset) for n in names))]
+        return ProduceDone(token, tuple(PartitionAck(n, base_offset=offset) for n in names))
 
 
 class GatedPool(ThreadPoolExecutor):
@@ -88,9 +95,12 @@ class Bench:
         self.answers.append(answer)
 
     async def stream(self, *batches: bytes) -> None:
+        await self.messages(*(request(batch, number) for number, batch in enumerate(batches)))
+
+    async def messages(self, *messages: log_pb2.ProduceRequest) -> None:
         async def requests() -> AsyncIterator[log_pb2.ProduceRequest]:
-            for number, batch in enumerate(batches):
-                yield request(batch, number)
+            for each in messages:
+                yield each
 
         await self.service.ProduceStream(requests(), cast(Any, self))
 
@@ -155,6 +165,52 @@ def test_a_stream_keeps_its_order_and_others_pass_by() -> None:
         assert bench.appended() == [other, PACKED, PLAIN, PACKED]
         assert [answer.correlation for answer in bench.answers] == [0, 0, 1, 2]
         assert [answer.acks[0].base_offset for answer in bench.answers] == [0, 1, 2, 3]
+
+    run(test)
+
+
+def message(*following: log_pb2.ProduceRequest, acks: int = -1) -> log_pb2.ProduceRequest:
+    first = request(PLAIN, 1)
+    first.acks = acks
+    first.following.extend(following)
+    return first
+
+
+def test_a_message_of_several_requests_gets_one_of_several_answers() -> None:
+    async def test(bench: Bench) -> None:
+        silent = request(PLAIN, 3)
+        silent.acks = 0
+        await bench.messages(message(request(PACKED, 2), silent), message(acks=0))
+        assert bench.appended() == [PLAIN, PACKED, PLAIN, PLAIN]
+        (answer,) = bench.answers
+        answers = [answer, *answer.following]
+        assert [(a.correlation, len(a.acks)) for a in answers] == [(1, 1), (2, 1), (3, 0)]
+        assert [a.acks[0].base_offset for a in answers[:2]] == [0, 1]
+
+    run(test)
+
+
+def test_a_message_beyond_the_broker_s_memory_is_refused_in_part() -> None:
+    async def test(bench: Bench) -> None:
+        large = encode_batch([b"x" * (1 << 20)])
+        await bench.messages(message(request(large, 2), request(PLAIN, 3)))
+        (answer,) = bench.answers
+        codes = [a.acks[0].error.code for a in (answer, *answer.following)]
+        assert codes == [0, ThrottlingQuotaExceeded.code, 0]
+
+    run(test)
+
+
+def test_how_many_requests_a_message_may_hold() -> None:
+    async def test(bench: Bench) -> None:
+        many = message(*(request(PLAIN, n) for n in range(65)))
+        nested = message(message(request(PLAIN)))
+        for refused in (many, nested):
+            with pytest.raises(InvalidRequest, match="following"):
+                await bench.messages(refused)
+        assert bench.appended() == []
+        await bench.messages(message(*(request(PLAIN, n) for n in range(64))))
+        assert len(bench.appended()) == 65
 
     run(test)
 

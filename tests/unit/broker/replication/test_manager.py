@@ -14,6 +14,7 @@ from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     DeleteReplicaLater,
     EpochEndQuery,
+    PartitionBatch,
     Produce,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
@@ -35,6 +36,7 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog.records.builder import encode_batch
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
@@ -756,6 +758,23 @@ def test_effects_come_in_the_order_of_happening(tmp_path: Path) -> None:
     group.run()
     assert group.error(token) == 0
     assert leader.waiting_requests == 1  # the follower's next fetch
+
+
+def test_requests_of_one_message_reach_the_followers_together(tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path, brokers=2)
+    group.create_topic(replicas=(1, 2))
+    group.run()
+    item = PartitionBatch(T0, None, encode_batch([b"a"]))
+    produce = Produce(-1, 10_000, (item,))
+    effects = group.managers[ONE].produce_all(
+        group.now_ms, WALL_MS, [(produce, "first"), (produce, "second")]
+    )
+    [answered] = effects
+    assert isinstance(answered, ReplicaFetchDone)
+    assert answered.fetched.partitions[0].records == group.stored(1)
+    group._post(ONE, effects)
+    group.run()
+    assert [group.ack(token).base_offset for token in ("first", "second")] == [0, 1]
 
 
 def test_acks_one_with_a_bad_request_sends_nothing(group: BrokerGroup) -> None:

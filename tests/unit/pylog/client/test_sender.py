@@ -152,7 +152,31 @@ def test_at_most_five_requests_are_in_flight_to_a_broker() -> None:
     batches = [world.add() for _ in range(7)]
     assert len(world.poll()) == 5
     assert world.poll() == []
-    assert world.acks(1, 1, OK) == [BatchDone(batches[0], 0, -1), SendRequest(1, 6, (batches[5],))]
+    # The next ones go together, when half of those are answered.
+    assert world.acks(1, 1, OK) == [BatchDone(batches[0], 0, -1)]
+    assert world.acks(1, 2, OK) == [BatchDone(batches[1], 0, -1)]
+    assert world.acks(1, 3, OK) == [
+        BatchDone(batches[2], 0, -1),
+        SendRequest(1, 6, (batches[5],)),
+        SendRequest(1, 7, (batches[6],)),
+    ]
+
+
+def test_below_the_limit_a_request_waits_for_no_answer() -> None:
+    world = World()
+    for number in range(1, 5):
+        batch = world.add()
+        assert world.poll() == [SendRequest(1, number, (batch,))]
+    world.acks(1, 1, OK)
+    batch = world.add()
+    assert world.poll() == [SendRequest(1, 5, (batch,))]
+
+
+def test_with_one_request_allowed_each_answer_makes_room_for_the_next() -> None:
+    world = World(settings=SenderSettings(max_in_flight=1))
+    batches = [world.add() for _ in range(2)]
+    assert world.poll() == [SendRequest(1, 1, (batches[0],))]
+    assert world.acks(1, 1, OK) == [BatchDone(batches[0], 0, -1), SendRequest(1, 2, (batches[1],))]
 
 
 def test_answers_of_one_message_are_taken_in_before_anything_is_sent() -> None:
@@ -160,14 +184,12 @@ def test_answers_of_one_message_are_taken_in_before_anything_is_sent() -> None:
     batches = [world.add() for _ in range(7)]
     world.poll()
     assert world.sender.would_wait(batches[0].topic_partition)
-    effects = world.sender.on_acks(world.now_ms, 1, [(1, [OK]), (2, [OK])])
+    effects = world.sender.on_acks(world.now_ms, 1, [(n, [OK]) for n in (1, 2, 3, 4)])
     assert effects == [
-        BatchDone(batches[0], 0, -1),
-        BatchDone(batches[1], 0, -1),
+        *(BatchDone(batch, 0, -1) for batch in batches[:4]),
         SendRequest(1, 6, (batches[5],)),
         SendRequest(1, 7, (batches[6],)),
     ]
-    world.acks(1, 3, OK)
     assert not world.sender.would_wait(batches[0].topic_partition)
 
 
@@ -475,11 +497,15 @@ def test_without_acknowledgements_a_batch_is_done_when_it_is_sent() -> None:
     effects = world.poll()
     assert effects[:2] == [SendRequest(1, 1, (batches[0],)), BatchDone(batches[0], -1, -1)]
     assert len(effects) == 10  # five requests: the stream's queue is bounded all the same
-    assert world.sender.on_written(world.now_ms, 1, 1) == [
+    assert world.sender.on_written(world.now_ms, 1, 1) == []
+    assert world.sender.on_written(world.now_ms, 1, 2) == []
+    assert world.sender.on_written(world.now_ms, 1, 3) == [
         SendRequest(1, 6, (batches[5],)),
         BatchDone(batches[5], -1, -1),
+        SendRequest(1, 7, (batches[6],)),
+        BatchDone(batches[6], -1, -1),
     ]
-    assert world.accumulator.used == 1_000 + 61 - 61
+    assert world.accumulator.used == 0
 
 
 def test_without_idempotence_batches_carry_no_sequence() -> None:
