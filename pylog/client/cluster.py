@@ -334,7 +334,7 @@ class Cluster:
                 wait_s = self.settings.backoff_s(attempts, self.rng.random())
                 if self.clock.monotonic_ms() + wait_s * 1000 >= deadline:
                     if type(error) is errors.BootstrapFailed:
-                        raise
+                        raise self.unreachable(timeout_ms) from None
                     raise errors.RequestTimedOut(
                         f"{what}: not done within {timeout_ms / 1000:.3g} s; last fault: "
                         f"{error.name}: {error}"

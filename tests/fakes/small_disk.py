@@ -17,12 +17,17 @@ def _mount(*arguments: str) -> None:
     subprocess.run(["mount", *arguments], check=True, capture_output=True)
 
 
+def needs_small_disks() -> None:
+    """Skip the test where no file system can be mounted."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+
+
 @contextmanager
 def small_disk(at: Path, kib: int) -> Iterator[Path]:
     """A tmpfs of that size at `at`. Skips the test where mounting is not allowed."""
+    needs_small_disks()
     at.mkdir(parents=True, exist_ok=True)
-    if os.geteuid() != 0:
-        pytest.skip("needs root to mount a small file system")
     try:
         _mount("-t", "tmpfs", "-o", f"size={kib}k", "pylog-test", str(at))
     except (OSError, subprocess.CalledProcessError) as error:

@@ -193,6 +193,36 @@ def test_one_good_address_among_bad_ones_is_enough(
             assert producer.send("there", b"x").result(10).topic == "there"
 
 
+def test_a_broker_that_is_gone_is_named_in_time() -> None:
+    settings = {"default_api_timeout_ms": 1_500}
+    times = {"delivery_timeout_ms": 1_500, "request_timeout_ms": 1_000, "linger_ms": 0}
+    with (
+        LocalCluster() as cluster,
+        AdminClient(bootstrap_servers=cluster.bootstrap_servers, **settings) as admin,
+        Producer(bootstrap_servers=cluster.bootstrap_servers, **times) as producer,
+        Consumer(bootstrap_servers=cluster.bootstrap_servers, **settings) as consumer,
+    ):
+        admin.create_topics(NewTopic("t"))
+        tp = TopicPartition("t", 0)
+        producer.send("t", b"x").result(10)
+        assert consumer.end_offsets([tp]) == {tp: 1}
+        cluster.kill(1)
+        late = errors.RequestTimedOut
+        text = within(3, errors.DeliveryTimedOut, lambda: producer.send("t", b"x").result(10))
+        assert "t-0: not acknowledged within delivery_timeout_ms=1500" in text
+        assert "connection refused" in text or "no live leader" in text
+        assert "t-0" in within(3, late, lambda: consumer.end_offsets([tp]))
+        assert "t-0" in within(3, late, lambda: admin.list_offsets({tp: "latest"}))
+        consumer.assign([tp])
+        assert not consumer.poll(0.5)  # nothing to read is no error, and it waits no longer
+        cluster.kill_controller()
+        text = within(3, late, lambda: admin.create_topics(NewTopic("u")))
+        assert "connection refused" in text
+        text = within(3, errors.BootstrapFailed, admin.list_topics)
+        assert all(f"{a}: connection refused" in text for a in cluster.bootstrap_servers.split(","))
+        assert "within 1.5 s" in text
+
+
 # ---- records that are too large -----------------------------------------------------------------
 
 
