@@ -98,8 +98,8 @@ def test_servers_that_do_not_answer_are_named_in_time() -> None:
         AdminClient(bootstrap_servers=["127.0.0.1:1", "127.0.0.1:2"]) as admin,
         pytest.raises(errors.BootstrapFailed) as failed,
     ):
-        admin.list_topics(timeout=0.3)
-    assert "within 0.3 s" in str(failed.value)
+        admin.list_topics(timeout=1.5)
+    assert "within 1.5 s" in str(failed.value)
     assert "127.0.0.1:1: connection refused; 127.0.0.1:2: connection refused" in str(failed.value)
 
 
