@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache
 from typing import Any, Final
 
 from pylog import errors
 from pylog.client.accumulator import Batch, HeaderList
+from pylog.records import kernels
 from pylog.records.batch import with_producer
 from pylog.records.builder import encode_batch
 
@@ -51,6 +53,15 @@ def record_size(headers: HeaderList) -> int:
         len(name) * 4 + (len(value) if value is not None else 0) + _HEADER_OVERHEAD
         for name, value in headers
     )
+
+
+@cache
+def load_kernels() -> None:
+    """Have the compiled encoder ready: a third of a second, once in a process.
+
+    Without this the first batch of many records loads it, on the loop, and everybody waits.
+    """
+    kernels.warm(columns=False)
 
 
 def batch_bytes(batch: Batch, compression: str) -> bytes:

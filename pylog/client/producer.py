@@ -21,7 +21,13 @@ from pylog.client.accumulator import Accumulator, Batch, HeaderList, TopicBuffer
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
-from pylog.client.encoding import batch_bytes, header_list, record_size, to_bytes
+from pylog.client.encoding import (
+    batch_bytes,
+    header_list,
+    load_kernels,
+    record_size,
+    to_bytes,
+)
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
 from pylog.client.produce_requests import (
@@ -96,6 +102,7 @@ class Producer:
         self._room = threading.Condition(self._lock)
         self._taken = threading.Condition(self._lock)  # the loop has written what was due
         self._filled_bytes = 0  # of batches filled since the loop last looked
+        self._kernels_loaded = False
         self._handing_over = 0  # threads that wait for `_taken`
         self._wake_pending = False  # `_on_wake` will run
         self._look_wanted = False  # something happened since the sender last looked
@@ -201,6 +208,8 @@ class Producer:
 
         The lock is held, and given up while waiting for memory.
         """
+        if not self._kernels_loaded and self._accumulator.incomplete:
+            self._load_kernels()
         while True:
             number = buffer.sticky if partition is None else partition
             batch = buffer.open.get(number)
@@ -216,6 +225,18 @@ class Producer:
             # It is full, and due with that; keyless records go on to the next partition.
             self._accumulator.close_batch(buffer, number)
             self._hand_over(batch)
+
+    def _load_kernels(self) -> None:
+        """Records come faster than they are acknowledged, so large batches are near: the thread
+        that sends them loads the encoder, not the loop. The lock is held, but for the loading.
+        """
+        self._kernels_loaded = True
+        if not self._thread.is_current():
+            self._lock.release()
+            try:
+                load_kernels()
+            finally:
+                self._lock.acquire()
 
     def _hand_over(self, batch: Batch) -> None:
         """The batch was filled: have the loop send it, and now and then let the loop run.
