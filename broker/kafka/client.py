@@ -146,9 +146,7 @@ class LeaderConnections:
             connection.fail(f"broker {leader} is now at {endpoint}", quiet=connection.broken)
             connection = None
         if connection is None:
-            connection = _Connection(
-                leader, endpoint, self._client_id, self._secret, self._report
-            )
+            connection = _Connection(leader, endpoint, self._client_id, self._secret, self._report)
             self._connections[leader] = connection
         connection.send(api_key, version, body, seconds, on_answer)
 
@@ -195,9 +193,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         overdue = self._loop.call_later(seconds, self.fail, f"no answer within {seconds:g} s")
         self._answers[self._correlation_id] = (on_answer, overdue)
-        header = encode_request_header(
-            api_key, version, self._correlation_id, self._client_id
-        )
+        header = encode_request_header(api_key, version, self._correlation_id, self._client_id)
         return frame([header, *body])
 
     async def _connect(self) -> None:
@@ -232,9 +228,7 @@ class _Connection(asyncio.BufferedProtocol):
         await self._step(proof)
 
     async def _step(self, data: bytes) -> bytes:
-        body = sasl_authenticate.encode_request(
-            sasl_authenticate.SaslAuthenticateRequest(data), 2
-        )
+        body = sasl_authenticate.encode_request(sasl_authenticate.SaslAuthenticateRequest(data), 2)
         buffer = await self._ask(sasl_authenticate.KEY, 2, body)
         answer = sasl_authenticate.decode_response(
             buffer, response_body(buffer, sasl_authenticate.KEY, 2), 2

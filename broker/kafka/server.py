@@ -246,9 +246,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._on_epoch_query(buffer, slot)
 
     def _on_mechanism(self, buffer: memoryview, slot: _Slot) -> None:
-        request = sasl_handshake.decode_request(
-            buffer, slot.header.body, slot.header.api_version
-        )
+        request = sasl_handshake.decode_request(buffer, slot.header.body, slot.header.api_version)
         response = sasl_handshake.SaslHandshakeResponse(mechanisms=[MECHANISM])
         fault: PylogError | None = None
         try:

@@ -169,9 +169,7 @@ def _diverging(end: wire_fetch.EpochEndOffset) -> EpochEnd | None:
     return EpochEnd(LeaderEpoch(end.epoch), Offset(end.end_offset))
 
 
-def query_to_wire(
-    query: EpochEndQuery, name_of: NameOf
-) -> wire_epochs.OffsetForLeaderEpochRequest:
+def query_to_wire(query: EpochEndQuery, name_of: NameOf) -> wire_epochs.OffsetForLeaderEpochRequest:
     """A follower's query as OffsetForLeaderEpoch v4."""
     topics: dict[str, wire_epochs.OffsetForLeaderTopic] = {}
     for item in query.queries:

@@ -127,9 +127,7 @@ class ControllerLink:
         request = cluster_pb2.WatchMetadataRequest(
             broker_id=broker_id, broker_epoch=broker_epoch, from_offset=from_offset
         )
-        call = self._stub.WatchMetadata(
-            request, metadata=self._metadata, wait_for_ready=True
-        )
+        call = self._stub.WatchMetadata(request, metadata=self._metadata, wait_for_ready=True)
         try:
             async for message in call:
                 yield codec.decode_batch(message)

@@ -68,9 +68,7 @@ def read_secret(path: str | None) -> bytes:
         return bytes.fromhex(text)
     except ValueError:
         where = path or f"${SECRET_VARIABLE}"
-        raise errors.InvalidConfig(
-            f"the cluster secret in {where} is not hexadecimal"
-        ) from None
+        raise errors.InvalidConfig(f"the cluster secret in {where} is not hexadecimal") from None
 
 
 def read_config(items: list[str]) -> dict[str, str]:
