@@ -8,6 +8,7 @@ exit status 0 only when nothing was lost, doubled or reordered.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import signal
@@ -43,10 +44,16 @@ class Blow:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port that nobody listens on at the moment, below Linux's range for outgoing connections.
+
+    From that range the port of a stopped driver could be taken by any connection meanwhile, even by
+    a client that tries to reach just this port.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Campaign:

@@ -67,6 +67,7 @@ class SparkCluster:
 
     def __init__(self, data_dir: Path, *, port: int, conf: dict[str, str] | None = None) -> None:
         self.data_dir, self.port = data_dir, port
+        self._log = data_dir.parent / f"{data_dir.name}-spark.log"
         self.bootstrap = f"127.0.0.1:{port}"
         self._conf = conf or {}
         self._process: subprocess.Popen[str] | None = None
@@ -93,7 +94,7 @@ class SparkCluster:
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
         environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
         self._ready.clear()
-        log = (self.data_dir.parent / f"{self.data_dir.name}-spark.log").open("a")
+        log = self._log.open("a")
         self._process = subprocess.Popen(
             [*command, str(ROOT / "broker_app.py")],
             cwd=ROOT,
@@ -107,8 +108,15 @@ class SparkCluster:
         )
         log.close()
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
-        if wait:
-            assert self._ready.wait(timeout), f"not ready within {timeout} s: {self.output}"
+        deadline = SYSTEM_CLOCK.monotonic_ms() + timeout * 1000
+        while wait and not self._ready.wait(0.2):
+            ended = self._process.poll() is not None
+            assert not ended, f"spark-submit ended: {self._log_tail()}"
+            in_time = SYSTEM_CLOCK.monotonic_ms() < deadline
+            assert in_time, f"not ready within {timeout} s: {self._log_tail()}"
+
+    def _log_tail(self) -> str:
+        return self._log.read_text(errors="replace")[-3000:]
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
