@@ -226,11 +226,14 @@ class Cluster:
     async def _keep_fresh(self) -> None:
         assert self._wanted is not None
         failures = 0
-        while True:
+        while not self._closed:
             if not failures:
                 max_age_s = self.settings.metadata_max_age_ms / 1000
+                # Not wait_for: before Python 3.12 it swallows a cancellation that comes together
+                # with what it waits for, and `close` would wait for this task for ever.
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wanted.wait(), max_age_s)
+                    async with asyncio.timeout(max_age_s):
+                        await self._wanted.wait()
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
             request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
