@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from pylog.client.metadata import (
     addresses_to_ask,
     parse_addresses,
 )
-from pylog.client.wire import fault_of, metadata_request, snapshot_of
+from pylog.client.wire import NOT_CONNECTED, fault_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc.channel import aio_channel
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc
@@ -32,6 +33,8 @@ from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc
 ASK_NEXT_AFTER_S: Final = 0.3
 """One address that swallows packets must not hold up the others."""
 METADATA_ANSWER_S_MAX: Final = 10.0
+WHY_NOT_CONNECTED_S: Final = 0.2
+"""A refusal is instant; whoever swallows packets must not hold up the error that names him."""
 UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
 """How long the cluster may deny a topic before the client believes it: the broker that answers may
 have been started a moment ago.
@@ -89,11 +92,27 @@ class Server:
         try:
             return await method(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as error:
-            raise errors.BrokerUnreachable(
-                f"{self.address}: {fault_of(error, timeout_s)}"
-            ) from error
+            fault = fault_of(error, timeout_s)
+            if fault == NOT_CONNECTED:
+                fault = await why_not_connected(self.address)
+            raise errors.BrokerUnreachable(f"{self.address}: {fault}") from error
         finally:
             self.waiting -= 1
+
+
+async def why_not_connected(address: Address) -> str:
+    """What the kernel says to one attempt to connect, for a fault whose reason gRPC lost."""
+    try:
+        async with asyncio.timeout(WHY_NOT_CONNECTED_S):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except TimeoutError:
+        return NOT_CONNECTED
+    except OSError as error:
+        # asyncio tells of several addresses in one text without a number.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return reason.lower()
+    writer.close()
+    return NOT_CONNECTED
 
 
 class Cluster:

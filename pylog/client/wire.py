@@ -107,6 +107,11 @@ def fetched_of(data: log_pb2.PartitionData) -> Fetched:
     )
 
 
+NOT_CONNECTED = "no connection"
+"""What `fault_of` says when gRPC does not tell why: its poll engine may see the hang-up of a failed
+connect before it asks for the error, and then only reports a descriptor that was shut down."""
+
+
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
     """Why a call failed, in a few words."""
     if isinstance(error, grpc.aio.AioRpcError):
@@ -118,6 +123,8 @@ def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
         for known in ("Connection refused", "Name or service not known", "No route to host"):
             if known.lower() in details.lower():
                 return known.lower()
+        if "fd shutdown" in details.lower():
+            return NOT_CONNECTED
         if "dns" in details.lower() or "resolving" in details.lower():
             return f"the name cannot be resolved ({_cut(details)})"
         return f"{code.name}: {_cut(details)}" if details else code.name

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
+import grpc
+import grpc.aio
+import pytest
+
+from pylog import errors
 from pylog.client.background import shared_loop
-from pylog.client.cluster import Cluster, ClusterSettings
+from pylog.client.cluster import Cluster, ClusterSettings, Server
+from pylog.client.metadata import Address
 from pylog.client.settings import ADMIN_SETTINGS
 from tests.fakes.fake_cluster import FakeCluster
 
@@ -28,3 +35,38 @@ def test_a_close_together_with_a_wish_for_a_refresh_returns() -> None:
         settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
         for _ in range(5):
             thread.run(close_while_asked())
+
+
+class LostReason(grpc.aio.AioRpcError):
+    """A refused connection as gRPC tells of it when it saw the hang-up first."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            grpc.StatusCode.UNAVAILABLE,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata(),
+            details="failed to connect to all addresses; Timeout occurred: FD shutdown",
+        )
+
+
+@pytest.mark.parametrize(
+    ("listening", "words"), [(False, "connection refused"), (True, "no connection")]
+)
+def test_a_reason_that_grpc_lost_is_asked_of_the_kernel(listening: bool, words: str) -> None:
+    async def fails(request: object, timeout: float) -> None:
+        raise LostReason
+
+    async def call(port: int) -> None:
+        server = Server(Address("127.0.0.1", port))
+        try:
+            await server.call(fails, None, 1)
+        finally:
+            await server.channel.close(None)
+
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        if listening:
+            held.listen()
+        port = held.getsockname()[1]
+        with pytest.raises(errors.BrokerUnreachable, match=f"^127.0.0.1:{port}: {words}$"):
+            shared_loop().run(call(port))
