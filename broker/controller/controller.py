@@ -20,7 +20,7 @@ from broker.controller.claims import Claims
 from broker.controller.configs import Configs
 from broker.controller.effects import Effect, RejectSession, Reply, Report, SnapshotDue
 from broker.controller.election import Elections
-from broker.controller.ledger import Ledger
+from broker.controller.ledger import ElectionCounts, Ledger
 from broker.controller.sessions import ObservedTime, Session, Sessions
 from broker.controller.settings import ControllerSettings
 from broker.controller.topics import Topics
@@ -112,6 +112,11 @@ class Controller:
     def decided(self) -> MetadataImage:
         """What is decided but maybe not yet committed: for tests and invariants. Read only."""
         return self._ledger.decided
+
+    @property
+    def elections(self) -> ElectionCounts:
+        """What this start of the controller has committed of elections."""
+        return self._ledger.elections
 
     @property
     def controller_epoch(self) -> ControllerEpoch:

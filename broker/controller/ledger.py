@@ -20,8 +20,34 @@ from collections import deque
 from broker.controller.effects import AppendRecords, Effect, Publish
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import MetadataBatch
-from broker.metadata.records import MetadataRecord
-from pylog.model import Offset
+from broker.metadata.records import MetadataRecord, PartitionRecord
+from pylog.model import NO_LEADER, Offset
+
+
+class ElectionCounts:
+    """Elections that this start of the controller has committed.
+
+    An election is unclean when the new leader was neither in the ISR nor eligible (KIP-966):
+    acknowledged records may be lost.
+    """
+
+    __slots__ = ("elections", "unclean")
+
+    def __init__(self) -> None:
+        self.elections = 0
+        self.unclean = 0
+
+    def note(self, before: PartitionRecord | None, record: PartitionRecord) -> None:
+        """A partition's record is about to be committed after `before` (None: a new partition)."""
+        if (
+            before is None
+            or record.leader == NO_LEADER
+            or record.leader_epoch == before.leader_epoch
+        ):
+            return
+        self.elections += 1
+        if record.leader not in (*before.isr, *before.eligible_leader_replicas):
+            self.unclean += 1
 
 
 class Ledger:
@@ -38,6 +64,7 @@ class Ledger:
         self._tail: deque[AppendRecords] = deque()
         self._tail_records = 0
         self._tail_records_max = tail_records_max
+        self.elections = ElectionCounts()
 
     @property
     def next_offset(self) -> Offset:
@@ -75,6 +102,9 @@ class Ledger:
         while self._appended and self._appended[0].last_offset <= offset:
             append = self._appended.popleft()
             for record in append.records:
+                if isinstance(record, PartitionRecord):
+                    key = (record.topic_id, record.partition)
+                    self.elections.note(self.committed.partition(*key), record)
                 self.committed.replay(record, Offset(self.committed.offset + 1))
             assert self.committed.offset == append.last_offset
             self._remember(append)

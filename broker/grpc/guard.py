@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 import grpc.aio
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
 
+from broker.metrics.counters import RequestCounters
 from pylog import errors
+from pylog.clock import ticks
 
 _log = logging.getLogger("pylog.grpc")
 
@@ -45,6 +47,13 @@ if TYPE_CHECKING:
 else:  # these are generic only for the type checker
     Context = Handler = Any
     Interceptor = grpc.aio.ServerInterceptor
+
+
+_REQUESTS: Final = {"ProduceStream": "Produce", "FetchStream": "Fetch"}
+"""What Kafka calls a method, where it differs."""
+
+_COUNTED_ELSEWHERE: Final = frozenset({"Produce", "Fetch"})
+"""Methods whose service counts request by request, in streams and out of them."""
 
 
 class _Garbage:
@@ -89,18 +98,22 @@ async def refuse(context: Context, error: errors.PylogError) -> None:
     await context.abort(status, f"{error.name}: {error}", ((ERROR_CODE_KEY, str(error.code)),))
 
 
-async def _guarded(context: Context, method: str, work: Awaitable[Any]) -> Any:
+async def _guarded(
+    context: Context, method: str, work: Awaitable[Any], counters: RequestCounters
+) -> Any:
     try:
         return await work
     except (grpc.aio.AbortError, asyncio.CancelledError):
         raise
     except errors.PylogError as error:
-        await refuse(context, error)
+        fault = error
     except TimeoutError:
-        await refuse(context, errors.RequestTimedOut(f"{method} took over {UNARY_SECONDS_MAX:g} s"))
+        fault = errors.RequestTimedOut(f"{method} took over {UNARY_SECONDS_MAX:g} s")
     except Exception:  # noqa: BLE001 (the top of a call: the server must live on)
         _log.exception("%s failed unexpectedly", method)
-        await refuse(context, errors.UnknownServerError())
+        fault = errors.UnknownServerError()
+    counters.failed(_REQUESTS.get(method, method), fault.code)
+    await refuse(context, fault)
 
 
 async def _only(requests: AsyncIterator[Any], method: str) -> Any:
@@ -121,7 +134,19 @@ async def _with_deadline(work: Awaitable[Any]) -> Any:
         return await work
 
 
-def _wrap(handler: Handler, method: str) -> Handler:
+def _errors_in(answer: Any) -> Iterator[int]:
+    """The codes of the errors inside an answer: its own, and those of its items."""
+    if not isinstance(answer, Message):
+        return
+    for field in ("topics", "partitions"):
+        for item in getattr(answer, field, ()):
+            if (code := getattr(getattr(item, "error", None), "code", 0)) != 0:
+                yield code
+    if (code := getattr(getattr(answer, "error", None), "code", 0)) != 0:
+        yield code
+
+
+def _wrap(handler: Handler, method: str, counters: RequestCounters) -> Handler:
     """The guarded handler. All take a stream, which looks the same on the wire: so the wait for
     the one message of a unary call is ours, and can end.
     """
@@ -132,7 +157,7 @@ def _wrap(handler: Handler, method: str) -> Handler:
         inner = handler.stream_stream
 
         async def stream_stream(requests: AsyncIterator[Any], context: Context) -> None:
-            await _guarded(context, method, inner(_checked_stream(requests), context))
+            await _guarded(context, method, inner(_checked_stream(requests), context), counters)
 
         return grpc.stream_stream_rpc_method_handler(stream_stream, parse, serialize)
     if handler.response_streaming:
@@ -142,7 +167,7 @@ def _wrap(handler: Handler, method: str) -> Handler:
             async def work() -> None:
                 await inner(await _only(requests, method), context)
 
-            await _guarded(context, method, work())
+            await _guarded(context, method, work(), counters)
 
         return grpc.stream_stream_rpc_method_handler(unary_stream, parse, serialize)
     if handler.request_streaming:
@@ -151,9 +176,16 @@ def _wrap(handler: Handler, method: str) -> Handler:
 
     async def unary_unary(requests: AsyncIterator[Any], context: Context) -> Any:
         async def work() -> Any:
-            return await inner(await _only(requests, method), context)
+            request = await _only(requests, method)
+            began = ticks()
+            answer = await inner(request, context)
+            if method not in _COUNTED_ELSEWHERE:
+                counters.answered(method, ticks() - began)
+                for code in _errors_in(answer):
+                    counters.failed(method, code)
+            return answer
 
-        return await _guarded(context, method, _with_deadline(work()))
+        return await _guarded(context, method, _with_deadline(work()), counters)
 
     return grpc.stream_unary_rpc_method_handler(unary_unary, parse, serialize)
 
@@ -163,7 +195,8 @@ class Guard(Interceptor):
     services of other origin (health, reflection) pass through.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, counters: RequestCounters) -> None:
+        self._counters = counters
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -178,5 +211,5 @@ class Guard(Interceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith("/pylog."):
             return handler
-        self._wrapped[method] = _wrap(handler, method.rpartition("/")[2])
+        self._wrapped[method] = _wrap(handler, method.rpartition("/")[2], self._counters)
         return self._wrapped[method]

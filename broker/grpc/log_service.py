@@ -13,16 +13,18 @@ from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
+from broker.metrics.counters import RequestCounters
 from broker.replication.messages import (
     Effect,
     EpochEndQuery,
     OffsetAnswer,
     PartitionAck,
+    PartitionData,
     Produce,
     ReplicaEpochQuery,
 )
 from pylog import errors
-from pylog.clock import Clock
+from pylog.clock import Clock, ticks
 from pylog.model import BrokerId, LeaderEpoch, ProducerId
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
 
@@ -80,6 +82,7 @@ class LogService(log_pb2_grpc.LogServicer):
         take_producer_id: Callable[[], Any],
         checks: BatchChecks,
         in_flight_bytes_max: int,
+        counters: RequestCounters,
     ) -> None:
         self._manager = manager
         self._perform = perform
@@ -89,6 +92,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self._take_producer_id = take_producer_id
         self._checks = checks
         self._in_flight_bytes_max = in_flight_bytes_max
+        self._counters = counters
         self.in_flight_bytes = 0
 
     # ---- metadata ------------------------------------------------------------------------------
@@ -113,7 +117,8 @@ class LogService(log_pb2_grpc.LogServicer):
         taken_bytes = 0
         try:
             for index, request in enumerate(requests):
-                size = sum(len(item.batch) for item in request.batches)
+                sizes = [len(item.batch) for item in request.batches]
+                size = sum(sizes)
                 if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
                     answers.put(index, self._throttled(request))
                     continue
@@ -122,7 +127,7 @@ class LogService(log_pb2_grpc.LogServicer):
                 produce = wire.produce_from(request)
                 if any(is_compressed(item.batch) for item in produce.batches):
                     produce = await self._checks.run(produce)
-                taken.append((produce, self._when_done(answers, index, request, size)))
+                taken.append((produce, self._when_done(answers, index, request, sizes)))
         except BaseException:
             self.in_flight_bytes -= taken_bytes  # nobody waits any more, and nothing was appended
             raise
@@ -131,17 +136,31 @@ class LogService(log_pb2_grpc.LogServicer):
         return answers.future
 
     def _when_done(
-        self, answers: _Answers, index: int, request: log_pb2.ProduceRequest, size: int
+        self, answers: _Answers, index: int, request: log_pb2.ProduceRequest, sizes: list[int]
     ) -> Callable[[Sequence[PartitionAck]], None]:
         correlation, wants_acks = request.correlation, request.acks != 0
+        size, began = sum(sizes), ticks()
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.in_flight_bytes -= size
+            self._count_produce(acks, sizes, ticks() - began)
             answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
 
         return done
 
+    def _count_produce(
+        self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float
+    ) -> None:
+        counters = self._counters
+        counters.answered("Produce", seconds)
+        for ack, size in zip(acks, sizes, strict=True):
+            if ack.failure is None:
+                counters.bytes_in.add(ack.topic_partition.topic, size)
+            else:
+                counters.failed("Produce", ack.failure.code)
+
     def _throttled(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse:
+        self._counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
         failure = Failure(
             errors.ThrottlingQuotaExceeded.code,
             f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
@@ -204,9 +223,11 @@ class LogService(log_pb2_grpc.LogServicer):
     async def _fetch(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
         _bound(len(request.partitions))
         future: asyncio.Future[log_pb2.FetchResponse] = asyncio.get_running_loop().create_future()
+        began = ticks()
 
-        def done(partitions: Sequence[Any]) -> None:
+        def done(partitions: Sequence[PartitionData]) -> None:
             if not future.done():
+                self._count_fetch(partitions, ticks() - began)
                 future.set_result(wire.fetched(request.correlation, partitions))
 
         now_ms = self._clock.monotonic_ms()
@@ -216,6 +237,15 @@ class LogService(log_pb2_grpc.LogServicer):
         finally:
             if future.cancelled():
                 self._manager.cancel(done)
+
+    def _count_fetch(self, partitions: Sequence[PartitionData], seconds: float) -> None:
+        counters = self._counters
+        counters.answered("Fetch", seconds)
+        for item in partitions:
+            if item.failure is not None:
+                counters.failed("Fetch", item.failure.code)
+            elif item.records:
+                counters.bytes_out.add(item.topic_partition.topic, len(item.records))
 
     async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> log_pb2.FetchResponse:
         """One long poll; a client that hangs up frees its place."""

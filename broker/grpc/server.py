@@ -10,6 +10,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from broker.grpc.guard import Guard
+from broker.metrics.counters import RequestCounters
 from pylog.errors import BrokerNotAvailable
 
 CONCURRENT_STREAMS_MAX: Final = 256
@@ -37,9 +38,9 @@ def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
 class GrpcServer:
     """Owns the server of one process."""
 
-    def __init__(self, message_bytes_max: int) -> None:
+    def __init__(self, message_bytes_max: int, counters: RequestCounters | None = None) -> None:
         self._server = grpc.aio.server(
-            interceptors=[Guard()],
+            interceptors=[Guard(counters or RequestCounters())],
             options=server_options(message_bytes_max),
             maximum_concurrent_rpcs=CONCURRENT_CALLS_MAX,
         )

@@ -36,8 +36,9 @@ from broker.kafka.translate import (
     query_from_wire,
 )
 from broker.kafka.wire import Chunks, MalformedMessage
+from broker.metrics.counters import RequestCounters
 from broker.replication.messages import Effect, ReplicaFetched
-from pylog.clock import Clock
+from pylog.clock import Clock, ticks
 from pylog.errors import (
     InvalidRequest,
     PylogError,
@@ -72,6 +73,7 @@ class ReplicationServer:
         name_of: NameOf,
         id_of: IdOf,
         report: Callable[[str], None],
+        counters: RequestCounters,
     ) -> None:
         self.manager = manager
         self.perform = perform
@@ -80,6 +82,7 @@ class ReplicationServer:
         self.name_of = name_of
         self.id_of = id_of
         self.report = report
+        self.counters = counters
         self.connections: set[_Connection] = set()
         self._server: asyncio.Server | None = None
 
@@ -88,6 +91,18 @@ class ReplicationServer:
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: _Connection(self), host, port)
         return int(self._server.sockets[0].getsockname()[1])
+
+    def count(self, fetched: ReplicaFetched, seconds: float) -> None:
+        """A follower's fetch is answered."""
+        counters = self.counters
+        counters.answered("FetchFollower", seconds)
+        if fetched.failure is not None:
+            counters.failed("FetchFollower", fetched.failure.code)
+        for item in fetched.partitions:
+            if item.failure is not None:
+                counters.failed("FetchFollower", item.failure.code)
+            else:
+                counters.replication_bytes_out += len(item.records)
 
     async def close(self) -> None:
         """Stop listening and drop every connection; waiting fetches are forgotten."""
@@ -102,15 +117,17 @@ class ReplicationServer:
 class _Slot:
     """The place of one answer in its connection's order, and the manager's token for it."""
 
-    __slots__ = ("answer", "connection", "header")
+    __slots__ = ("answer", "began", "connection", "header")
 
     def __init__(self, connection: _Connection, header: RequestHeader) -> None:
+        self.began = ticks()
         self.connection = connection
         self.header = header
         self.answer: Chunks | None = None
 
     def __call__(self, fetched: ReplicaFetched) -> None:
         """Answer a Fetch."""
+        self.connection.server.count(fetched, ticks() - self.began)
         body = fetch.encode_response(fetched_to_wire(fetched), self.header.api_version)
         self.complete(body)
 
@@ -126,7 +143,7 @@ class _Connection(asyncio.BufferedProtocol):
     """One follower's connection."""
 
     def __init__(self, server: ReplicationServer) -> None:
-        self._server = server
+        self.server = server
         self._cutter = FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX)
         self._handshake = ServerHandshake(server.secret, secrets.token_bytes(NONCE_BYTES))
         self._pending: deque[_Slot] = deque()
@@ -140,22 +157,22 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
-        if len(self._server.connections) >= CONNECTIONS_MAX:
+        if len(self.server.connections) >= CONNECTIONS_MAX:
             self._refuse(InvalidRequest(f"more than {CONNECTIONS_MAX} connections"))
             return
-        self._server.connections.add(self)
+        self.server.connections.add(self)
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._on_handshake_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._server.connections.discard(self)
+        self.server.connections.discard(self)
         self._transport = None
         if self._deadline is not None:
             self._deadline.cancel()
         pending, self._pending = self._pending, deque()
         for slot in pending:
             if slot.answer is None:
-                self._server.manager.cancel(slot)
+                self.server.manager.cancel(slot)
 
     def abort(self) -> None:
         """Drop the connection at once."""
@@ -194,7 +211,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _refuse(self, fault: PylogError) -> None:
-        self._server.report(f"replication listener: closed {self._peer}: {fault}")
+        self.server.report(f"replication listener: closed {self._peer}: {fault}")
         if self._transport is not None:
             self._transport.close()
 
@@ -278,14 +295,14 @@ class _Connection(asyncio.BufferedProtocol):
     def _on_fetch(self, buffer: memoryview, slot: _Slot) -> None:
         message = fetch.decode_request(buffer, slot.header.body, slot.header.api_version)
         request = fetch_from_wire(message)
-        server = self._server
+        server = self.server
         server.perform(server.manager.replica_fetch(server.clock.monotonic_ms(), request, slot))
 
     def _on_epoch_query(self, buffer: memoryview, slot: _Slot) -> None:
         version = slot.header.api_version
         message = offset_for_leader_epoch.decode_request(buffer, slot.header.body, version)
-        ends = self._server.manager.epoch_ends(query_from_wire(message, self._server.id_of))
-        answer = ends_to_wire(ends, self._server.name_of)
+        ends = self.server.manager.epoch_ends(query_from_wire(message, self.server.id_of))
+        answer = ends_to_wire(ends, self.server.name_of)
         slot.complete(offset_for_leader_epoch.encode_response(answer, version))
 
 

@@ -74,6 +74,8 @@ class Engine:
         self._timer_ms = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self.replication_bytes_in = 0
+        """Bytes of batches that leaders have sent."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry the effects out, in order, and set the timer for what comes next."""
@@ -135,6 +137,8 @@ class Engine:
 
     def _send_fetch(self, effect: SendReplicaFetch) -> None:
         def done(fetched: ReplicaFetched | None) -> None:
+            if fetched is not None:
+                self.replication_bytes_in += sum(len(item.records) for item in fetched.partitions)
             if not self._stopped:
                 clock = self._clock
                 self.perform(

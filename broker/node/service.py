@@ -30,6 +30,7 @@ from broker.metadata.messages import (
     ReplicasFailed,
 )
 from broker.metadata.records import Endpoint
+from broker.metrics.counters import RequestCounters
 from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
@@ -114,7 +115,8 @@ class BrokerService:
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._failures = FailureReports(self._report_failures)
         self._replication: ReplicationServer
-        self._server = GrpcServer(self._config.socket_request_max_bytes)
+        self._counters = RequestCounters()
+        self._server = GrpcServer(self._config.socket_request_max_bytes, self._counters)
         self._knocks = Knocks(self._clock, _log.warning)
 
     async def run(self) -> NodeExit:
@@ -164,6 +166,7 @@ class BrokerService:
             name_of=self._name_of,
             id_of=self._id_of,
             report=_log.warning,
+            counters=self._counters,
         )
         self._engine.connections = LeaderConnections(
             f"pylog-broker-{self._broker_id}",
@@ -218,6 +221,7 @@ class BrokerService:
             take_producer_id=self._producer_ids.take,
             checks=BatchChecks(self._unpacking, self._config.message_decompressed_max_bytes),
             in_flight_bytes_max=self._config.queued_max_request_bytes,
+            counters=self._counters,
         )
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
         address, host = self._listener

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
+from broker.metrics.counters import IsrChanges
 from broker.replication.partition import Partition
 from pylog.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from pylog.model import (
@@ -35,6 +36,7 @@ class HostedPartitions:
         self.image = MetadataImage()
         self.by_name: dict[TopicPartition, Partition] = {}
         self.by_id: dict[tuple[TopicId, int], Partition] = {}
+        self.isr_changes = IsrChanges()
         # current epochs of all registered brokers, and of those that may join an ISR
         self.registered: dict[BrokerId, BrokerEpoch] = {}
         self.eligible: dict[BrokerId, BrokerEpoch] = {}

@@ -21,6 +21,7 @@ from broker.config import BrokerConfig, TopicConfig
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import Failure, PartitionsAltered
 from broker.metadata.records import ConfigResourceType, PartitionRecord
+from broker.metrics.counters import IsrChanges
 from broker.replication.deletions import Deletions
 from broker.replication.fetches import Fetches
 from broker.replication.follower import FollowerState
@@ -331,6 +332,7 @@ class ReplicaManager:
                         record.replicas,
                         record.failed_replicas,
                     )
+                    self._hosted.isr_changes.note(partition.isr, record.isr)
                     partition.take(record)
                     self._lead(partition, tuple(effects))
                     self._room.deletions.check(partition)
@@ -510,6 +512,26 @@ class ReplicaManager:
     def waiting_requests(self) -> int:
         """Requests of all kinds that wait here."""
         return len(self._room)
+
+    @property
+    def waiting_by_type(self) -> dict[str, int]:
+        """The sizes of the purgatories, by the requests that wait in them."""
+        room = self._room
+        return {
+            "Produce": len(room.produces),
+            "Fetch": len(room.fetches),
+            "FetchFollower": len(room.replica_fetches),
+            "DeleteRecords": len(room.deletions),
+        }
+
+    @property
+    def isr_changes(self) -> IsrChanges:
+        """How often ISRs of partitions led here shrank and grew."""
+        return self._hosted.isr_changes
+
+    def partitions(self) -> list[Partition]:
+        """Every replica here, to look at."""
+        return list(self._hosted.by_id.values())
 
     def describe(self) -> list[PartitionState]:
         """Every replica, by name."""

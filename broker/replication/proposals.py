@@ -100,6 +100,7 @@ class IsrProposals:
         if item.leader_epoch != leading.leader_epoch:
             return  # metadata will say who leads now
         effects = leading.on_proposal_accepted(self._room.now_ms, item.isr, item.partition_epoch)
+        self._hosted.isr_changes.note(partition.isr, leading.isr)
         partition.note_isr(leading.isr, leading.partition_epoch)
         self._lead(partition, tuple(effects))
 

@@ -7,8 +7,21 @@ import pytest
 from broker.controller.effects import AppendRecords, Publish, Report
 from broker.controller.ledger import Ledger
 from broker.metadata.image import MetadataImage
-from broker.metadata.records import ClusterRecord, ControllerEpochRecord
-from pylog.model import ControllerEpoch, Offset
+from broker.metadata.records import (
+    ClusterRecord,
+    ControllerEpochRecord,
+    PartitionRecord,
+    TopicRecord,
+)
+from pylog.model import (
+    NO_LEADER,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+)
 
 
 def epoch(number: int) -> ControllerEpochRecord:
@@ -76,3 +89,34 @@ def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
     ledger.write(epoch(1))
     assert image.controller_epoch == -1
     assert ledger.batches_since(Offset(0))[0].snapshot
+
+
+def partition(leader: int, leader_epoch: int, isr: tuple[int, ...]) -> PartitionRecord:
+    replicas = (BrokerId(1), BrokerId(2), BrokerId(3))
+    return PartitionRecord(
+        TopicId("t"),
+        0,
+        replicas,
+        tuple(map(BrokerId, isr)),
+        BrokerId(leader),
+        LeaderEpoch(leader_epoch),
+        PartitionEpoch(leader_epoch),
+        eligible_leader_replicas=(BrokerId(2),) if not isr else (),
+    )
+
+
+def test_committed_elections_are_counted_and_unclean_ones_apart() -> None:
+    ledger = new_ledger()
+    ledger.write(TopicRecord("topic", TopicId("t")))
+    for record in (
+        partition(1, 0, (1, 2)),  # new, not elected
+        partition(1, 0, (1,)),
+        partition(NO_LEADER, 1, ()),
+        partition(2, 2, (2,)),  # it was eligible
+        partition(3, 3, (3,)),  # it was not in the ISR
+    ):
+        ledger.write(record)
+    ledger.seal([])
+    assert ledger.elections.elections == 0, "nothing is committed yet"
+    ledger.commit(Offset(5))
+    assert (ledger.elections.elections, ledger.elections.unclean) == (2, 1)

@@ -15,6 +15,7 @@ import pytest
 from broker.grpc.batch_checks import BatchChecks, is_compressed
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
+from broker.metrics.counters import RequestCounters
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     Effect,
@@ -80,10 +81,12 @@ class Bench:
         self.manager = Appends()
         self.pool = GatedPool()
         self.answers: list[log_pb2.ProduceResponse] = []
+        self.counters = RequestCounters()
         self.service = LogService(
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
             checks=BatchChecks(self.pool, 1 << 20), in_flight_bytes_max=1 << 20,
+            counters=self.counters,
         )  # fmt: skip
 
     def _perform(self, effects: Sequence[Effect]) -> None:

@@ -16,6 +16,7 @@ from broker.kafka.headers import encode_request_header
 from broker.kafka.server import ReplicationServer
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
+from broker.metrics.counters import RequestCounters
 from broker.replication.messages import (
     Effect,
     EpochEnd,
@@ -98,10 +99,12 @@ class Pair:
         self.leader = MemoryLeader()
         self.reports: list[str] = []
         self.reported = asyncio.Event()
+        self.counters = RequestCounters()
         self.server = ReplicationServer(
             cast("ReplicaManager", self.leader), perform, SYSTEM_CLOCK, SECRET,
             name_of=lambda topic_id: "events" if topic_id == TOPIC else None,
             id_of=lambda name: TOPIC if name == "events" else None, report=self.report,
+            counters=self.counters,
         )  # fmt: skip
         self.port = 0
         self.client = LeaderConnections(
