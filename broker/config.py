@@ -8,10 +8,12 @@ the replication factor) are the controller's.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
+from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
 
@@ -80,6 +82,7 @@ TOPIC_CONFIG: Final = ConfigTable(
                   "Whether a replica that is out of sync may lead, which loses records."),
     ],
     what="topic setting",
+    absent=Absent(TOPIC_ABSENT),
 )  # fmt: skip
 
 BROKER_NAMES: Final[Mapping[str, str]] = {
@@ -128,15 +131,10 @@ _OWN_BROKER_KEYS: Final = (
               "Replicas of a topic that does not say.", low=1, high=32_767),
     ConfigKey("fetch.max.bytes", int, 55 * _MIB,
               "The largest answer to one fetch.", low=1024, high=INT_MAX),
-    ConfigKey("fetch.purgatory.purge.interval.requests", int, 1_000,
-              "So many finished waiting fetches are kept at most before they are removed.",
-              low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
               "So much imbalance is left alone.", low=0, high=100),
-    ConfigKey("log.flush.offset.checkpoint.interval.ms", int, 60_000,
-              "How often recovery points are written.", low=0, high=INT_MAX),
     ConfigKey("log.tail.cache.max.bytes", int, 256 * _MIB,
               "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
     ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
@@ -151,14 +149,9 @@ _OWN_BROKER_KEYS: Final = (
               low=1, high=INT_MAX),
     ConfigKey("producer.id.expiration.ms", int, _DAY_MS,
               "An idle producer's state is forgotten after this time.", low=1, high=INT_MAX),
-    ConfigKey("producer.purgatory.purge.interval.requests", int, 1_000,
-              "So many finished waiting produces are kept at most before they are removed.",
-              low=1, high=INT_MAX),
     ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
               "Bytes of requests in work on one broker; above it no more are read. Kafka's "
               "default, no limit, would break the rule that everything is bounded.", low=_MIB),
-    ConfigKey("queued.max.requests", int, 500,
-              "Requests in work on one broker.", low=1, high=INT_MAX),
     ConfigKey("replica.fetch.backoff.ms", int, 1_000,
               "How long a follower waits after a failed fetch.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.max.bytes", int, _MIB,
@@ -174,12 +167,8 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.lag.time.max.ms", int, 30_000,
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
-    ConfigKey("socket.receive.buffer.bytes", int, 102_400,
-              "SO_RCVBUF; -1: the system's.", low=-1, high=INT_MAX),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
-    ConfigKey("socket.send.buffer.bytes", int, 102_400,
-              "SO_SNDBUF; -1: the system's.", low=-1, high=INT_MAX),
 )  # fmt: skip
 
 
@@ -191,7 +180,16 @@ def _as_broker_key(key: ConfigKey) -> ConfigKey:
 BROKER_CONFIG: Final = ConfigTable(
     sorted((*_OWN_BROKER_KEYS, *map(_as_broker_key, TOPIC_CONFIG)), key=lambda key: key.name),
     what="broker setting",
+    absent=Absent(BROKER_ABSENT),
 )
+
+DYNAMIC_BROKER_NAMES: Final = frozenset(BROKER_NAMES.values())
+"""Broker settings that `configs alter` changes on a running cluster, as in Kafka: the defaults of
+topic settings. The others are read at the start of a process.
+"""
+
+CLUSTER_WIDE_NAMES: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
+"""Not for a single broker: the controller judges by them as well as each leader (KIP-966)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,6 +230,15 @@ class TopicConfig:
         config.check()
         return config
 
+    @classmethod
+    def resolve(cls, overrides: Mapping[str, str], defaults: Self) -> Self:
+        """The settings out of the metadata over `defaults`.
+
+        They were checked when they were written, so nothing here may fail: what this version does
+        not take (a newer one wrote it) is left at its default.
+        """
+        return replace(defaults, **_as_fields(_readable(TOPIC_CONFIG, overrides)))
+
     def check(self) -> None:
         """InvalidConfig when two settings contradict each other."""
         if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
@@ -249,7 +256,8 @@ class TopicConfig:
 
     def to_mapping(self) -> dict[str, str]:
         """Every setting by Kafka's name, as text."""
-        return {key.name: _as_text(getattr(self, _field(key.name))) for key in TOPIC_CONFIG}
+        texts = {key.name: as_text(getattr(self, _field(key.name))) for key in TOPIC_CONFIG}
+        return {name: text for name, text in texts.items() if text is not None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,19 +272,15 @@ class BrokerConfig:
     broker_session_timeout_ms: int = 6_000
     default_replication_factor: int = 1
     fetch_max_bytes: int = 55 * _MIB
-    fetch_purgatory_purge_interval_requests: int = 1_000
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
-    log_flush_offset_checkpoint_interval_ms: int = 60_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
     message_decompressed_max_bytes: int = 32 * _MIB
     num_partitions: int = 1
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS
-    producer_purgatory_purge_interval_requests: int = 1_000
     queued_max_request_bytes: int = 256 * _MIB
-    queued_max_requests: int = 500
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = _MIB
     replica_fetch_min_bytes: int = 1
@@ -284,9 +288,7 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
-    socket_receive_buffer_bytes: int = 102_400
     socket_request_max_bytes: int = 100 * _MIB
-    socket_send_buffer_bytes: int = 102_400
     topic: TopicConfig = TopicConfig()
 
     @classmethod
@@ -296,15 +298,21 @@ class BrokerConfig:
         InvalidConfig names key, value and range, or the nearest name of an unknown key.
         """
         values = BROKER_CONFIG.parse_given(given)
-        for_topics = {
-            name: values.pop(broker_name)
-            for name, broker_name in BROKER_NAMES.items()
-            if broker_name in values
-        }
-        topic = replace(TopicConfig(), **_as_fields(for_topics))
+        topic = replace(TopicConfig(), **_as_fields(_pop_for_topics(values)))
         config = replace(cls(), topic=topic, **_as_fields(values))
         config.check()
         return config
+
+    def topic_defaults(self, *dynamic: Mapping[str, str]) -> TopicConfig:
+        """The defaults of topic settings under values out of the metadata, the weakest first.
+
+        As `TopicConfig.resolve`, nothing here fails.
+        """
+        values: dict[str, Any] = {}
+        for layer in dynamic:
+            values |= _readable(BROKER_CONFIG, layer)
+        for_topics = _as_fields(_pop_for_topics(values))
+        return replace(self.topic, **for_topics) if for_topics else self.topic
 
     def check(self) -> None:
         """InvalidConfig when two settings contradict each other."""
@@ -324,14 +332,35 @@ class BrokerConfig:
 
     def to_mapping(self) -> dict[str, str | None]:
         """Every setting by Kafka's name, as text (None where nothing is set)."""
-        own = {
-            key.name: _as_text(value)
-            if (value := getattr(self, _field(key.name))) is not None
-            else None
-            for key in _OWN_BROKER_KEYS
-        }
+        own = {key.name: as_text(getattr(self, _field(key.name))) for key in _OWN_BROKER_KEYS}
         topic = {BROKER_NAMES[name]: text for name, text in self.topic.to_mapping().items()}
         return dict(sorted((own | topic).items()))
+
+
+def without_secrets(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Broker settings as they may be shown to administrators, sorted by name."""
+    return tuple(
+        (name, str(value))
+        for name, value in sorted(given.items())
+        if not BROKER_CONFIG[name].sensitive
+    )
+
+
+def _readable(table: ConfigTable, given: Mapping[str, str]) -> dict[str, Any]:
+    values = {}
+    for name, text in given.items():
+        with contextlib.suppress(InvalidConfig):
+            values[name] = table[name].parse(text)
+    return values
+
+
+def _pop_for_topics(values: dict[str, Any]) -> dict[str, Any]:
+    """Takes the defaults of topic settings out of a broker's, by the topic's names."""
+    return {
+        name: values.pop(broker_name)
+        for name, broker_name in BROKER_NAMES.items()
+        if broker_name in values
+    }
 
 
 def _field(name: str) -> str:
@@ -345,10 +374,13 @@ def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _as_text(value: object) -> str:
+def as_text(value: object) -> str | None:
+    """A value as property files spell it; None where nothing is set."""
+    if value is None:
+        return None
     if isinstance(value, bool):
         return str(value).lower()
-    return ",".join(value) if isinstance(value, tuple) else str(value)
+    return ",".join(value) if isinstance(value, tuple | list) else str(value)
 
 
 assert {_field(key.name) for key in TOPIC_CONFIG} == {f.name for f in fields(TopicConfig)}

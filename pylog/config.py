@@ -52,6 +52,8 @@ class ConfigKey:
     low: float | None = None
     high: float | None = None
     choices: Sequence[str] | None = None
+    sensitive: bool = False
+    """A secret: never shown, not even to who may change it."""
 
     def allowed(self) -> str:
         """What values the setting takes, in words."""
@@ -82,6 +84,8 @@ class ConfigKey:
             fits = (self.low is None or parsed >= self.low) and (
                 self.high is None or parsed <= self.high
             )
+            # Kafka's numbers are 64 bits wide; nobody could read a larger one.
+            fits = fits and not (isinstance(parsed, int) and abs(parsed) > LONG_MAX)
         elif isinstance(parsed, list):
             fits = self.choices is None or set(parsed) <= set(self.choices)
         else:
@@ -143,11 +147,18 @@ class ConfigTable:
     """The settings that one kind of object takes, in the order of their documentation."""
 
     def __init__(
-        self, keys: Iterable[ConfigKey], *, separator: str = ".", what: str = "setting"
+        self,
+        keys: Iterable[ConfigKey],
+        *,
+        separator: str = ".",
+        what: str = "setting",
+        absent: Mapping[str, str] | None = None,
     ) -> None:
+        """`absent`: dotted names that users may expect and this table does not have, and why."""
         assert separator in (".", "_")
         self._separator = separator
         self._what = what
+        self._absent = absent or {}
         self._keys: dict[str, ConfigKey] = {}
         for key in keys:
             assert key.name not in self._keys, key.name
@@ -209,6 +220,9 @@ class ConfigTable:
         return name.replace("_", ".") if self._separator == "_" else name
 
     def _unknown(self, name: str) -> errors.InvalidConfig:
+        reason = self._absent.get(self._dotted(name))
+        if reason is not None:
+            return errors.InvalidConfig(f"{self._what} {name[:120]} is not taken: {reason}")
         nearest = self.nearest(name)
         hint = f"; did you mean {nearest}?" if nearest else ""
         return errors.InvalidConfig(f"unknown {self._what} {name[:120]}{hint}")

@@ -90,6 +90,7 @@ class Brokers:
                 replication_endpoint=request.replication_endpoint,
                 directory_id=request.directory_id,
                 boot_id=request.boot_id,
+                static_config=request.static_config,
             )
         )
         loss = _loss(known, request)

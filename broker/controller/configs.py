@@ -1,23 +1,43 @@
 """Changing configurations of topics, brokers and the cluster.
 
 All values of one resource are checked together with those already there, then written; a fault in
-one leaves the resource as it was. Values are stored as the caller wrote them.
+one leaves the resource as it was. Values are stored as the caller wrote them. Which of several
+values holds is `broker/metadata/config_view.py`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
-from broker.config import BrokerConfig, TopicConfig
+from broker.config import (
+    BROKER_CONFIG,
+    CLUSTER_WIDE_NAMES,
+    DYNAMIC_BROKER_NAMES,
+    TOPIC_CONFIG,
+    BrokerConfig,
+    TopicConfig,
+)
+from broker.controller.effects import Report
 from broker.controller.election import MIN_ISR, UNCLEAN, Elections
 from broker.controller.ledger import Ledger
 from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import AlterConfigs, AlteredConfig, ConfigChange, ConfigsAltered
+from broker.metadata.admin import (
+    AlterConfigs,
+    AlteredConfig,
+    ConfigChange,
+    ConfigsAltered,
+    ConfigsQuestion,
+    DescribedConfig,
+)
+from broker.metadata.config_view import broker_of, describe
 from broker.metadata.image import CLUSTER_CONFIG, MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigRecord, ConfigResourceType
 from pylog import errors
-from pylog.model import BrokerId, TopicId
+from pylog.model import TopicId
+
+_Values = Mapping[str, str | None]
 
 
 def effective_min_isr(
@@ -28,6 +48,14 @@ def effective_min_isr(
     return defaults.min_insync_replicas if value is None else int(value)
 
 
+class _Refused(Exception):
+    """Why a resource cannot be changed, where that is no InvalidConfig."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
 class Configs:
     """Writes configurations to the ledger, and what follows for partitions. Owns no state."""
 
@@ -36,107 +64,206 @@ class Configs:
         self._settings = settings
         self._elections = elections
 
-    def record_defaults(self) -> None:
+    def record_defaults(self) -> list[Report]:
         """Puts the controller's own `min.insync.replicas` into the metadata, once.
 
         Controller and leaders must judge by the same value, or the eligible replicas mean nothing.
-        A value that is there already wins, as dynamic values do in Kafka.
+        A value that is there already wins, as dynamic values do in Kafka; where it differs from
+        what the controller was started with, a line says so.
         """
         default = self._settings.topic_defaults.min_insync_replicas
-        if default == TopicConfig().min_insync_replicas:
-            return
-        if MIN_ISR not in self._ledger.decided.cluster_configs():
-            change = ConfigChange(*CLUSTER_CONFIG, {MIN_ISR: str(default)})
-            self._write(change)
+        recorded = self._ledger.decided.cluster_configs().get(MIN_ISR)
+        if recorded is None and default != TopicConfig().min_insync_replicas:
+            self._write(CLUSTER_CONFIG, {MIN_ISR: str(default)})
+        if recorded is None or int(recorded) == default or not self._settings.says(MIN_ISR):
+            return []
+        return [
+            Report(
+                f"started with {MIN_ISR}={default}, but the cluster's metadata say {recorded}, "
+                f"which holds: change it with `pylog configs alter broker default --set "
+                f"{MIN_ISR}={default}`",
+                warning=True,
+            )
+        ]
 
     def alter(self, request: AlterConfigs) -> ConfigsAltered:
         """Writes the changes that are valid."""
+        named = Counter((c.resource_type, c.resource_name) for c in request.changes)
         altered = []
         for change in request.changes:
-            failure = self._refusal(change)
-            if failure is None and not request.validate_only:
-                self._write(change)
-            altered.append(AlteredConfig(change.resource_type, change.resource_name, failure))
+            resource = (change.resource_type, change.resource_name)
+            failure: Failure | None = None
+            try:
+                if named[resource] > 1:
+                    why = f"the request names {_shown(change)} twice"
+                    raise _Refused(Failure(errors.InvalidRequest.code, why))
+                values = self._checked(change)
+                if not request.validate_only:
+                    self._write(resource, values)
+            except _Refused as refused:
+                failure = refused.failure
+            except errors.InvalidConfig as error:
+                failure = Failure(errors.InvalidConfig.code, f"{_shown(change)}: {error}")
+            altered.append(AlteredConfig(*resource, failure))
         return ConfigsAltered(tuple(altered))
+
+    def describe(self, question: ConfigsQuestion) -> DescribedConfig:
+        """What holds for one resource, and why; as committed."""
+        return describe(self._ledger.committed, self._settings.static_config, question)
 
     # ---- checks --------------------------------------------------------------------------------
 
-    def _refusal(self, change: ConfigChange) -> Failure | None:
+    def _checked(self, change: ConfigChange) -> _Values:
+        """The new values of the resource."""
         image = self._ledger.decided
-        name = change.resource_name
-        merged = dict(image.configs.get((change.resource_type, name), {}))
-        for key, value in change.values.items():
-            if value is None:
-                merged.pop(key, None)
-            else:
-                merged[key] = value
-        try:
-            match change.resource_type:
-                case ConfigResourceType.TOPIC:
-                    return self._topic_refusal(image, change, merged)
-                case ConfigResourceType.BROKER:
-                    return _broker_refusal(image, change, merged)
-                case ConfigResourceType.CLUSTER:
-                    if name:
-                        return Failure(
-                            errors.InvalidRequest.code, f"the cluster has no name, not {name!r}"
-                        )
-                    BrokerConfig.from_mapping(merged)
-        except errors.InvalidConfig as error:
-            what = change.resource_type.name.lower()
-            return Failure(errors.InvalidConfig.code, f"{what} {name}: {error}".replace(" :", ":"))
-        return None
+        match change.resource_type:
+            case ConfigResourceType.TOPIC:
+                values = self._topic_values(image, change)
+            case ConfigResourceType.BROKER:
+                values = self._broker_values(image, change)
+            case ConfigResourceType.CLUSTER:
+                values = self._cluster_values(image, change)
+        return values
 
-    def _topic_refusal(
-        self, image: MetadataImage, change: ConfigChange, merged: Mapping[str, str]
-    ) -> Failure | None:
+    def _topic_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
         topic = image.topics_by_name.get(change.resource_name)
         if topic is None:
-            return Failure(
-                errors.UnknownTopicOrPartition.code, f"there is no topic {change.resource_name}"
-            )
-        TopicConfig.from_mapping(merged, self._settings.topic_defaults)
+            why = f"there is no topic {change.resource_name[:249]}"
+            raise _Refused(Failure(errors.UnknownTopicOrPartition.code, why))
+        values = self._resolved(image, change)
+        merged = _merged(image, change, values)
+        TopicConfig.from_mapping(merged, self._defaults(image))
         least = min(len(partition.replicas) for partition in topic.partitions.values())
-        if change.values.get(MIN_ISR) is not None and int(merged[MIN_ISR]) > least:
+        if values.get(MIN_ISR) is not None and int(merged[MIN_ISR]) > least:
             raise errors.InvalidConfig(
                 f"{MIN_ISR}={merged[MIN_ISR]} is above the replication factor {least}"
             )
-        return None
+        return values
+
+    def _broker_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
+        broker = broker_of(image, change.resource_name)
+        if isinstance(broker, Failure):
+            raise _Refused(broker)
+        values = self._resolved(image, change)
+        for key in sorted(CLUSTER_WIDE_NAMES & set(values)):
+            # KIP-966: one broker with its own idea of it would break the eligible replicas.
+            raise errors.InvalidConfig(f"{key} can be set for a topic or for the cluster only")
+        _check_dynamic(values)
+        static = dict(image.brokers[broker].static_config)
+        merged = _merged(image, change, values)
+        BrokerConfig.from_mapping({**static, **image.cluster_configs(), **merged})
+        return values
+
+    def _cluster_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
+        if change.resource_name:
+            why = f"the cluster's defaults have no name, not {change.resource_name[:40]!r}"
+            raise _Refused(Failure(errors.InvalidRequest.code, why))
+        values = self._resolved(image, change)
+        _check_dynamic(values)
+        merged = _merged(image, change, values)
+        BrokerConfig.from_mapping(merged)
+        for broker, registration in sorted(image.brokers.items()):
+            static = dict(registration.static_config)
+            try:
+                BrokerConfig.from_mapping({**static, **merged, **image.broker_configs(broker)})
+            except errors.InvalidConfig as error:
+                raise errors.InvalidConfig(f"with what broker {broker} has: {error}") from None
+        return values
+
+    def _defaults(self, image: MetadataImage) -> TopicConfig:
+        static = BrokerConfig(topic=self._settings.topic_defaults)
+        return static.topic_defaults(image.cluster_configs())
+
+    # ---- what the changes come to ---------------------------------------------------------------
+
+    def _resolved(self, image: MetadataImage, change: ConfigChange) -> _Values:
+        """The new value of each named setting, lists put together."""
+        table = TOPIC_CONFIG if change.resource_type is ConfigResourceType.TOPIC else BROKER_CONFIG
+        names = Counter([*change.values, *change.appended, *change.subtracted])
+        for name, times in names.items():
+            if times > 1:
+                raise errors.InvalidConfig(f"{name[:120]} is changed twice in one request")
+            del times
+        values: dict[str, str | None] = {}
+        for name, value in change.values.items():
+            key = table[name]
+            if value is not None:
+                key.parse(value)
+            values[key.name] = value
+        for name in (*change.appended, *change.subtracted):
+            key = table[name]
+            if key.type is not list:
+                raise errors.InvalidConfig(f"{name} is no list: set it instead")
+            items = key.parse(self._present(image, change, name))
+            for item in key.parse(change.appended.get(name, "")):
+                if item not in items:
+                    items.append(item)
+            gone = set(key.parse(change.subtracted.get(name, "")))
+            values[name] = ",".join(item for item in items if item not in gone)
+        return values
+
+    def _present(self, image: MetadataImage, change: ConfigChange, name: str) -> str:
+        question = ConfigsQuestion(change.resource_type, change.resource_name, (name,))
+        found = describe(image, self._settings.static_config, question).entries
+        if found:
+            return found[0].value or ""
+        table = BROKER_CONFIG  # the cluster describes only what is set
+        default = self._settings.static_config.get(name)
+        return default if default is not None else ",".join(table[name].default)
 
     # ---- writing -------------------------------------------------------------------------------
 
-    def _write(self, change: ConfigChange) -> None:
+    def _write(self, resource: tuple[ConfigResourceType, str], values: _Values) -> None:
         image = self._ledger.decided
-        affected = self._affected(image, change)
+        affected = _affected(image, resource)
         before = {topic_id: self._elections.min_isr(topic_id) for topic_id in affected}
-        for key in sorted(change.values):
-            self._ledger.write(
-                ConfigRecord(change.resource_type, change.resource_name, key, change.values[key])
-            )
-        if MIN_ISR in change.values:
+        there = image.configs.get(resource, {})
+        for key in sorted(values):
+            if values[key] != there.get(key):
+                self._ledger.write(ConfigRecord(*resource, key, values[key]))
+        if MIN_ISR in values:
             for topic_id in affected:
                 if self._elections.min_isr(topic_id) != before[topic_id]:
                     self._elections.on_min_isr_changed(topic_id)
-        if UNCLEAN in change.values:
+        if UNCLEAN in values:
             self._elections.elect_offline()
 
-    def _affected(self, image: MetadataImage, change: ConfigChange) -> list[TopicId]:
-        if change.resource_type is ConfigResourceType.CLUSTER:
+
+def _affected(image: MetadataImage, resource: tuple[ConfigResourceType, str]) -> list[TopicId]:
+    match resource:
+        case (ConfigResourceType.CLUSTER, _):
             return list(image.topics_by_id)
-        if change.resource_type is ConfigResourceType.TOPIC:
-            return [image.topics_by_name[change.resource_name].topic_id]
-        return []
+        case (ConfigResourceType.TOPIC, name):
+            return [image.topics_by_name[name].topic_id]
+    return []
 
 
-def _broker_refusal(
-    image: MetadataImage, change: ConfigChange, merged: Mapping[str, str]
-) -> Failure | None:
-    name = change.resource_name
-    if not name.isdecimal() or BrokerId(int(name)) not in image.brokers:
-        return Failure(errors.InvalidRequest.code, f"no broker {name!r} is registered")
-    for key in (MIN_ISR, UNCLEAN):
-        if key in change.values:
-            # KIP-966: one broker with its own idea of it would break the eligible replicas.
-            raise errors.InvalidConfig(f"{key} can be set for a topic or for the cluster only")
-    BrokerConfig.from_mapping(merged)
-    return None
+def _merged(image: MetadataImage, change: ConfigChange, values: _Values) -> dict[str, str]:
+    merged: dict[str, str] = dict(
+        image.configs.get((change.resource_type, change.resource_name), {})
+    )
+    for name, value in values.items():
+        if value is None:
+            merged.pop(name, None)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _check_dynamic(values: _Values) -> None:
+    for name in sorted(values):
+        if name not in DYNAMIC_BROKER_NAMES:
+            raise errors.InvalidConfig(
+                f"{name} is read when a broker starts and cannot be changed on a running cluster: "
+                f"restart with spark.pylog.broker.{name}=... (`pylog local --config {name}=...`)"
+            )
+
+
+def _shown(change: ConfigChange) -> str:
+    match change.resource_type:
+        case ConfigResourceType.TOPIC:
+            return f"topic {change.resource_name[:249]}"
+        case ConfigResourceType.BROKER:
+            return f"broker {change.resource_name[:40]}"
+        case ConfigResourceType.CLUSTER:
+            return "the cluster's defaults"

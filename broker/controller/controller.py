@@ -23,12 +23,16 @@ from broker.controller.election import Elections
 from broker.controller.ledger import ElectionCounts, Ledger
 from broker.controller.sessions import ObservedTime, Session, Sessions
 from broker.controller.settings import ControllerSettings
+from broker.controller.topic_growth import TopicGrowth
 from broker.controller.topics import Topics
 from broker.controller.waiting import Shutdowns, TopicWaits
 from broker.metadata.admin import (
     AlterConfigs,
+    ConfigsQuestion,
+    CreatePartitions,
     CreateTopics,
     DeleteTopics,
+    DescribedConfig,
     ElectLeaders,
     TopicsCreated,
 )
@@ -94,6 +98,7 @@ class Controller:
         self._elections = Elections(self._ledger, settings)
         self._brokers = Brokers(self._ledger, self._sessions, self._claims, self._elections)
         self._topics = Topics(self._ledger, settings, new_id)
+        self._growth = TopicGrowth(self._ledger, settings)
         self._configs = Configs(self._ledger, settings, self._elections)
         self._topic_waits = TopicWaits(self._ledger, self._sessions)
         self._shutdowns = Shutdowns()
@@ -183,7 +188,7 @@ class Controller:
             self._ledger.write(ClusterRecord(self._new_id()))
         epoch = ControllerEpoch(max(0, image.controller_epoch) + 1)
         self._ledger.write(ControllerEpochRecord(epoch))
-        self._configs.record_defaults()
+        reports = self._configs.record_defaults()
         for broker, registration in sorted(image.brokers.items()):
             self._sessions.add(
                 Session(
@@ -198,7 +203,8 @@ class Controller:
         self._timers.guard_ends = observed + self._settings.session_timeout_ms
         if self._settings.auto_leader_rebalance:
             self._timers.balance = observed + self._settings.leader_imbalance_check_ms
-        return self._leave([Report(f"controller epoch {epoch} of cluster {image.cluster_id}")])
+        reports.insert(0, Report(f"controller epoch {epoch} of cluster {image.cluster_id}"))
+        return self._leave(list(reports))
 
     def on_committed(self, now_ms: int, offset: Offset) -> list[Effect]:
         """Everything up to `offset` is durable (with a quorum: committed)."""
@@ -432,6 +438,24 @@ class Controller:
         """Answered with a ConfigsAltered when it is durable."""
         self._observe(now_ms)
         return self._answer(token, self._configs.alter(request))
+
+    def create_partitions(
+        self, now_ms: int, request: CreatePartitions, token: object
+    ) -> list[Effect]:
+        """Answered with a PartitionsCreated when the live brokers know of the new partitions, at
+        the latest after `request.timeout_ms`.
+        """
+        observed = self._observe(now_ms)
+        answer = self._growth.create(request)
+        if request.validate_only or all(topic.failure for topic in answer.topics):
+            return self._answer(token, answer)
+        until = observed + max(0, request.timeout_ms)
+        self._topic_waits.add(self._ledger.decided.offset, until, answer, token)
+        return self._leave([])
+
+    def describe_configs(self, question: ConfigsQuestion) -> DescribedConfig:
+        """What holds for one resource, as committed. Changes nothing and waits for nothing."""
+        return self._configs.describe(question)
 
     # ---- inside --------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.config import BrokerConfig, TopicConfig
@@ -25,6 +26,8 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    # what the controller was started with, by Kafka's names
+    static_config: Mapping[str, str] = field(default_factory=dict)
     auto_leader_rebalance: bool = True
     leader_imbalance_check_ms: int = 300_000
     leader_imbalance_percentage: int = 10
@@ -40,8 +43,14 @@ class ControllerSettings:
     tail_records_max: int = 50_000
 
     @classmethod
-    def from_config(cls, config: BrokerConfig, *, expected_brokers: int) -> ControllerSettings:
-        """The settings that a configuration stands for."""
+    def from_config(
+        cls,
+        config: BrokerConfig,
+        *,
+        expected_brokers: int,
+        static_config: Mapping[str, str] | None = None,
+    ) -> ControllerSettings:
+        """The settings that a configuration stands for; `static_config` as it was given."""
         return cls(
             expected_brokers=expected_brokers,
             claim_wait_ms=config.broker_claim_wait_ms,
@@ -50,8 +59,13 @@ class ControllerSettings:
             num_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
             topic_defaults=config.topic,
+            static_config=dict(static_config or {}),
             auto_leader_rebalance=config.auto_leader_rebalance_enable,
             leader_imbalance_check_ms=config.leader_imbalance_check_interval_seconds * 1_000,
             leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
             producer_id_block=config.producer_id_block_size,
         )
+
+    def says(self, name: str) -> bool:
+        """Whether the broker setting was given at the start, and not left at its default."""
+        return name in self.static_config

@@ -1,6 +1,7 @@
 """Creating and deleting topics: what is refused and why, and the records of what is not.
 
 Every item is checked whole before any record of it is written, so nothing is created in part.
+`topic_growth.py` adds partitions by the same rules.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId
 INTERNAL_PREFIX: Final = "__"
 REPLICATION_FACTOR_MAX: Final = 32_767
 
-_Replicas = list[tuple[BrokerId, ...]]
+Replicas = list[tuple[BrokerId, ...]]
 
 
-class _Refused(Exception):
+class Refused(Exception):
     """Why an item cannot be done."""
 
     def __init__(self, error: type[errors.PylogError], message: str) -> None:
@@ -68,12 +69,12 @@ class Topics:
         for topic in request.topics:
             try:
                 if names[topic.name] > 1:
-                    raise _Refused(
+                    raise Refused(
                         errors.InvalidRequest, f"the request names topic {topic.name!r} twice"
                     )
                 self._check_size(topic, asked)
                 created.append(self._create(topic, request))
-            except _Refused as refused:
+            except Refused as refused:
                 created.append(CreatedTopic(topic.name, refused.failure))
         return TopicsCreated(tuple(created))
 
@@ -86,18 +87,18 @@ class Topics:
         most = self._settings.partitions_per_request_max
         count = self._partitions_asked(topic)
         if not 1 <= count <= most:
-            raise _Refused(
+            raise Refused(
                 errors.InvalidPartitions,
                 f"topic {topic.name[:80]!r}: {count} partitions; it must be 1 to {most}",
             )
         if asked > most:
-            raise _Refused(
+            raise Refused(
                 errors.InvalidPartitions,
                 f"the request asks for {asked} partitions; the limit is {most} in one request",
             )
         there = self._ledger.decided.partition_count
         if there + count > self._settings.partitions_max:
-            raise _Refused(
+            raise Refused(
                 errors.InvalidPartitions,
                 f"topic {topic.name[:80]!r}: the cluster has {there} partitions, {count} more "
                 f"would exceed its limit of {self._settings.partitions_max}",
@@ -107,14 +108,14 @@ class Topics:
         image = self._ledger.decided
         fault = topic_name_fault(topic.name)
         if fault is not None:
-            raise _Refused(errors.InvalidTopic, fault)
+            raise Refused(errors.InvalidTopic, fault)
         if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
-            raise _Refused(
+            raise Refused(
                 errors.TopicAuthorizationFailed,
                 f"topic {topic.name}: names with {INTERNAL_PREFIX} in front are the cluster's own",
             )
         if topic.name in image.topics_by_name:
-            raise _Refused(errors.TopicAlreadyExists, f"topic {topic.name} already exists")
+            raise Refused(errors.TopicAlreadyExists, f"topic {topic.name} already exists")
         if topic.replica_assignment is not None:
             replicas = _assigned(image, topic, topic.replica_assignment)
         else:
@@ -128,39 +129,17 @@ class Topics:
             self._write(topic.name, topic_id, replicas, values)
         return CreatedTopic(topic.name, None, topic_id, len(replicas), factor)
 
-    def _placed(self, image: MetadataImage, topic: NewTopic) -> _Replicas:
+    def _placed(self, image: MetadataImage, topic: NewTopic) -> Replicas:
         factor = topic.replication_factor
         if factor == -1:
             factor = self._settings.default_replication_factor
         if not 1 <= factor <= REPLICATION_FACTOR_MAX:
-            raise _Refused(
+            raise Refused(
                 errors.InvalidReplicationFactor,
                 f"topic {topic.name}: replication factor {factor}; it must be 1 to "
                 f"{REPLICATION_FACTOR_MAX} and at most the number of brokers",
             )
-        live = image.live_brokers()
-        if factor > len(image.brokers):
-            raise _Refused(
-                errors.InvalidReplicationFactor,
-                f"topic {topic.name}: replication factor {factor}, but only {len(image.brokers)} "
-                "brokers are registered",
-            )
-        if not live:
-            raise _Refused(
-                errors.InvalidReplicationFactor,
-                f"topic {topic.name}: none of {len(image.brokers)} registered brokers is live; try "
-                "again when one is back",
-            )
-        spots = ring(image.brokers[broker] for broker in live)
-        count = self._partitions_asked(topic)
-        placed = place(spots, count, min(factor, len(live)), start=image.partition_count)
-        away = [broker for broker in sorted(image.brokers) if broker not in live]
-        # As in Kafka, a broker that is down for a moment gets its replicas all the same: last in
-        # order, outside the ISR, and it joins when it is back.
-        return [
-            replicas + tuple(away[(n + index) % len(away)] for n in range(factor - len(replicas)))
-            for index, replicas in enumerate(placed)
-        ]
+        return placed_replicas(image, topic.name, self._partitions_asked(topic), factor)
 
     def _checked_config(
         self, image: MetadataImage, topic: NewTopic, factor: int
@@ -169,11 +148,11 @@ class Topics:
         try:
             TopicConfig.from_mapping(values, self._settings.topic_defaults)
         except errors.InvalidConfig as error:
-            raise _Refused(errors.InvalidConfig, f"topic {topic.name}: {error}") from None
+            raise Refused(errors.InvalidConfig, f"topic {topic.name}: {error}") from None
         wanted = effective_min_isr(image, values, self._settings.topic_defaults)
         if wanted > factor and "min.insync.replicas" in values:
             # Taken from a default it only means "as many as there are" (KIP-966).
-            raise _Refused(
+            raise Refused(
                 errors.InvalidConfig,
                 f"topic {topic.name}: min.insync.replicas={wanted} is above the replication "
                 f"factor {factor}, so that no acks=all write could ever succeed",
@@ -181,26 +160,14 @@ class Topics:
         return values
 
     def _write(
-        self, name: str, topic_id: TopicId, replicas: _Replicas, values: Mapping[str, str]
+        self, name: str, topic_id: TopicId, replicas: Replicas, values: Mapping[str, str]
     ) -> None:
-        image, write = self._ledger.decided, self._ledger.write
+        write = self._ledger.write
         write(TopicRecord(name, topic_id))
         for key in sorted(values):
             write(ConfigRecord(ConfigResourceType.TOPIC, name, key, values[key]))
         for number, brokers in enumerate(replicas):
-            isr = tuple(broker for broker in brokers if image.is_live(broker))
-            write(
-                PartitionRecord(
-                    topic_id=topic_id,
-                    partition=number,
-                    replicas=brokers,
-                    isr=isr,
-                    leader=isr[0],
-                    leader_epoch=LeaderEpoch(0),
-                    partition_epoch=PartitionEpoch(0),
-                    directories=tuple(image.brokers[broker].directory_id for broker in brokers),
-                )
-            )
+            write_partition(self._ledger, topic_id, number, brokers)
 
     # ---- delete --------------------------------------------------------------------------------
 
@@ -242,31 +209,89 @@ class Topics:
         return DeletedTopic(topic.name, topic.topic_id)
 
 
+def placed_replicas(image: MetadataImage, name: str, count: int, factor: int) -> Replicas:
+    """Brokers for so many new partitions of topic `name`; Refused where there are too few."""
+    live = image.live_brokers()
+    if factor > len(image.brokers):
+        raise Refused(
+            errors.InvalidReplicationFactor,
+            f"topic {name}: replication factor {factor}, but only {len(image.brokers)} "
+            "brokers are registered",
+        )
+    if not live:
+        raise Refused(
+            errors.InvalidReplicationFactor,
+            f"topic {name}: none of {len(image.brokers)} registered brokers is live; try "
+            "again when one is back",
+        )
+    spots = ring(image.brokers[broker] for broker in live)
+    placed = place(spots, count, min(factor, len(live)), start=image.partition_count)
+    away = [broker for broker in sorted(image.brokers) if broker not in live]
+    # As in Kafka, a broker that is down for a moment gets its replicas all the same: last in
+    # order, outside the ISR, and it joins when it is back.
+    return [
+        replicas + tuple(away[(n + index) % len(away)] for n in range(factor - len(replicas)))
+        for index, replicas in enumerate(placed)
+    ]
+
+
+def write_partition(
+    ledger: Ledger, topic_id: TopicId, number: int, brokers: tuple[BrokerId, ...]
+) -> None:
+    """A new partition: its live replicas are in sync, the first of them leads."""
+    image = ledger.decided
+    isr = tuple(broker for broker in brokers if image.is_live(broker))
+    ledger.write(
+        PartitionRecord(
+            topic_id=topic_id,
+            partition=number,
+            replicas=brokers,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=PartitionEpoch(0),
+            directories=tuple(image.brokers[broker].directory_id for broker in brokers),
+        )
+    )
+
+
 def _assigned(
     image: MetadataImage, topic: NewTopic, assignment: Mapping[int, Sequence[int]]
-) -> _Replicas:
+) -> Replicas:
     """The replicas that the caller chose; every partition with equally many."""
 
-    def refuse(why: str) -> _Refused:
-        return _Refused(errors.InvalidReplicaAssignment, f"topic {topic.name}: {why}")
+    def refuse(why: str) -> Refused:
+        return Refused(errors.InvalidReplicaAssignment, f"topic {topic.name}: {why}")
 
     # NewTopic's own default for the partitions is 1.
     if topic.num_partitions not in (-1, 1) or topic.replication_factor != -1:
-        raise _Refused(
+        raise Refused(
             errors.InvalidRequest,
             f"topic {topic.name}: give either counts or a replica assignment, not both",
         )
     if sorted(assignment) != list(range(len(assignment))):
         raise refuse(f"the partitions must be numbered 0 to {len(assignment) - 1} without a gap")
-    replicas: _Replicas = []
-    for number in range(len(assignment)):
-        brokers = tuple(BrokerId(broker) for broker in assignment[number])
+    lists = [assignment[number] for number in range(len(assignment))]
+    return checked_replicas(image, topic.name, lists, first=0, factor=len(assignment[0]))
+
+
+def checked_replicas(
+    image: MetadataImage, name: str, lists: Sequence[Sequence[int]], *, first: int, factor: int
+) -> Replicas:
+    """The brokers that the caller chose for the partitions from `first` on, all with `factor`."""
+
+    def refuse(why: str) -> Refused:
+        return Refused(errors.InvalidReplicaAssignment, f"topic {name}: {why}")
+
+    replicas: Replicas = []
+    for number, chosen in enumerate(lists, first):
+        brokers = tuple(BrokerId(broker) for broker in chosen)
         if not brokers or len(set(brokers)) != len(brokers):
             raise refuse(f"partition {number} must name one or more different brokers")
-        if len(brokers) != len(assignment[0]):
+        if len(brokers) != factor:
             raise refuse(
-                f"partition {number} has {len(brokers)} replicas, partition 0 has "
-                f"{len(assignment[0])}: all must have equally many"
+                f"partition {number} has {len(brokers)} replicas, partition 0 has {factor}: all "
+                "must have equally many"
             )
         unknown = [broker for broker in brokers if broker not in image.brokers]
         if unknown:

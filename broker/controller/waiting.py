@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from broker.controller.effects import Effect, Reply
 from broker.controller.ledger import Ledger
 from broker.controller.sessions import Sessions
-from broker.metadata.admin import CreatedTopic, TopicsCreated
-from broker.metadata.image import MetadataImage
+from broker.metadata.admin import CreatedTopic, GrownTopic, PartitionsCreated, TopicsCreated
+from broker.metadata.image import MetadataImage, TopicImage
 from broker.metadata.messages import Failure, ShutdownPermitted
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, Offset
@@ -19,7 +19,7 @@ from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, Offset
 class _TopicWait:
     offset: Offset
     until: int
-    answer: TopicsCreated
+    answer: TopicsCreated | PartitionsCreated
     token: object
 
 
@@ -35,7 +35,13 @@ class TopicWaits:
         self._sessions = sessions
         self._waits: list[_TopicWait] = []
 
-    def add(self, offset: Offset, until: int, answer: TopicsCreated, token: object) -> None:
+    def add(
+        self,
+        offset: Offset,
+        until: int,
+        answer: TopicsCreated | PartitionsCreated,
+        token: object,
+    ) -> None:
         """Answer when all live brokers have applied `offset`, or at the observed time `until`."""
         self._waits.append(_TopicWait(offset, until, answer, token))
 
@@ -59,13 +65,14 @@ class TopicWaits:
         if not due:
             return []
         self._waits = [wait for wait in self._waits if wait not in due]
-        return [
-            Reply(
-                wait.token,
-                TopicsCreated(tuple(self._checked(topic) for topic in wait.answer.topics)),
-            )
-            for wait in due
-        ]
+        return [Reply(wait.token, self._as_it_is(wait.answer)) for wait in due]
+
+    def _as_it_is(
+        self, answer: TopicsCreated | PartitionsCreated
+    ) -> TopicsCreated | PartitionsCreated:
+        if isinstance(answer, TopicsCreated):
+            return TopicsCreated(tuple(self._checked(topic) for topic in answer.topics))
+        return PartitionsCreated(tuple(self._checked_growth(topic) for topic in answer.topics))
 
     def _known_by_all(self) -> Offset:
         """What every live broker has applied."""
@@ -85,18 +92,25 @@ class TopicWaits:
         if created.topic_id is None or created.failure is not None:
             return created
         topic = self._ledger.committed.topics_by_id.get(created.topic_id)
-        if topic is None:  # deleted meanwhile: it did exist
-            return created
-        waiting = [p.partition for p in topic.partitions.values() if p.leader == NO_LEADER]
-        if not waiting:
-            return created
-        return replace(
-            created,
-            failure=Failure(
-                errors.RequestTimedOut.code,
-                f"topic {created.name} exists, but its partition {waiting[0]} has no leader now",
-            ),
-        )
+        failure = _without_leader(topic, created.name)
+        return replace(created, failure=failure) if failure else created
+
+    def _checked_growth(self, grown: GrownTopic) -> GrownTopic:
+        if grown.failure is not None:
+            return grown
+        topic = self._ledger.committed.topics_by_name.get(grown.name)
+        failure = _without_leader(topic, grown.name)
+        return replace(grown, failure=failure) if failure else grown
+
+
+def _without_leader(topic: TopicImage | None, name: str) -> Failure | None:
+    """None also when it was deleted meanwhile: it did exist."""
+    partitions = () if topic is None else topic.partitions.values()
+    waiting = [p.partition for p in partitions if p.leader == NO_LEADER]
+    if not waiting:
+        return None
+    why = f"topic {name} exists, but its partition {waiting[0]} has no leader now"
+    return Failure(errors.RequestTimedOut.code, why)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,6 @@
-"""The Admin service of the gateway: topics and the cluster, straight to the controller."""
+"""The Admin service of the gateway: topics, configurations and the cluster, straight to the
+controller. `admin_wire.py` turns messages into values.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +8,36 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.controller.controller import Controller
+from broker.grpc.admin_wire import (
+    changes_from,
+    described_message,
+    growth_from,
+    new_topic_from,
+    question_from,
+    resource_message,
+)
 from broker.grpc.cluster_service import Ask
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import broker_messages, endpoint_message
 from broker.grpc.wire import error_of
 from broker.metadata.admin import (
+    AlteredConfig,
+    ConfigsAltered,
     CreatedTopic,
     CreateTopics,
     DeletedTopic,
     DeleteTopics,
+    ElectLeaders,
+    GrownTopic,
+    LeadersElected,
+    PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
 )
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
 from pylog import errors
-from pylog.model import NewTopic
+from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
 
 TIMEOUT_DEFAULT_MS: Final = 30_000
@@ -29,28 +45,15 @@ TIMEOUT_MS_MAX: Final = 300_000
 ITEMS_PER_REQUEST_MAX: Final = 10_000
 
 
-def _bound(items: int) -> None:
+def _bound(items: int, what: str = "topics") -> None:
     if items > ITEMS_PER_REQUEST_MAX:
         raise errors.InvalidRequest(
-            f"{items} topics in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
+            f"{items} {what} in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
         )
 
 
 def _timeout(timeout_ms: int) -> int:
     return min(timeout_ms, TIMEOUT_MS_MAX) if timeout_ms > 0 else TIMEOUT_DEFAULT_MS
-
-
-def _new_topic(topic: admin_pb2.NewTopic) -> NewTopic:
-    assignment = {item.partition: tuple(item.brokers) for item in topic.assignment}
-    if len(assignment) != len(topic.assignment):
-        raise errors.InvalidReplicaAssignment(f"topic {topic.name}: a partition is assigned twice")
-    return NewTopic(
-        topic.name,
-        topic.num_partitions,
-        topic.replication_factor,
-        replica_assignment=assignment or None,
-        config=dict(topic.config) or None,
-    )
 
 
 class AdminService(admin_pb2_grpc.AdminServicer):
@@ -69,7 +72,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         """New topics; each with its own error."""
         _bound(len(request.topics))
         wanted = CreateTopics(
-            tuple(map(_new_topic, request.topics)),
+            tuple(map(new_topic_from, request.topics)),
             _timeout(request.timeout_ms),
             request.validate_only,
         )
@@ -114,6 +117,108 @@ class AdminService(admin_pb2_grpc.AdminServicer):
                 for topic in answer.topics
             ]
         )
+
+    async def CreatePartitions(
+        self, request: admin_pb2.CreatePartitionsRequest, context: Context
+    ) -> admin_pb2.CreatePartitionsResponse:
+        """More partitions; each topic with its own error."""
+        _bound(len(request.topics))
+        wanted = growth_from(request, _timeout(request.timeout_ms))
+        answer = await self._ask(
+            lambda now, token: self._controller.create_partitions(now, wanted, token)
+        )
+        if isinstance(answer, Failure):
+            answer = PartitionsCreated(tuple(GrownTopic(t.topic, answer) for t in wanted.topics))
+        assert isinstance(answer, PartitionsCreated), answer
+        return admin_pb2.CreatePartitionsResponse(
+            topics=[
+                admin_pb2.GrownTopic(
+                    error=error_of(topic.failure),
+                    name=topic.name,
+                    num_partitions=topic.num_partitions,
+                )
+                for topic in answer.topics
+            ]
+        )
+
+    async def DescribeConfigs(
+        self, request: admin_pb2.DescribeConfigsRequest, context: Context
+    ) -> admin_pb2.DescribeConfigsResponse:
+        """What holds for each resource, and why; as committed."""
+        _bound(len(request.resources), "resources")
+        return admin_pb2.DescribeConfigsResponse(
+            resources=[
+                described_message(self._controller.describe_configs(question))
+                for question in map(question_from, request.resources)
+            ]
+        )
+
+    async def AlterConfigs(
+        self, request: admin_pb2.AlterConfigsRequest, context: Context
+    ) -> admin_pb2.AlterConfigsResponse:
+        """Changed settings; each resource with its own error."""
+        _bound(len(request.resources), "resources")
+        wanted = changes_from(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.alter_configs(now, wanted, token)
+        )
+        if isinstance(answer, Failure):
+            answer = ConfigsAltered(
+                tuple(
+                    AlteredConfig(c.resource_type, c.resource_name, answer) for c in wanted.changes
+                )
+            )
+        assert isinstance(answer, ConfigsAltered), answer
+        return admin_pb2.AlterConfigsResponse(
+            resources=[
+                admin_pb2.AlterConfigsResult(
+                    error=error_of(altered.failure),
+                    resource=resource_message(altered.resource_type, altered.resource_name),
+                )
+                for altered in answer.resources
+            ]
+        )
+
+    async def ElectLeaders(
+        self, request: admin_pb2.ElectLeadersRequest, context: Context
+    ) -> admin_pb2.ElectLeadersResponse:
+        """Elections by command; each partition with its own error."""
+        _bound(len(request.partitions), "partitions")
+        wanted = ElectLeaders(
+            request.unclean,
+            None
+            if request.all_partitions
+            else tuple((item.topic, item.partition) for item in request.partitions),
+        )
+        answer = await self._ask(
+            lambda now, token: self._controller.elect_leaders(now, wanted, token)
+        )
+        if isinstance(answer, Failure):
+            answer = LeadersElected((), answer)
+        assert isinstance(answer, LeadersElected), answer
+        return admin_pb2.ElectLeadersResponse(
+            error=error_of(answer.failure),
+            partitions=[
+                admin_pb2.ElectedLeader(
+                    error=error_of(elected.failure),
+                    topic=elected.topic,
+                    partition=elected.partition,
+                    leader=elected.leader,
+                )
+                for elected in answer.partitions
+            ],
+        )
+
+    async def UnregisterBroker(
+        self, request: admin_pb2.UnregisterBrokerRequest, context: Context
+    ) -> admin_pb2.UnregisterBrokerResponse:
+        """The broker is gone for good."""
+        broker = BrokerId(request.broker_id)
+        answer = await self._ask(
+            lambda now, token: self._controller.unregister_broker(now, broker, token)
+        )
+        failure = answer if isinstance(answer, Failure) else None
+        return admin_pb2.UnregisterBrokerResponse(error=error_of(failure))
 
     async def DescribeCluster(
         self, request: admin_pb2.DescribeClusterRequest, context: Context

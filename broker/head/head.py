@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, without_secrets
 from broker.controller.controller import Controller
 from broker.controller.metadata_log import MetadataLog
 from broker.controller.settings import ControllerSettings
@@ -33,23 +33,6 @@ _log = logging.getLogger("pylog.head")
 
 LOCK_SECONDS_MAX: Final = 10.0
 """The predecessor may still be writing its last."""
-
-
-def controller_settings(brokers: int, config: BrokerConfig) -> ControllerSettings:
-    """The controller's part of the broker configuration."""
-    return ControllerSettings(
-        expected_brokers=brokers,
-        claim_wait_ms=config.broker_claim_wait_ms,
-        session_grace_ms=config.broker_session_grace_ms,
-        session_timeout_ms=config.broker_session_timeout_ms,
-        num_partitions=config.num_partitions,
-        default_replication_factor=config.default_replication_factor,
-        topic_defaults=config.topic,
-        auto_leader_rebalance=config.auto_leader_rebalance_enable,
-        leader_imbalance_check_ms=config.leader_imbalance_check_interval_seconds * 1000,
-        leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
-        producer_id_block=config.producer_id_block_size,
-    )
 
 
 class Head:
@@ -81,7 +64,11 @@ class Head:
         try:
             controller = Controller(
                 log.image,
-                controller_settings(settings.brokers, config),
+                ControllerSettings.from_config(
+                    config,
+                    expected_brokers=settings.brokers,
+                    static_config=dict(without_secrets(settings.config)),
+                ),
                 lambda: topic_id_from_bytes(uuid.uuid4().bytes),
             )
             self._shell = shell = ControllerShell(controller, log, SYSTEM_CLOCK)

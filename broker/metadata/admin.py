@@ -6,7 +6,8 @@ Errors are per item: one bad topic does not fail the others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigResourceType
@@ -71,12 +72,54 @@ class TopicsDeleted:
 
 
 @dataclass(frozen=True, slots=True)
+class NewPartitionsOf:
+    """A topic to grow; `assignment` (one list of brokers for each added partition) None: placed."""
+
+    topic: str
+    total_count: int
+    assignment: tuple[tuple[BrokerId, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """Topics to grow. Answered when every live broker knows of the new partitions, at the latest
+    after `timeout_ms`.
+    """
+
+    topics: tuple[NewPartitionsOf, ...]
+    timeout_ms: int = 30_000
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GrownTopic:
+    """How many partitions the topic has now (or would have), or why it was not grown."""
+
+    name: str
+    failure: Failure | None = None
+    num_partitions: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsCreated:
+    """The answer to CreatePartitions, in the order of the request."""
+
+    topics: tuple[GrownTopic, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """New values of one resource; None puts the default back. All of them apply, or none."""
+    """New values of one resource; None puts the default back. All of them apply, or none.
+
+    Of lists, items may be `appended` and `subtracted` (texts with commas) to and from what holds at
+    the moment. A setting is named once in all three.
+    """
 
     resource_type: ConfigResourceType
     resource_name: str
-    values: Mapping[str, str | None]
+    values: Mapping[str, str | None] = field(default_factory=dict)
+    appended: Mapping[str, str] = field(default_factory=dict)
+    subtracted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +144,61 @@ class ConfigsAltered:
     """The answer to AlterConfigs, in the order of the request."""
 
     resources: tuple[AlteredConfig, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigsQuestion:
+    """Which settings of one resource to describe; `names` None: all of them."""
+
+    resource_type: ConfigResourceType
+    resource_name: str
+    names: tuple[str, ...] | None = None
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from: Apache Kafka's numbers, the strongest first."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    DYNAMIC_BROKER_CONFIG = 2
+    DYNAMIC_DEFAULT_BROKER_CONFIG = 3
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """A value that one source gives, under the name that the setting has there."""
+
+    name: str
+    value: str | None
+    source: ConfigSource
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigEntry:
+    """A setting as it holds: the first of `synonyms`, which are all its sources.
+
+    A sensitive setting's values are None. `read_only`: read at the start of a process only.
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    type: str
+    doc: str
+    synonyms: tuple[ConfigValue, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedConfig:
+    """One resource's settings, sorted by name, or why there are none."""
+
+    resource_type: ConfigResourceType
+    resource_name: str
+    failure: Failure | None = None
+    entries: tuple[ConfigEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

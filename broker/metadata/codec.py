@@ -167,6 +167,7 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         highest_controller_epoch=request.highest_controller_epoch,
         failed_replicas=map(_encode_replica, request.failed_replicas),
         lost_replicas=map(_encode_replica, request.lost_replicas),
+        static_config=dict(request.static_config),
     )
 
 
@@ -186,6 +187,7 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         highest_controller_epoch=ControllerEpoch(message.highest_controller_epoch),
         failed_replicas=tuple(map(_decode_replica, message.failed_replicas)),
         lost_replicas=tuple(map(_decode_replica, message.lost_replicas)),
+        static_config=tuple(sorted(message.static_config.items())),
     )
 
 

@@ -76,7 +76,8 @@ class RegisterBroker:
 
     `log_intact`: it stopped cleanly, or the same boot and directory, so the page cache (and with it
     the log) survived. Except in the replicas that are named: `failed_replicas` do not work in this
-    life, `lost_replicas` do but may lack records.
+    life, `lost_replicas` do but may lack records. `static_config`: what it was started with, for
+    administrators to see; without secrets.
     """
 
     broker_id: BrokerId
@@ -92,6 +93,7 @@ class RegisterBroker:
     highest_controller_epoch: ControllerEpoch
     failed_replicas: tuple[ReplicaKey, ...] = ()
     lost_replicas: tuple[ReplicaKey, ...] = ()
+    static_config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,7 @@ def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBr
         boot_id=record.boot_id,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
+        static_config=dict(record.static_config),
     )
 
 
@@ -113,6 +114,7 @@ def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterB
         boot_id=message.boot_id,
         fenced=message.fenced,
         in_controlled_shutdown=message.in_controlled_shutdown,
+        static_config=tuple(sorted(message.static_config.items())),
     )
 
 

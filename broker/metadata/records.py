@@ -63,6 +63,8 @@ class RegisterBrokerRecord:
     boot_id: str
     fenced: bool = True
     in_controlled_shutdown: bool = False
+    # what it was started with, by Kafka's names: not the defaults, no secrets
+    static_config: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

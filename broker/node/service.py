@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, without_secrets
 from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import LogService
@@ -246,6 +246,7 @@ class BrokerService:
             highest_controller_epoch=epochs.highest,
             failed_replicas=self._logs.failed_replicas,
             lost_replicas=self._logs.lost_replicas,
+            static_config=without_secrets(self._settings.config),
         )
 
     # ---- what the parts ask of each other -------------------------------------------------------

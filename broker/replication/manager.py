@@ -92,6 +92,7 @@ class ReplicaManager:
         self._me = broker_id
         self._logs = logs
         self._config = config
+        self._defaults = config.topic
         self._settings = settings or ReplicationSettings.from_config(config)
         if initial_high_watermarks is None:
             initial_high_watermarks = logs.load_high_watermarks()
@@ -242,9 +243,7 @@ class ReplicaManager:
             for record in removed.partitions
         ]
         self._delete([partition for partition in gone if partition is not None])
-        for kind, name in delta.configs:
-            if kind is ConfigResourceType.TOPIC:
-                self._reconfigure(name)
+        self._reconfigure_all(delta.configs)
         self._take_up(delta.partitions)
         return self._finish()
 
@@ -255,6 +254,7 @@ class ReplicaManager:
             return
         self._started = True
         self._refresh_brokers()
+        self._refresh_defaults()
         mine = image.partitions_of(self._me)
         self._delete_strays(mine)
         self._take_up(mine)
@@ -379,9 +379,23 @@ class ReplicaManager:
 
     def _topic_config(self, name: str) -> TopicConfig:
         overrides = self._hosted.image.topic_configs(name)
-        if not overrides:
-            return self._config.topic
-        return TopicConfig.from_mapping(overrides, self._config.topic)
+        return TopicConfig.resolve(overrides, self._defaults) if overrides else self._defaults
+
+    def _refresh_defaults(self) -> bool:
+        """Whether the defaults of topic settings have changed: this broker's over the cluster's."""
+        image, before = self._hosted.image, self._defaults
+        self._defaults = self._config.topic_defaults(
+            image.cluster_configs(), image.broker_configs(self._me)
+        )
+        return self._defaults != before
+
+    def _reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> None:
+        if self._refresh_defaults():
+            names = list(self._hosted.image.topics_by_name)
+        else:
+            names = [name for kind, name in changed if kind is ConfigResourceType.TOPIC]
+        for name in names:
+            self._reconfigure(name)
 
     def _reconfigure(self, name: str) -> None:
         topic = self._hosted.image.topics_by_name.get(name)
@@ -390,7 +404,7 @@ class ReplicaManager:
         config = self._topic_config(name)
         for number in topic.partitions:
             partition = self._hosted.by_id.get((topic.topic_id, number))
-            if partition is None:
+            if partition is None or partition.config == config:
                 continue
             partition.config = config
             if partition.has_log:

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from pylog.rpc.v1 import common_pb2 as pylog_dot_rpc_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pylog/rpc/v1/admin.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\"d\n\x13\x43reateTopicsRequest\x12\"\n\x06topics\x18\x01 \x03(\x0b\x32\x12.pylog.v1.NewTopic\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x05\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"\xdc\x01\n\x08NewTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0enum_partitions\x18\x02 \x01(\x11\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x11\x12/\n\nassignment\x18\x04 \x03(\x0b\x32\x1b.pylog.v1.ReplicaAssignment\x12.\n\x06\x63onfig\x18\x05 \x03(\x0b\x32\x1e.pylog.v1.NewTopic.ConfigEntry\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x11ReplicaAssignment\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x0f\n\x07\x62rokers\x18\x02 \x03(\x05\">\n\x14\x43reateTopicsResponse\x12&\n\x06topics\x18\x01 \x03(\x0b\x32\x16.pylog.v1.CreatedTopic\"\x82\x01\n\x0c\x43reatedTopic\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\x12\x16\n\x0enum_partitions\x18\x04 \x01(\x05\x12\x1a\n\x12replication_factor\x18\x05 \x01(\x05\"8\n\x13\x44\x65leteTopicsRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x05\">\n\x14\x44\x65leteTopicsResponse\x12&\n\x06topics\x18\x01 \x03(\x0b\x32\x16.pylog.v1.DeletedTopic\"N\n\x0c\x44\x65letedTopic\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"\x18\n\x16\x44\x65scribeClusterRequest\"\x92\x01\n\x17\x44\x65scribeClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12!\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x10.pylog.v1.Broker\x12&\n\ncontroller\x18\x04 \x01(\x0b\x32\x12.pylog.v1.Endpoint2\xfd\x01\n\x05\x41\x64min\x12M\n\x0c\x43reateTopics\x12\x1d.pylog.v1.CreateTopicsRequest\x1a\x1e.pylog.v1.CreateTopicsResponse\x12M\n\x0c\x44\x65leteTopics\x12\x1d.pylog.v1.DeleteTopicsRequest\x1a\x1e.pylog.v1.DeleteTopicsResponse\x12V\n\x0f\x44\x65scribeCluster\x12 .pylog.v1.DescribeClusterRequest\x1a!.pylog.v1.DescribeClusterResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18pylog/rpc/v1/admin.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\"d\n\x13\x43reateTopicsRequest\x12\"\n\x06topics\x18\x01 \x03(\x0b\x32\x12.pylog.v1.NewTopic\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x05\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"\xdc\x01\n\x08NewTopic\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0enum_partitions\x18\x02 \x01(\x11\x12\x1a\n\x12replication_factor\x18\x03 \x01(\x11\x12/\n\nassignment\x18\x04 \x03(\x0b\x32\x1b.pylog.v1.ReplicaAssignment\x12.\n\x06\x63onfig\x18\x05 \x03(\x0b\x32\x1e.pylog.v1.NewTopic.ConfigEntry\x1a-\n\x0b\x43onfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"7\n\x11ReplicaAssignment\x12\x11\n\tpartition\x18\x01 \x01(\x05\x12\x0f\n\x07\x62rokers\x18\x02 \x03(\x05\">\n\x14\x43reateTopicsResponse\x12&\n\x06topics\x18\x01 \x03(\x0b\x32\x16.pylog.v1.CreatedTopic\"\x82\x01\n\x0c\x43reatedTopic\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\x12\x16\n\x0enum_partitions\x18\x04 \x01(\x05\x12\x1a\n\x12replication_factor\x18\x05 \x01(\x05\"8\n\x13\x44\x65leteTopicsRequest\x12\r\n\x05names\x18\x01 \x03(\t\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x05\">\n\x14\x44\x65leteTopicsResponse\x12&\n\x06topics\x18\x01 \x03(\x0b\x32\x16.pylog.v1.DeletedTopic\"N\n\x0c\x44\x65letedTopic\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x10\n\x08topic_id\x18\x03 \x01(\t\"\x18\n\x16\x44\x65scribeClusterRequest\"\x92\x01\n\x17\x44\x65scribeClusterResponse\x12\x12\n\ncluster_id\x18\x01 \x01(\t\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12!\n\x07\x62rokers\x18\x03 \x03(\x0b\x32\x10.pylog.v1.Broker\x12&\n\ncontroller\x18\x04 \x01(\x0b\x32\x12.pylog.v1.Endpoint\"m\n\x17\x43reatePartitionsRequest\x12\'\n\x06topics\x18\x01 \x03(\x0b\x32\x17.pylog.v1.NewPartitions\x12\x12\n\ntimeout_ms\x18\x02 \x01(\x05\x12\x15\n\rvalidate_only\x18\x03 \x01(\x08\"[\n\rNewPartitions\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x13\n\x0btotal_count\x18\x02 \x01(\x05\x12&\n\nassignment\x18\x03 \x03(\x0b\x32\x12.pylog.v1.Replicas\"\x1b\n\x08Replicas\x12\x0f\n\x07\x62rokers\x18\x01 \x03(\x05\"@\n\x18\x43reatePartitionsResponse\x12$\n\x06topics\x18\x01 \x03(\x0b\x32\x14.pylog.v1.GrownTopic\"R\n\nGrownTopic\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x16\n\x0enum_partitions\x18\x03 \x01(\x05\"w\n\x0e\x43onfigResource\x12+\n\x04type\x18\x01 \x01(\x0e\x32\x1d.pylog.v1.ConfigResource.Type\x12\x0c\n\x04name\x18\x02 \x01(\t\"*\n\x04Type\x12\x0b\n\x07\x43LUSTER\x10\x00\x12\t\n\x05TOPIC\x10\x01\x12\n\n\x06\x42ROKER\x10\x02\"E\n\x16\x44\x65scribeConfigsRequest\x12+\n\tresources\x18\x01 \x03(\x0b\x32\x18.pylog.v1.ConfigQuestion\"^\n\x0e\x43onfigQuestion\x12*\n\x08resource\x18\x01 \x01(\x0b\x32\x18.pylog.v1.ConfigResource\x12\x11\n\tall_names\x18\x02 \x01(\x08\x12\r\n\x05names\x18\x03 \x03(\t\"G\n\x17\x44\x65scribeConfigsResponse\x12,\n\tresources\x18\x01 \x03(\x0b\x32\x19.pylog.v1.DescribedConfig\"\x85\x01\n\x0f\x44\x65scribedConfig\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12*\n\x08resource\x18\x02 \x01(\x0b\x32\x18.pylog.v1.ConfigResource\x12&\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x15.pylog.v1.ConfigEntry\"\xd7\x01\n\x0b\x43onfigEntry\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12&\n\x06source\x18\x03 \x01(\x0e\x32\x16.pylog.v1.ConfigSource\x12\x11\n\tread_only\x18\x04 \x01(\x08\x12\x11\n\tsensitive\x18\x05 \x01(\x08\x12\x0c\n\x04type\x18\x06 \x01(\t\x12\x15\n\rdocumentation\x18\x07 \x01(\t\x12)\n\x08synonyms\x18\x08 \x03(\x0b\x32\x17.pylog.v1.ConfigSynonymB\x08\n\x06_value\"c\n\rConfigSynonym\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\x05value\x18\x02 \x01(\tH\x00\x88\x01\x01\x12&\n\x06source\x18\x03 \x01(\x0e\x32\x16.pylog.v1.ConfigSourceB\x08\n\x06_value\"Z\n\x13\x41lterConfigsRequest\x12,\n\tresources\x18\x01 \x03(\x0b\x32\x19.pylog.v1.AlteredResource\x12\x15\n\rvalidate_only\x18\x02 \x01(\x08\"c\n\x0f\x41lteredResource\x12*\n\x08resource\x18\x01 \x01(\x0b\x32\x18.pylog.v1.ConfigResource\x12$\n\x03ops\x18\x02 \x03(\x0b\x32\x17.pylog.v1.AlterConfigOp\"\x8f\x01\n\rAlterConfigOp\x12\x0c\n\x04name\x18\x01 \x01(\t\x12*\n\x04type\x18\x02 \x01(\x0e\x32\x1c.pylog.v1.AlterConfigOp.Type\x12\r\n\x05value\x18\x03 \x01(\t\"5\n\x04Type\x12\x07\n\x03SET\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\x12\n\n\x06\x41PPEND\x10\x02\x12\x0c\n\x08SUBTRACT\x10\x03\"G\n\x14\x41lterConfigsResponse\x12/\n\tresources\x18\x01 \x03(\x0b\x32\x1c.pylog.v1.AlterConfigsResult\"`\n\x12\x41lterConfigsResult\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12*\n\x08resource\x18\x02 \x01(\x0b\x32\x18.pylog.v1.ConfigResource\"l\n\x13\x45lectLeadersRequest\x12\x0f\n\x07unclean\x18\x01 \x01(\x08\x12\x16\n\x0e\x61ll_partitions\x18\x02 \x01(\x08\x12,\n\npartitions\x18\x03 \x03(\x0b\x32\x18.pylog.v1.ElectPartition\"2\n\x0e\x45lectPartition\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"c\n\x14\x45lectLeadersResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12+\n\npartitions\x18\x02 \x03(\x0b\x32\x17.pylog.v1.ElectedLeader\"a\n\rElectedLeader\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\r\n\x05topic\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x11\",\n\x17UnregisterBrokerRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\":\n\x18UnregisterBrokerResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"\x18\n\x16\x44\x65scribeLogDirsRequest\"S\n\x17\x44\x65scribeLogDirsResponse\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12%\n\x0b\x64irectories\x18\x02 \x03(\x0b\x32\x10.pylog.v1.LogDir\"\x8c\x01\n\x06LogDir\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x0c\n\x04path\x18\x02 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x03 \x01(\x03\x12\x14\n\x0cusable_bytes\x18\x04 \x01(\x03\x12)\n\x08replicas\x18\x05 \x03(\x0b\x32\x17.pylog.v1.LogDirReplica\"\xab\x01\n\rLogDirReplica\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x12\n\nsize_bytes\x18\x03 \x01(\x03\x12\x12\n\noffset_lag\x18\x04 \x01(\x03\x12\x18\n\x10log_start_offset\x18\x05 \x01(\x03\x12\x16\n\x0elog_end_offset\x18\x06 \x01(\x03\x12\x1e\n\x05\x65rror\x18\x07 \x01(\x0b\x32\x0f.pylog.v1.Error*\xa8\x01\n\x0c\x43onfigSource\x12\x12\n\x0eUNKNOWN_CONFIG\x10\x00\x12\x18\n\x14\x44YNAMIC_TOPIC_CONFIG\x10\x01\x12\x19\n\x15\x44YNAMIC_BROKER_CONFIG\x10\x02\x12!\n\x1d\x44YNAMIC_DEFAULT_BROKER_CONFIG\x10\x03\x12\x18\n\x14STATIC_BROKER_CONFIG\x10\x04\x12\x12\n\x0e\x44\x45\x46\x41ULT_CONFIG\x10\x05\x32\xa9\x05\n\x05\x41\x64min\x12M\n\x0c\x43reateTopics\x12\x1d.pylog.v1.CreateTopicsRequest\x1a\x1e.pylog.v1.CreateTopicsResponse\x12M\n\x0c\x44\x65leteTopics\x12\x1d.pylog.v1.DeleteTopicsRequest\x1a\x1e.pylog.v1.DeleteTopicsResponse\x12V\n\x0f\x44\x65scribeCluster\x12 .pylog.v1.DescribeClusterRequest\x1a!.pylog.v1.DescribeClusterResponse\x12Y\n\x10\x43reatePartitions\x12!.pylog.v1.CreatePartitionsRequest\x1a\".pylog.v1.CreatePartitionsResponse\x12V\n\x0f\x44\x65scribeConfigs\x12 .pylog.v1.DescribeConfigsRequest\x1a!.pylog.v1.DescribeConfigsResponse\x12M\n\x0c\x41lterConfigs\x12\x1d.pylog.v1.AlterConfigsRequest\x1a\x1e.pylog.v1.AlterConfigsResponse\x12M\n\x0c\x45lectLeaders\x12\x1d.pylog.v1.ElectLeadersRequest\x1a\x1e.pylog.v1.ElectLeadersResponse\x12Y\n\x10UnregisterBroker\x12!.pylog.v1.UnregisterBrokerRequest\x1a\".pylog.v1.UnregisterBrokerResponse2e\n\x0b\x42rokerAdmin\x12V\n\x0f\x44\x65scribeLogDirs\x12 .pylog.v1.DescribeLogDirsRequest\x1a!.pylog.v1.DescribeLogDirsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,6 +34,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_NEWTOPIC_CONFIGENTRY']._loaded_options = None
   _globals['_NEWTOPIC_CONFIGENTRY']._serialized_options = b'8\001'
+  _globals['_CONFIGSOURCE']._serialized_start=3627
+  _globals['_CONFIGSOURCE']._serialized_end=3795
   _globals['_CREATETOPICSREQUEST']._serialized_start=65
   _globals['_CREATETOPICSREQUEST']._serialized_end=165
   _globals['_NEWTOPIC']._serialized_start=168
@@ -56,6 +58,66 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DESCRIBECLUSTERREQUEST']._serialized_end=870
   _globals['_DESCRIBECLUSTERRESPONSE']._serialized_start=873
   _globals['_DESCRIBECLUSTERRESPONSE']._serialized_end=1019
-  _globals['_ADMIN']._serialized_start=1022
-  _globals['_ADMIN']._serialized_end=1275
+  _globals['_CREATEPARTITIONSREQUEST']._serialized_start=1021
+  _globals['_CREATEPARTITIONSREQUEST']._serialized_end=1130
+  _globals['_NEWPARTITIONS']._serialized_start=1132
+  _globals['_NEWPARTITIONS']._serialized_end=1223
+  _globals['_REPLICAS']._serialized_start=1225
+  _globals['_REPLICAS']._serialized_end=1252
+  _globals['_CREATEPARTITIONSRESPONSE']._serialized_start=1254
+  _globals['_CREATEPARTITIONSRESPONSE']._serialized_end=1318
+  _globals['_GROWNTOPIC']._serialized_start=1320
+  _globals['_GROWNTOPIC']._serialized_end=1402
+  _globals['_CONFIGRESOURCE']._serialized_start=1404
+  _globals['_CONFIGRESOURCE']._serialized_end=1523
+  _globals['_CONFIGRESOURCE_TYPE']._serialized_start=1481
+  _globals['_CONFIGRESOURCE_TYPE']._serialized_end=1523
+  _globals['_DESCRIBECONFIGSREQUEST']._serialized_start=1525
+  _globals['_DESCRIBECONFIGSREQUEST']._serialized_end=1594
+  _globals['_CONFIGQUESTION']._serialized_start=1596
+  _globals['_CONFIGQUESTION']._serialized_end=1690
+  _globals['_DESCRIBECONFIGSRESPONSE']._serialized_start=1692
+  _globals['_DESCRIBECONFIGSRESPONSE']._serialized_end=1763
+  _globals['_DESCRIBEDCONFIG']._serialized_start=1766
+  _globals['_DESCRIBEDCONFIG']._serialized_end=1899
+  _globals['_CONFIGENTRY']._serialized_start=1902
+  _globals['_CONFIGENTRY']._serialized_end=2117
+  _globals['_CONFIGSYNONYM']._serialized_start=2119
+  _globals['_CONFIGSYNONYM']._serialized_end=2218
+  _globals['_ALTERCONFIGSREQUEST']._serialized_start=2220
+  _globals['_ALTERCONFIGSREQUEST']._serialized_end=2310
+  _globals['_ALTEREDRESOURCE']._serialized_start=2312
+  _globals['_ALTEREDRESOURCE']._serialized_end=2411
+  _globals['_ALTERCONFIGOP']._serialized_start=2414
+  _globals['_ALTERCONFIGOP']._serialized_end=2557
+  _globals['_ALTERCONFIGOP_TYPE']._serialized_start=2504
+  _globals['_ALTERCONFIGOP_TYPE']._serialized_end=2557
+  _globals['_ALTERCONFIGSRESPONSE']._serialized_start=2559
+  _globals['_ALTERCONFIGSRESPONSE']._serialized_end=2630
+  _globals['_ALTERCONFIGSRESULT']._serialized_start=2632
+  _globals['_ALTERCONFIGSRESULT']._serialized_end=2728
+  _globals['_ELECTLEADERSREQUEST']._serialized_start=2730
+  _globals['_ELECTLEADERSREQUEST']._serialized_end=2838
+  _globals['_ELECTPARTITION']._serialized_start=2840
+  _globals['_ELECTPARTITION']._serialized_end=2890
+  _globals['_ELECTLEADERSRESPONSE']._serialized_start=2892
+  _globals['_ELECTLEADERSRESPONSE']._serialized_end=2991
+  _globals['_ELECTEDLEADER']._serialized_start=2993
+  _globals['_ELECTEDLEADER']._serialized_end=3090
+  _globals['_UNREGISTERBROKERREQUEST']._serialized_start=3092
+  _globals['_UNREGISTERBROKERREQUEST']._serialized_end=3136
+  _globals['_UNREGISTERBROKERRESPONSE']._serialized_start=3138
+  _globals['_UNREGISTERBROKERRESPONSE']._serialized_end=3196
+  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_start=3198
+  _globals['_DESCRIBELOGDIRSREQUEST']._serialized_end=3222
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_start=3224
+  _globals['_DESCRIBELOGDIRSRESPONSE']._serialized_end=3307
+  _globals['_LOGDIR']._serialized_start=3310
+  _globals['_LOGDIR']._serialized_end=3450
+  _globals['_LOGDIRREPLICA']._serialized_start=3453
+  _globals['_LOGDIRREPLICA']._serialized_end=3624
+  _globals['_ADMIN']._serialized_start=3798
+  _globals['_ADMIN']._serialized_end=4479
+  _globals['_BROKERADMIN']._serialized_start=4481
+  _globals['_BROKERADMIN']._serialized_end=4582
 # @@protoc_insertion_point(module_scope)

@@ -1,11 +1,27 @@
 from pylog.rpc.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class ConfigSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    UNKNOWN_CONFIG: _ClassVar[ConfigSource]
+    DYNAMIC_TOPIC_CONFIG: _ClassVar[ConfigSource]
+    DYNAMIC_BROKER_CONFIG: _ClassVar[ConfigSource]
+    DYNAMIC_DEFAULT_BROKER_CONFIG: _ClassVar[ConfigSource]
+    STATIC_BROKER_CONFIG: _ClassVar[ConfigSource]
+    DEFAULT_CONFIG: _ClassVar[ConfigSource]
+UNKNOWN_CONFIG: ConfigSource
+DYNAMIC_TOPIC_CONFIG: ConfigSource
+DYNAMIC_BROKER_CONFIG: ConfigSource
+DYNAMIC_DEFAULT_BROKER_CONFIG: ConfigSource
+STATIC_BROKER_CONFIG: ConfigSource
+DEFAULT_CONFIG: ConfigSource
 
 class CreateTopicsRequest(_message.Message):
     __slots__ = ("topics", "timeout_ms", "validate_only")
@@ -105,3 +121,267 @@ class DescribeClusterResponse(_message.Message):
     brokers: _containers.RepeatedCompositeFieldContainer[_common_pb2.Broker]
     controller: _common_pb2.Endpoint
     def __init__(self, cluster_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ..., controller: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ...) -> None: ...
+
+class CreatePartitionsRequest(_message.Message):
+    __slots__ = ("topics", "timeout_ms", "validate_only")
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[NewPartitions]
+    timeout_ms: int
+    validate_only: bool
+    def __init__(self, topics: _Optional[_Iterable[_Union[NewPartitions, _Mapping]]] = ..., timeout_ms: _Optional[int] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class NewPartitions(_message.Message):
+    __slots__ = ("topic", "total_count", "assignment")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_COUNT_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    total_count: int
+    assignment: _containers.RepeatedCompositeFieldContainer[Replicas]
+    def __init__(self, topic: _Optional[str] = ..., total_count: _Optional[int] = ..., assignment: _Optional[_Iterable[_Union[Replicas, _Mapping]]] = ...) -> None: ...
+
+class Replicas(_message.Message):
+    __slots__ = ("brokers",)
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
+    brokers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, brokers: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CreatePartitionsResponse(_message.Message):
+    __slots__ = ("topics",)
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    topics: _containers.RepeatedCompositeFieldContainer[GrownTopic]
+    def __init__(self, topics: _Optional[_Iterable[_Union[GrownTopic, _Mapping]]] = ...) -> None: ...
+
+class GrownTopic(_message.Message):
+    __slots__ = ("error", "name", "num_partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NUM_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    name: str
+    num_partitions: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., name: _Optional[str] = ..., num_partitions: _Optional[int] = ...) -> None: ...
+
+class ConfigResource(_message.Message):
+    __slots__ = ("type", "name")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        CLUSTER: _ClassVar[ConfigResource.Type]
+        TOPIC: _ClassVar[ConfigResource.Type]
+        BROKER: _ClassVar[ConfigResource.Type]
+    CLUSTER: ConfigResource.Type
+    TOPIC: ConfigResource.Type
+    BROKER: ConfigResource.Type
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    type: ConfigResource.Type
+    name: str
+    def __init__(self, type: _Optional[_Union[ConfigResource.Type, str]] = ..., name: _Optional[str] = ...) -> None: ...
+
+class DescribeConfigsRequest(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[ConfigQuestion]
+    def __init__(self, resources: _Optional[_Iterable[_Union[ConfigQuestion, _Mapping]]] = ...) -> None: ...
+
+class ConfigQuestion(_message.Message):
+    __slots__ = ("resource", "all_names", "names")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ALL_NAMES_FIELD_NUMBER: _ClassVar[int]
+    NAMES_FIELD_NUMBER: _ClassVar[int]
+    resource: ConfigResource
+    all_names: bool
+    names: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., all_names: _Optional[bool] = ..., names: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class DescribeConfigsResponse(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[DescribedConfig]
+    def __init__(self, resources: _Optional[_Iterable[_Union[DescribedConfig, _Mapping]]] = ...) -> None: ...
+
+class DescribedConfig(_message.Message):
+    __slots__ = ("error", "resource", "entries")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    resource: ConfigResource
+    entries: _containers.RepeatedCompositeFieldContainer[ConfigEntry]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[ConfigEntry, _Mapping]]] = ...) -> None: ...
+
+class ConfigEntry(_message.Message):
+    __slots__ = ("name", "value", "source", "read_only", "sensitive", "type", "documentation", "synonyms")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    SENSITIVE_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    DOCUMENTATION_FIELD_NUMBER: _ClassVar[int]
+    SYNONYMS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    source: ConfigSource
+    read_only: bool
+    sensitive: bool
+    type: str
+    documentation: str
+    synonyms: _containers.RepeatedCompositeFieldContainer[ConfigSynonym]
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigSource, str]] = ..., read_only: _Optional[bool] = ..., sensitive: _Optional[bool] = ..., type: _Optional[str] = ..., documentation: _Optional[str] = ..., synonyms: _Optional[_Iterable[_Union[ConfigSynonym, _Mapping]]] = ...) -> None: ...
+
+class ConfigSynonym(_message.Message):
+    __slots__ = ("name", "value", "source")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    source: ConfigSource
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigSource, str]] = ...) -> None: ...
+
+class AlterConfigsRequest(_message.Message):
+    __slots__ = ("resources", "validate_only")
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[AlteredResource]
+    validate_only: bool
+    def __init__(self, resources: _Optional[_Iterable[_Union[AlteredResource, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+
+class AlteredResource(_message.Message):
+    __slots__ = ("resource", "ops")
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    OPS_FIELD_NUMBER: _ClassVar[int]
+    resource: ConfigResource
+    ops: _containers.RepeatedCompositeFieldContainer[AlterConfigOp]
+    def __init__(self, resource: _Optional[_Union[ConfigResource, _Mapping]] = ..., ops: _Optional[_Iterable[_Union[AlterConfigOp, _Mapping]]] = ...) -> None: ...
+
+class AlterConfigOp(_message.Message):
+    __slots__ = ("name", "type", "value")
+    class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        SET: _ClassVar[AlterConfigOp.Type]
+        DELETE: _ClassVar[AlterConfigOp.Type]
+        APPEND: _ClassVar[AlterConfigOp.Type]
+        SUBTRACT: _ClassVar[AlterConfigOp.Type]
+    SET: AlterConfigOp.Type
+    DELETE: AlterConfigOp.Type
+    APPEND: AlterConfigOp.Type
+    SUBTRACT: AlterConfigOp.Type
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    type: AlterConfigOp.Type
+    value: str
+    def __init__(self, name: _Optional[str] = ..., type: _Optional[_Union[AlterConfigOp.Type, str]] = ..., value: _Optional[str] = ...) -> None: ...
+
+class AlterConfigsResponse(_message.Message):
+    __slots__ = ("resources",)
+    RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    resources: _containers.RepeatedCompositeFieldContainer[AlterConfigsResult]
+    def __init__(self, resources: _Optional[_Iterable[_Union[AlterConfigsResult, _Mapping]]] = ...) -> None: ...
+
+class AlterConfigsResult(_message.Message):
+    __slots__ = ("error", "resource")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    resource: ConfigResource
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., resource: _Optional[_Union[ConfigResource, _Mapping]] = ...) -> None: ...
+
+class ElectLeadersRequest(_message.Message):
+    __slots__ = ("unclean", "all_partitions", "partitions")
+    UNCLEAN_FIELD_NUMBER: _ClassVar[int]
+    ALL_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    unclean: bool
+    all_partitions: bool
+    partitions: _containers.RepeatedCompositeFieldContainer[ElectPartition]
+    def __init__(self, unclean: _Optional[bool] = ..., all_partitions: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[ElectPartition, _Mapping]]] = ...) -> None: ...
+
+class ElectPartition(_message.Message):
+    __slots__ = ("topic", "partition")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ...) -> None: ...
+
+class ElectLeadersResponse(_message.Message):
+    __slots__ = ("error", "partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    partitions: _containers.RepeatedCompositeFieldContainer[ElectedLeader]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., partitions: _Optional[_Iterable[_Union[ElectedLeader, _Mapping]]] = ...) -> None: ...
+
+class ElectedLeader(_message.Message):
+    __slots__ = ("error", "topic", "partition", "leader")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    LEADER_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    topic: str
+    partition: int
+    leader: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ...) -> None: ...
+
+class UnregisterBrokerRequest(_message.Message):
+    __slots__ = ("broker_id",)
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    def __init__(self, broker_id: _Optional[int] = ...) -> None: ...
+
+class UnregisterBrokerResponse(_message.Message):
+    __slots__ = ("error",)
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class DescribeLogDirsRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeLogDirsResponse(_message.Message):
+    __slots__ = ("broker_id", "directories")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORIES_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    directories: _containers.RepeatedCompositeFieldContainer[LogDir]
+    def __init__(self, broker_id: _Optional[int] = ..., directories: _Optional[_Iterable[_Union[LogDir, _Mapping]]] = ...) -> None: ...
+
+class LogDir(_message.Message):
+    __slots__ = ("error", "path", "total_bytes", "usable_bytes", "replicas")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
+    USABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    path: str
+    total_bytes: int
+    usable_bytes: int
+    replicas: _containers.RepeatedCompositeFieldContainer[LogDirReplica]
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[LogDirReplica, _Mapping]]] = ...) -> None: ...
+
+class LogDirReplica(_message.Message):
+    __slots__ = ("topic", "partition", "size_bytes", "offset_lag", "log_start_offset", "log_end_offset", "error")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_LAG_FIELD_NUMBER: _ClassVar[int]
+    LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LOG_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    log_start_offset: int
+    log_end_offset: int
+    error: _common_pb2.Error
+    def __init__(self, topic: _Optional[str] = ..., partition: _Optional[int] = ..., size_bytes: _Optional[int] = ..., offset_lag: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., log_end_offset: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...

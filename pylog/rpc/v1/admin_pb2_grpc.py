@@ -50,6 +50,31 @@ class AdminStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterResponse.FromString,
                 _registered_method=True)
+        self.CreatePartitions = channel.unary_unary(
+                '/pylog.v1.Admin/CreatePartitions',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsResponse.FromString,
+                _registered_method=True)
+        self.DescribeConfigs = channel.unary_unary(
+                '/pylog.v1.Admin/DescribeConfigs',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.FromString,
+                _registered_method=True)
+        self.AlterConfigs = channel.unary_unary(
+                '/pylog.v1.Admin/AlterConfigs',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsResponse.FromString,
+                _registered_method=True)
+        self.ElectLeaders = channel.unary_unary(
+                '/pylog.v1.Admin/ElectLeaders',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersResponse.FromString,
+                _registered_method=True)
+        self.UnregisterBroker = channel.unary_unary(
+                '/pylog.v1.Admin/UnregisterBroker',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -75,6 +100,39 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreatePartitions(self, request, context):
+        """Answers when the cluster's live brokers know of the added partitions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DescribeConfigs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AlterConfigs(self, request, context):
+        """KIP-339: only what is named changes; of one resource all of it, or nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ElectLeaders(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UnregisterBroker(self, request, context):
+        """Forgets a broker that has stopped for good.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -92,6 +150,31 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.DescribeCluster,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterResponse.SerializeToString,
+            ),
+            'CreatePartitions': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreatePartitions,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsResponse.SerializeToString,
+            ),
+            'DescribeConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeConfigs,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.SerializeToString,
+            ),
+            'AlterConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.AlterConfigs,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsResponse.SerializeToString,
+            ),
+            'ElectLeaders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ElectLeaders,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersResponse.SerializeToString,
+            ),
+            'UnregisterBroker': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnregisterBroker,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -176,6 +259,216 @@ class Admin:
             '/pylog.v1.Admin/DescribeCluster',
             pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreatePartitions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/CreatePartitions',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.CreatePartitionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/DescribeConfigs',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AlterConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/AlterConfigs',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.AlterConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ElectLeaders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/ElectLeaders',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.ElectLeadersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UnregisterBroker(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/UnregisterBroker',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+
+class BrokerAdminStub:
+    """What only a broker itself can tell, on the broker.
+    """
+
+    def __init__(self, channel):
+        """Constructor.
+
+        Args:
+            channel: A grpc.Channel.
+        """
+        self.DescribeLogDirs = channel.unary_unary(
+                '/pylog.v1.BrokerAdmin/DescribeLogDirs',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.FromString,
+                _registered_method=True)
+
+
+class BrokerAdminServicer:
+    """What only a broker itself can tell, on the broker.
+    """
+
+    def DescribeLogDirs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+
+def add_BrokerAdminServicer_to_server(servicer, server):
+    rpc_method_handlers = {
+            'DescribeLogDirs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeLogDirs,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.SerializeToString,
+            ),
+    }
+    generic_handler = grpc.method_handlers_generic_handler(
+            'pylog.v1.BrokerAdmin', rpc_method_handlers)
+    server.add_generic_rpc_handlers((generic_handler,))
+    server.add_registered_method_handlers('pylog.v1.BrokerAdmin', rpc_method_handlers)
+
+
+ # This class is part of an EXPERIMENTAL API.
+class BrokerAdmin:
+    """What only a broker itself can tell, on the broker.
+    """
+
+    @staticmethod
+    def DescribeLogDirs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.BrokerAdmin/DescribeLogDirs',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsResponse.FromString,
             options,
             channel_credentials,
             insecure,

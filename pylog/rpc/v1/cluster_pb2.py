@@ -26,13 +26,15 @@ from pylog.rpc.v1 import common_pb2 as pylog_dot_rpc_dot_v1_dot_common__pb2
 from pylog.rpc.v1 import records_pb2 as pylog_dot_rpc_dot_v1_dot_records__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apylog/rpc/v1/cluster.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\x1a\x1apylog/rpc/v1/records.proto\"~\n\x0f\x42rokerDirectory\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\x04 \x01(\t\x12\r\n\x05\x63lean\x18\x05 \x01(\x08\x12\x0e\n\x06locked\x18\x06 \x01(\x08\"{\n\x12\x43laimBrokerRequest\x12\x16\n\x0eincarnation_id\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12.\n\x0b\x64irectories\x18\x03 \x03(\x0b\x32\x19.pylog.v1.BrokerDirectory\x12\x0c\n\x04slot\x18\x04 \x01(\x05\"\xa4\x01\n\x13\x43laimBrokerResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x05 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x06 \x01(\x03\"\x87\x03\n\x15RegisterBrokerRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12+\n\x0f\x63lient_endpoint\x18\x06 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x30\n\x14replication_endpoint\x18\x07 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x14\n\x0c\x64irectory_id\x18\x08 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\t \x01(\t\x12\x12\n\nlog_intact\x18\n \x01(\x08\x12 \n\x18highest_controller_epoch\x18\x0b \x01(\x03\x12*\n\x0f\x66\x61iled_replicas\x18\x0c \x03(\x0b\x32\x11.pylog.v1.Replica\x12(\n\rlost_replicas\x18\r \x03(\x0b\x32\x11.pylog.v1.Replica\".\n\x07Replica\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"h\n\x16RegisterBrokerResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x03\"\x80\x01\n\x0eSessionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\t\x12\x17\n\x0fmetadata_offset\x18\x04 \x01(\x03\x12\x14\n\x0cwant_unfence\x18\x05 \x01(\x08\"P\n\x0fSessionResponse\x12\x0e\n\x06\x66\x65nced\x18\x01 \x01(\x08\x12\x13\n\x0bshould_stop\x18\x02 \x01(\x08\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x03\";\n\x10HeartbeatRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"]\n\x11HeartbeatResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x03 \x01(\x08\"T\n\x14WatchMetadataRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\"\x96\x01\n\rMetadataBatch\x12\x18\n\x10\x63ontroller_epoch\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x10\n\x08snapshot\x18\x03 \x01(\x08\x12)\n\x07records\x18\x04 \x03(\x0b\x32\x18.pylog.v1.MetadataRecord\x12\x18\n\x10\x63ommitted_offset\x18\x05 \x01(\x03\"l\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12*\n\npartitions\x18\x03 \x03(\x0b\x32\x16.pylog.v1.PartitionIsr\"\x86\x01\n\x0cPartitionIsr\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\"\n\x03isr\x18\x05 \x03(\x0b\x32\x15.pylog.v1.BrokerState\"6\n\x0b\x42rokerState\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"h\n\x16\x41lterPartitionResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.pylog.v1.AlteredPartition\"\xa3\x01\n\x10\x41lteredPartition\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x17\n\x0fpartition_epoch\x18\x07 \x01(\x05\"u\n\x15ReplicasFailedRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12#\n\x08replicas\x18\x03 \x03(\x0b\x32\x11.pylog.v1.Replica\x12\x0e\n\x06reason\x18\x04 \x01(\t\"8\n\x16ReplicasFailedResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"E\n\x1a\x41llocateProducerIdsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"g\n\x1b\x41llocateProducerIdsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x19\n\x11\x66irst_producer_id\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"D\n\x19\x43ontrolledShutdownRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"W\n\x1a\x43ontrolledShutdownResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x19\n\x11remaining_leaders\x18\x02 \x01(\x05\x32\xef\x05\n\x07\x43luster\x12J\n\x0b\x43laimBroker\x12\x1c.pylog.v1.ClaimBrokerRequest\x1a\x1d.pylog.v1.ClaimBrokerResponse\x12S\n\x0eRegisterBroker\x12\x1f.pylog.v1.RegisterBrokerRequest\x1a .pylog.v1.RegisterBrokerResponse\x12\x42\n\x07Session\x12\x18.pylog.v1.SessionRequest\x1a\x19.pylog.v1.SessionResponse(\x01\x30\x01\x12\x44\n\tHeartbeat\x12\x1a.pylog.v1.HeartbeatRequest\x1a\x1b.pylog.v1.HeartbeatResponse\x12J\n\rWatchMetadata\x12\x1e.pylog.v1.WatchMetadataRequest\x1a\x17.pylog.v1.MetadataBatch0\x01\x12S\n\x0e\x41lterPartition\x12\x1f.pylog.v1.AlterPartitionRequest\x1a .pylog.v1.AlterPartitionResponse\x12S\n\x0eReplicasFailed\x12\x1f.pylog.v1.ReplicasFailedRequest\x1a .pylog.v1.ReplicasFailedResponse\x12\x62\n\x13\x41llocateProducerIds\x12$.pylog.v1.AllocateProducerIdsRequest\x1a%.pylog.v1.AllocateProducerIdsResponse\x12_\n\x12\x43ontrolledShutdown\x12#.pylog.v1.ControlledShutdownRequest\x1a$.pylog.v1.ControlledShutdownResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1apylog/rpc/v1/cluster.proto\x12\x08pylog.v1\x1a\x19pylog/rpc/v1/common.proto\x1a\x1apylog/rpc/v1/records.proto\"~\n\x0f\x42rokerDirectory\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\x04 \x01(\t\x12\r\n\x05\x63lean\x18\x05 \x01(\x08\x12\x0e\n\x06locked\x18\x06 \x01(\x08\"{\n\x12\x43laimBrokerRequest\x12\x16\n\x0eincarnation_id\x18\x01 \x01(\t\x12\x0f\n\x07host_id\x18\x02 \x01(\t\x12.\n\x0b\x64irectories\x18\x03 \x03(\x0b\x32\x19.pylog.v1.BrokerDirectory\x12\x0c\n\x04slot\x18\x04 \x01(\x05\"\xa4\x01\n\x13\x43laimBrokerResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\x12\x14\n\x0c\x64irectory_id\x18\x03 \x01(\t\x12\x12\n\ncluster_id\x18\x04 \x01(\t\x12\x16\n\x0eretry_after_ms\x18\x05 \x01(\x05\x12\x18\n\x10\x63ontroller_epoch\x18\x06 \x01(\x03\"\x86\x04\n\x15RegisterBrokerRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x16\n\x0eincarnation_id\x18\x02 \x01(\t\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x0f\n\x07host_id\x18\x04 \x01(\t\x12\x0c\n\x04rack\x18\x05 \x01(\t\x12+\n\x0f\x63lient_endpoint\x18\x06 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x30\n\x14replication_endpoint\x18\x07 \x01(\x0b\x32\x12.pylog.v1.Endpoint\x12\x14\n\x0c\x64irectory_id\x18\x08 \x01(\t\x12\x0f\n\x07\x62oot_id\x18\t \x01(\t\x12\x12\n\nlog_intact\x18\n \x01(\x08\x12 \n\x18highest_controller_epoch\x18\x0b \x01(\x03\x12*\n\x0f\x66\x61iled_replicas\x18\x0c \x03(\x0b\x32\x11.pylog.v1.Replica\x12(\n\rlost_replicas\x18\r \x03(\x0b\x32\x11.pylog.v1.Replica\x12H\n\rstatic_config\x18\x0e \x03(\x0b\x32\x31.pylog.v1.RegisterBrokerRequest.StaticConfigEntry\x1a\x33\n\x11StaticConfigEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\".\n\x07Replica\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\"h\n\x16RegisterBrokerResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x03\"\x80\x01\n\x0eSessionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x16\n\x0eincarnation_id\x18\x03 \x01(\t\x12\x17\n\x0fmetadata_offset\x18\x04 \x01(\x03\x12\x14\n\x0cwant_unfence\x18\x05 \x01(\x08\"P\n\x0fSessionResponse\x12\x0e\n\x06\x66\x65nced\x18\x01 \x01(\x08\x12\x13\n\x0bshould_stop\x18\x02 \x01(\x08\x12\x18\n\x10\x63ontroller_epoch\x18\x03 \x01(\x03\";\n\x10HeartbeatRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"]\n\x11HeartbeatResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x18\n\x10\x63ontroller_epoch\x18\x02 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x03 \x01(\x08\"T\n\x14WatchMetadataRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12\x13\n\x0b\x66rom_offset\x18\x03 \x01(\x03\"\x96\x01\n\rMetadataBatch\x12\x18\n\x10\x63ontroller_epoch\x18\x01 \x01(\x03\x12\x14\n\x0c\x66irst_offset\x18\x02 \x01(\x03\x12\x10\n\x08snapshot\x18\x03 \x01(\x08\x12)\n\x07records\x18\x04 \x03(\x0b\x32\x18.pylog.v1.MetadataRecord\x12\x18\n\x10\x63ommitted_offset\x18\x05 \x01(\x03\"l\n\x15\x41lterPartitionRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12*\n\npartitions\x18\x03 \x03(\x0b\x32\x16.pylog.v1.PartitionIsr\"\x86\x01\n\x0cPartitionIsr\x12\x10\n\x08topic_id\x18\x01 \x01(\t\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x03 \x01(\x05\x12\x17\n\x0fpartition_epoch\x18\x04 \x01(\x05\x12\"\n\x03isr\x18\x05 \x03(\x0b\x32\x15.pylog.v1.BrokerState\"6\n\x0b\x42rokerState\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"h\n\x16\x41lterPartitionResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12.\n\npartitions\x18\x02 \x03(\x0b\x32\x1a.pylog.v1.AlteredPartition\"\xa3\x01\n\x10\x41lteredPartition\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x10\n\x08topic_id\x18\x02 \x01(\t\x12\x11\n\tpartition\x18\x03 \x01(\x05\x12\x0e\n\x06leader\x18\x04 \x01(\x05\x12\x14\n\x0cleader_epoch\x18\x05 \x01(\x05\x12\x0b\n\x03isr\x18\x06 \x03(\x05\x12\x17\n\x0fpartition_epoch\x18\x07 \x01(\x05\"u\n\x15ReplicasFailedRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\x12#\n\x08replicas\x18\x03 \x03(\x0b\x32\x11.pylog.v1.Replica\x12\x0e\n\x06reason\x18\x04 \x01(\t\"8\n\x16ReplicasFailedResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\"E\n\x1a\x41llocateProducerIdsRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"g\n\x1b\x41llocateProducerIdsResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x19\n\x11\x66irst_producer_id\x18\x02 \x01(\x03\x12\r\n\x05\x63ount\x18\x03 \x01(\x05\"D\n\x19\x43ontrolledShutdownRequest\x12\x11\n\tbroker_id\x18\x01 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x02 \x01(\x03\"W\n\x1a\x43ontrolledShutdownResponse\x12\x1e\n\x05\x65rror\x18\x01 \x01(\x0b\x32\x0f.pylog.v1.Error\x12\x19\n\x11remaining_leaders\x18\x02 \x01(\x05\x32\xef\x05\n\x07\x43luster\x12J\n\x0b\x43laimBroker\x12\x1c.pylog.v1.ClaimBrokerRequest\x1a\x1d.pylog.v1.ClaimBrokerResponse\x12S\n\x0eRegisterBroker\x12\x1f.pylog.v1.RegisterBrokerRequest\x1a .pylog.v1.RegisterBrokerResponse\x12\x42\n\x07Session\x12\x18.pylog.v1.SessionRequest\x1a\x19.pylog.v1.SessionResponse(\x01\x30\x01\x12\x44\n\tHeartbeat\x12\x1a.pylog.v1.HeartbeatRequest\x1a\x1b.pylog.v1.HeartbeatResponse\x12J\n\rWatchMetadata\x12\x1e.pylog.v1.WatchMetadataRequest\x1a\x17.pylog.v1.MetadataBatch0\x01\x12S\n\x0e\x41lterPartition\x12\x1f.pylog.v1.AlterPartitionRequest\x1a .pylog.v1.AlterPartitionResponse\x12S\n\x0eReplicasFailed\x12\x1f.pylog.v1.ReplicasFailedRequest\x1a .pylog.v1.ReplicasFailedResponse\x12\x62\n\x13\x41llocateProducerIds\x12$.pylog.v1.AllocateProducerIdsRequest\x1a%.pylog.v1.AllocateProducerIdsResponse\x12_\n\x12\x43ontrolledShutdown\x12#.pylog.v1.ControlledShutdownRequest\x1a$.pylog.v1.ControlledShutdownResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pylog.rpc.v1.cluster_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
+  _globals['_REGISTERBROKERREQUEST_STATICCONFIGENTRY']._loaded_options = None
+  _globals['_REGISTERBROKERREQUEST_STATICCONFIGENTRY']._serialized_options = b'8\001'
   _globals['_BROKERDIRECTORY']._serialized_start=95
   _globals['_BROKERDIRECTORY']._serialized_end=221
   _globals['_CLAIMBROKERREQUEST']._serialized_start=223
@@ -40,45 +42,47 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CLAIMBROKERRESPONSE']._serialized_start=349
   _globals['_CLAIMBROKERRESPONSE']._serialized_end=513
   _globals['_REGISTERBROKERREQUEST']._serialized_start=516
-  _globals['_REGISTERBROKERREQUEST']._serialized_end=907
-  _globals['_REPLICA']._serialized_start=909
-  _globals['_REPLICA']._serialized_end=955
-  _globals['_REGISTERBROKERRESPONSE']._serialized_start=957
-  _globals['_REGISTERBROKERRESPONSE']._serialized_end=1061
-  _globals['_SESSIONREQUEST']._serialized_start=1064
-  _globals['_SESSIONREQUEST']._serialized_end=1192
-  _globals['_SESSIONRESPONSE']._serialized_start=1194
-  _globals['_SESSIONRESPONSE']._serialized_end=1274
-  _globals['_HEARTBEATREQUEST']._serialized_start=1276
-  _globals['_HEARTBEATREQUEST']._serialized_end=1335
-  _globals['_HEARTBEATRESPONSE']._serialized_start=1337
-  _globals['_HEARTBEATRESPONSE']._serialized_end=1430
-  _globals['_WATCHMETADATAREQUEST']._serialized_start=1432
-  _globals['_WATCHMETADATAREQUEST']._serialized_end=1516
-  _globals['_METADATABATCH']._serialized_start=1519
-  _globals['_METADATABATCH']._serialized_end=1669
-  _globals['_ALTERPARTITIONREQUEST']._serialized_start=1671
-  _globals['_ALTERPARTITIONREQUEST']._serialized_end=1779
-  _globals['_PARTITIONISR']._serialized_start=1782
-  _globals['_PARTITIONISR']._serialized_end=1916
-  _globals['_BROKERSTATE']._serialized_start=1918
-  _globals['_BROKERSTATE']._serialized_end=1972
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=1974
-  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=2078
-  _globals['_ALTEREDPARTITION']._serialized_start=2081
-  _globals['_ALTEREDPARTITION']._serialized_end=2244
-  _globals['_REPLICASFAILEDREQUEST']._serialized_start=2246
-  _globals['_REPLICASFAILEDREQUEST']._serialized_end=2363
-  _globals['_REPLICASFAILEDRESPONSE']._serialized_start=2365
-  _globals['_REPLICASFAILEDRESPONSE']._serialized_end=2421
-  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_start=2423
-  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_end=2492
-  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_start=2494
-  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_end=2597
-  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_start=2599
-  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_end=2667
-  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_start=2669
-  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_end=2756
-  _globals['_CLUSTER']._serialized_start=2759
-  _globals['_CLUSTER']._serialized_end=3510
+  _globals['_REGISTERBROKERREQUEST']._serialized_end=1034
+  _globals['_REGISTERBROKERREQUEST_STATICCONFIGENTRY']._serialized_start=983
+  _globals['_REGISTERBROKERREQUEST_STATICCONFIGENTRY']._serialized_end=1034
+  _globals['_REPLICA']._serialized_start=1036
+  _globals['_REPLICA']._serialized_end=1082
+  _globals['_REGISTERBROKERRESPONSE']._serialized_start=1084
+  _globals['_REGISTERBROKERRESPONSE']._serialized_end=1188
+  _globals['_SESSIONREQUEST']._serialized_start=1191
+  _globals['_SESSIONREQUEST']._serialized_end=1319
+  _globals['_SESSIONRESPONSE']._serialized_start=1321
+  _globals['_SESSIONRESPONSE']._serialized_end=1401
+  _globals['_HEARTBEATREQUEST']._serialized_start=1403
+  _globals['_HEARTBEATREQUEST']._serialized_end=1462
+  _globals['_HEARTBEATRESPONSE']._serialized_start=1464
+  _globals['_HEARTBEATRESPONSE']._serialized_end=1557
+  _globals['_WATCHMETADATAREQUEST']._serialized_start=1559
+  _globals['_WATCHMETADATAREQUEST']._serialized_end=1643
+  _globals['_METADATABATCH']._serialized_start=1646
+  _globals['_METADATABATCH']._serialized_end=1796
+  _globals['_ALTERPARTITIONREQUEST']._serialized_start=1798
+  _globals['_ALTERPARTITIONREQUEST']._serialized_end=1906
+  _globals['_PARTITIONISR']._serialized_start=1909
+  _globals['_PARTITIONISR']._serialized_end=2043
+  _globals['_BROKERSTATE']._serialized_start=2045
+  _globals['_BROKERSTATE']._serialized_end=2099
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_start=2101
+  _globals['_ALTERPARTITIONRESPONSE']._serialized_end=2205
+  _globals['_ALTEREDPARTITION']._serialized_start=2208
+  _globals['_ALTEREDPARTITION']._serialized_end=2371
+  _globals['_REPLICASFAILEDREQUEST']._serialized_start=2373
+  _globals['_REPLICASFAILEDREQUEST']._serialized_end=2490
+  _globals['_REPLICASFAILEDRESPONSE']._serialized_start=2492
+  _globals['_REPLICASFAILEDRESPONSE']._serialized_end=2548
+  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_start=2550
+  _globals['_ALLOCATEPRODUCERIDSREQUEST']._serialized_end=2619
+  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_start=2621
+  _globals['_ALLOCATEPRODUCERIDSRESPONSE']._serialized_end=2724
+  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_start=2726
+  _globals['_CONTROLLEDSHUTDOWNREQUEST']._serialized_end=2794
+  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_start=2796
+  _globals['_CONTROLLEDSHUTDOWNRESPONSE']._serialized_end=2883
+  _globals['_CLUSTER']._serialized_start=2886
+  _globals['_CLUSTER']._serialized_end=3637
 # @@protoc_insertion_point(module_scope)

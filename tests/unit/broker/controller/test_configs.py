@@ -48,8 +48,8 @@ def test_values_are_set_and_put_back(shell: ControllerShell) -> None:
     assert shell.controller.image.topic_configs("t") == {"segment.bytes": "2048"}
     assert alter(shell, CLUSTER, "", {"log.retention.ms": "7"}) is None
     assert shell.controller.image.cluster_configs() == {"log.retention.ms": "7"}
-    assert alter(shell, BROKER, "2", {"queued.max.requests": "7"}) is None
-    assert shell.controller.image.broker_configs(2) == {"queued.max.requests": "7"}  # type: ignore[arg-type]
+    assert alter(shell, BROKER, "2", {"log.segment.bytes": "7000"}) is None
+    assert shell.controller.image.broker_configs(2) == {"log.segment.bytes": "7000"}  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,19 @@ def test_values_are_set_and_put_back(shell: ControllerShell) -> None:
         (BROKER, "1", {MIN_ISR: "2"}, errors.InvalidConfig, "topic or for the cluster only"),
         (CLUSTER, "x", {}, errors.InvalidRequest, "no name"),
         (CLUSTER, "", {"retention.ms": "1"}, errors.InvalidConfig, "retention.ms"),
+        (CLUSTER, "", {"num.partitions": "3"}, errors.InvalidConfig, "cannot be changed on a run"),
+        (BROKER, "1", {"broker.rack": "x"}, errors.InvalidConfig, "spark.pylog.broker.broker.rack"),
+        (BROKER, "1", {"num.io.threads": "8"}, errors.InvalidConfig, "is one event loop"),
+        (BROKER, "1", {"ssl.key.password": "8"}, errors.InvalidConfig, "TLS"),
+        (TOPIC, "t", {"remote.storage.enable": "true"}, errors.InvalidConfig, "tiered storage"),
+        (CLUSTER, "", {"log.retention.hours": "1"}, errors.InvalidConfig, "set log.retention.ms"),
+        (
+            CLUSTER,
+            "",
+            {"log.cleaner.min.compaction.lag.ms": "9223372036854775808"},
+            errors.InvalidConfig,
+            "it must be a whole number",
+        ),
     ],
 )
 def test_refusals_change_nothing(
@@ -130,3 +143,58 @@ def test_allowing_unclean_elections_takes_effect_at_once(shell: ControllerShell)
     assert shell.partition().leader == NO_LEADER
     alter(shell, TOPIC, "t", {"unclean.leader.election.enable": "true"})
     assert (shell.partition().leader, shell.partition().isr) == (2, (2,))
+
+
+def test_lists_are_appended_to_and_subtracted_from(shell: ControllerShell) -> None:
+    def change(
+        kind: ConfigResourceType, name: str, appended: dict[str, str], subtracted: dict[str, str]
+    ) -> Failure | None:
+        request = ConfigChange(kind, name, appended=appended, subtracted=subtracted)
+        answer = shell.call("alter_configs", AlterConfigs((request,)))
+        assert isinstance(answer, ConfigsAltered)
+        return answer.resources[0].failure
+
+    policy = "cleanup.policy"
+    assert change(TOPIC, "t", {policy: "compact"}, {}) is None
+    assert shell.controller.image.topic_configs("t") == {policy: "delete,compact"}
+    assert change(TOPIC, "t", {policy: "compact"}, {}) is None
+    assert shell.controller.image.topic_configs("t") == {policy: "delete,compact"}
+    assert change(TOPIC, "t", {}, {policy: "delete"}) is None
+    assert shell.controller.image.topic_configs("t") == {policy: "compact"}
+    nothing_left = change(TOPIC, "t", {}, {policy: "compact"})
+    assert nothing_left is not None
+    assert "must name delete, compact or both" in nothing_left.message
+    no_list = change(TOPIC, "t", {"segment.bytes": "5"}, {})
+    assert no_list is not None
+    assert "segment.bytes is no list" in no_list.message
+    assert change(CLUSTER, "", {"log.cleanup.policy": "compact"}, {}) is None
+    assert shell.controller.image.cluster_configs() == {"log.cleanup.policy": "delete,compact"}
+    assert change(BROKER, "2", {}, {"log.cleanup.policy": "delete"}) is None
+    assert shell.controller.image.broker_configs(2) == {"log.cleanup.policy": "compact"}  # type: ignore[arg-type]
+
+
+def test_a_resource_named_twice_is_not_changed(shell: ControllerShell) -> None:
+    changes = tuple(ConfigChange(TOPIC, "t", {"segment.bytes": text}) for text in ("5000", "6000"))
+    answer = shell.call("alter_configs", AlterConfigs(changes))
+    assert isinstance(answer, ConfigsAltered)
+    failures = [resource.failure for resource in answer.resources]
+    assert [failure and failure.code for failure in failures] == [errors.InvalidRequest.code] * 2
+    assert shell.controller.image.topic_configs("t") == {}
+
+
+def test_the_same_value_again_writes_nothing(shell: ControllerShell) -> None:
+    alter(shell, TOPIC, "t", {"segment.bytes": "5000"})
+    offset = shell.controller.image.offset
+    assert alter(shell, TOPIC, "t", {"segment.bytes": "5000", "retention.ms": None}) is None
+    assert shell.controller.image.offset == offset
+
+
+def test_a_cluster_value_must_suit_every_broker() -> None:
+    shell = ControllerShell()
+    shell.join(1, static_config=(("log.cleaner.max.compaction.lag.ms", "100"),))
+    failure = alter(shell, CLUSTER, "", {"log.cleaner.min.compaction.lag.ms": "200"})
+    assert failure is not None
+    assert "with what broker 1 has: min.compaction.lag.ms=200 is above" in failure.message
+    failure = alter(shell, BROKER, "1", {"log.cleaner.min.compaction.lag.ms": "200"})
+    assert failure is not None
+    assert alter(shell, BROKER, "1", {"log.cleaner.min.compaction.lag.ms": "100"}) is None

@@ -1,0 +1,92 @@
+"""Adding partitions to topics. What is there stays where it is; records are not moved.
+
+Keys go to other partitions from then on: that is the caller's business, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.controller.ledger import Ledger
+from broker.controller.settings import ControllerSettings
+from broker.controller.topics import (
+    INTERNAL_PREFIX,
+    Refused,
+    checked_replicas,
+    placed_replicas,
+    write_partition,
+)
+from broker.metadata.admin import CreatePartitions, GrownTopic, NewPartitionsOf, PartitionsCreated
+from pylog import errors
+
+
+class TopicGrowth:
+    """Writes new partitions to the ledger. Owns no state."""
+
+    def __init__(self, ledger: Ledger, settings: ControllerSettings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+
+    def create(self, request: CreatePartitions) -> PartitionsCreated:
+        """Writes what can be added; the answer is to be given when the brokers know of it."""
+        names = Counter(topic.topic for topic in request.topics)
+        grown = []
+        for topic in request.topics:
+            try:
+                if names[topic.topic] > 1:
+                    why = f"the request names topic {topic.topic!r} twice"
+                    raise Refused(errors.InvalidRequest, why)
+                grown.append(self._grow(topic, validate_only=request.validate_only))
+            except Refused as refused:
+                grown.append(GrownTopic(topic.topic, refused.failure))
+        return PartitionsCreated(tuple(grown))
+
+    def _grow(self, wanted: NewPartitionsOf, *, validate_only: bool) -> GrownTopic:
+        image = self._ledger.decided
+        name = wanted.topic
+        topic = image.topics_by_name.get(name)
+        if topic is None:
+            raise Refused(errors.UnknownTopicOrPartition, f"there is no topic {name[:249]}")
+        if name.startswith(INTERNAL_PREFIX):
+            why = f"topic {name}: names with {INTERNAL_PREFIX} in front are the cluster's own"
+            raise Refused(errors.TopicAuthorizationFailed, why)
+        there = len(topic.partitions)
+        added = wanted.total_count - there
+        self._check_count(name, there, wanted.total_count)
+        factor = len(topic.partitions[0].replicas)
+        if wanted.assignment is None:
+            replicas = placed_replicas(image, name, added, factor)
+        elif len(wanted.assignment) != added:
+            raise Refused(
+                errors.InvalidReplicaAssignment,
+                f"topic {name}: {added} partitions are added, but the assignment has "
+                f"{len(wanted.assignment)}",
+            )
+        else:
+            replicas = checked_replicas(image, name, wanted.assignment, first=there, factor=factor)
+        if not validate_only:
+            for number, brokers in enumerate(replicas, there):
+                write_partition(self._ledger, topic.topic_id, number, brokers)
+        return GrownTopic(name, None, wanted.total_count)
+
+    def _check_count(self, name: str, there: int, wanted: int) -> None:
+        if wanted <= there:
+            why = "that is what it has" if wanted == there else "partitions cannot be taken away"
+            raise Refused(
+                errors.InvalidPartitions,
+                f"topic {name} has {there} partitions, {wanted} were asked for: {why}",
+            )
+        most = self._settings.partitions_per_request_max
+        if wanted - there > most:
+            raise Refused(
+                errors.InvalidPartitions,
+                f"topic {name}: {wanted - there} more partitions; the limit is {most} in one "
+                "request",
+            )
+        all_there = self._ledger.decided.partition_count
+        if all_there + wanted - there > self._settings.partitions_max:
+            raise Refused(
+                errors.InvalidPartitions,
+                f"topic {name}: the cluster has {all_there} partitions, {wanted - there} more "
+                f"would exceed its limit of {self._settings.partitions_max}",
+            )

@@ -1,0 +1,160 @@
+"""Which configuration holds, and why: the sources of each setting over one another.
+
+The strongest first: a topic's own value, a broker's dynamic one, the cluster's dynamic one, what
+the broker was started with, Kafka's default. Pure; nothing here changes or checks a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from broker.config import (
+    BROKER_CONFIG,
+    BROKER_NAMES,
+    DYNAMIC_BROKER_NAMES,
+    TOPIC_CONFIG,
+    as_text,
+)
+from broker.metadata.admin import (
+    ConfigEntry,
+    ConfigSource,
+    ConfigsQuestion,
+    ConfigValue,
+    DescribedConfig,
+)
+from broker.metadata.image import MetadataImage
+from broker.metadata.messages import Failure
+from broker.metadata.records import ConfigResourceType
+from pylog import errors
+from pylog.config import INT_MAX, ConfigKey
+from pylog.model import BrokerId
+
+_Layers = list[tuple[ConfigSource, Mapping[str, str]]]
+
+
+def broker_of(image: MetadataImage, name: str) -> BrokerId | Failure:
+    """The registered broker that a resource's name means."""
+    if name.isascii() and name.isdecimal() and (broker := BrokerId(int(name))) in image.brokers:
+        return broker
+    there = ", ".join(map(str, sorted(image.brokers))) or "none"
+    why = f"no broker {name[:40]!r} is registered; there are: {there}"
+    return Failure(errors.InvalidRequest.code, why)
+
+
+def describe(
+    image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
+) -> DescribedConfig:
+    """The settings of one topic, broker, or of the cluster (there: only those that are set).
+
+    `static` is what the answering process was started with; of a broker, its registration says.
+    """
+    kind, name = question.resource_type, question.resource_name
+    try:
+        match kind:
+            case ConfigResourceType.TOPIC:
+                found = _topic(image, static, question)
+            case ConfigResourceType.BROKER:
+                found = _broker(image, question)
+            case ConfigResourceType.CLUSTER:
+                found = _cluster(image, static, question)
+    except errors.InvalidConfig as error:
+        found = Failure(errors.InvalidConfig.code, str(error))
+    if isinstance(found, Failure):
+        return DescribedConfig(kind, name, found)
+    return DescribedConfig(kind, name, entries=tuple(found))
+
+
+def _topic(
+    image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
+) -> list[ConfigEntry] | Failure:
+    name = question.resource_name
+    if name not in image.topics_by_name:
+        return Failure(errors.UnknownTopicOrPartition.code, f"there is no topic {name[:249]}")
+    own = image.topic_configs(name)
+    layers = _cluster_layers(image, static)
+    entries = []
+    for key in _asked(TOPIC_CONFIG, question):
+        values: list[tuple[str, str | None, ConfigSource]] = []
+        if key.name in own:
+            values.append((key.name, own[key.name], ConfigSource.DYNAMIC_TOPIC_CONFIG))
+        values += _under(BROKER_NAMES[key.name], layers)
+        entries.append(_entry(key, values, BROKER_NAMES[key.name], read_only=False))
+    return entries
+
+
+def _broker(image: MetadataImage, question: ConfigsQuestion) -> list[ConfigEntry] | Failure:
+    broker = broker_of(image, question.resource_name)
+    if isinstance(broker, Failure):
+        return broker
+    layers: _Layers = [
+        (ConfigSource.DYNAMIC_BROKER_CONFIG, image.broker_configs(broker)),
+        *_cluster_layers(image, dict(image.brokers[broker].static_config)),
+    ]
+    return [
+        _entry(
+            key,
+            _under(key.name, layers),
+            key.name,
+            read_only=key.name not in DYNAMIC_BROKER_NAMES,
+        )
+        for key in _asked(BROKER_CONFIG, question)
+    ]
+
+
+def _cluster(
+    image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
+) -> list[ConfigEntry] | Failure:
+    if question.resource_name:
+        why = f"the cluster's defaults have no name, not {question.resource_name[:40]!r}"
+        return Failure(errors.InvalidRequest.code, why)
+    layers = _cluster_layers(image, static)
+    return [
+        _entry(key, _under(key.name, layers), key.name, read_only=False)
+        for key in _asked(BROKER_CONFIG, question)
+        if key.name in image.cluster_configs()
+    ]
+
+
+def _cluster_layers(image: MetadataImage, static: Mapping[str, str]) -> _Layers:
+    return [
+        (ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, image.cluster_configs()),
+        (ConfigSource.STATIC_BROKER_CONFIG, static),
+    ]
+
+
+def _asked(table: object, question: ConfigsQuestion) -> list[ConfigKey]:
+    assert table is TOPIC_CONFIG or table is BROKER_CONFIG
+    if question.names is None:
+        return list(table)
+    return [table[name] for name in sorted(set(question.names))]
+
+
+def _under(name: str, layers: _Layers) -> list[tuple[str, str | None, ConfigSource]]:
+    return [(name, values[name], source) for source, values in layers if name in values]
+
+
+def _entry(
+    key: ConfigKey,
+    values: list[tuple[str, str | None, ConfigSource]],
+    default_name: str,
+    *,
+    read_only: bool,
+) -> ConfigEntry:
+    values = [*values, (default_name, as_text(key.default), ConfigSource.DEFAULT_CONFIG)]
+    if key.sensitive:
+        values = [(name, None, source) for name, _, source in values]
+    synonyms = tuple(ConfigValue(*value) for value in values)
+    first = synonyms[0]
+    return ConfigEntry(
+        key.name, first.value, first.source, read_only, key.sensitive,
+        type_name(key), key.doc, synonyms,
+    )  # fmt: skip
+
+
+def type_name(key: ConfigKey) -> str:
+    """Apache Kafka's word for the type, in lower case."""
+    if key.sensitive:
+        return "password"
+    if key.type is int:
+        return "int" if key.high is not None and key.high <= INT_MAX else "long"
+    return {bool: "boolean", float: "double", str: "string", list: "list"}.get(key.type, "class")
