@@ -32,7 +32,7 @@ TOPIC_CONFIG: Final = ConfigTable(
                   "What happens to old segments.", choices=("delete", "compact")),
         ConfigKey("compression.type", str, "producer",
                   "The codec on disk; `producer` keeps the one that the producer chose.",
-                  choices=("producer", "uncompressed", "lz4", "zstd")),
+                  choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
         ConfigKey("delete.retention.ms", int, _DAY_MS,
                   "How long a compacted topic keeps tombstones.", low=0),
         ConfigKey("file.delete.delay.ms", int, 60_000,

@@ -30,6 +30,8 @@ DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 _STORED_CODECS: Final = {
     "uncompressed": CompressionType.NONE,
+    "gzip": CompressionType.GZIP,
+    "snappy": CompressionType.SNAPPY,
     "lz4": CompressionType.LZ4,
     "zstd": CompressionType.ZSTD,
 }

@@ -43,7 +43,10 @@ class _Tally:
 @click.option("--partition", type=int, help="Default: by key, or spread without one.")
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option(
-    "--compression", type=click.Choice(["none", "lz4", "zstd"]), default="none", show_default=True
+    "--compression",
+    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    default="none",
+    show_default=True,
 )
 @click.option("--null-marker", metavar="TEXT", help="A key or value that is TEXT is sent as null.")
 @with_settings

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pylog import errors
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
+from pylog.records.compression import Compression
 from pylog.records.partitioner_kernels import (
     NO_KEY,
     partitions_for_keys,
@@ -33,7 +34,7 @@ def encode_rows(
     partitions: int,
     partition: int | None,
     batch_size: int,
-    compression: str,
+    compression: Compression,
     now_ms: int,
 ) -> Iterator[tuple[int | None, bytes]]:
     """(partition, batch) in the order of the rows for each partition; None: wherever it suits.

@@ -11,6 +11,7 @@ from pylog.client.accumulator import Batch, HeaderList
 from pylog.records import kernels
 from pylog.records.batch import with_producer
 from pylog.records.builder import encode_batch
+from pylog.records.compression import Compression
 
 _HEADER_OVERHEAD: Final = 10
 """Two lengths as varints, at most."""
@@ -55,6 +56,20 @@ def record_size(headers: HeaderList) -> int:
     )
 
 
+def compression_of(values: Mapping[str, Any]) -> Compression:
+    """What `compression.type` and the level settings ask for, as parsed settings hold them.
+
+    InvalidConfig for gzip's level 0, which is neither a level nor the default; the table's range
+    cannot say that.
+    """
+    if values["compression.gzip.level"] == 0:
+        raise errors.InvalidConfig(
+            "compression_gzip_level=0: it must be a whole number from 1 to 9, or -1"
+        )
+    name = values["compression.type"]
+    return Compression.of(name, values.get(f"compression.{name}.level"))
+
+
 @cache
 def load_kernels() -> None:
     """Have the compiled encoder ready: a third of a second, once in a process.
@@ -64,7 +79,7 @@ def load_kernels() -> None:
     kernels.warm(columns=False)
 
 
-def batch_bytes(batch: Batch, compression: str) -> bytes:
+def batch_bytes(batch: Batch, compression: Compression) -> bytes:
     """The batch's bytes; the same for every retry under one producer id."""
     if batch.encoded is None:
         batch.encoded = encode_batch(

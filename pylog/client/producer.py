@@ -23,6 +23,7 @@ from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.delivery import Delivery, DeliveryHandle, OnDelivery
 from pylog.client.encoding import (
     batch_bytes,
+    compression_of,
     header_list,
     load_kernels,
     record_size,
@@ -88,7 +89,7 @@ class Producer:
         self._acks = {"all": -1, "-1": -1, "0": 0, "1": 1}[values["acks"]]
         self._max_block_ms: int = values["max.block.ms"]
         self._max_request_size: int = values["max.request.size"]
-        self._compression: str = values["compression.type"]
+        self._compression = compression_of(values)
         self._partitioner: Callable[..., int] | None = values["partitioner"]
         both = values["serializer"]
         self._serialize_key: Callable[[str, Any], bytes | None] | None = (

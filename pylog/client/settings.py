@@ -148,7 +148,32 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             str,
             "none",
             "The codec of batches.",
-            choices=("none", "lz4", "zstd"),
+            choices=("none", "gzip", "snappy", "lz4", "zstd"),
+        ),
+        ConfigKey(
+            "compression.gzip.level",
+            int,
+            -1,
+            "How hard gzip tries: 1 (fast) to 9 (small); -1: zlib's default, 6.",
+            low=-1,
+            high=9,
+        ),
+        ConfigKey(
+            "compression.lz4.level",
+            int,
+            9,
+            "How hard lz4 tries, 1 to 17. The default is the fast compressor, every other level "
+            "the dense one.",
+            low=1,
+            high=17,
+        ),
+        ConfigKey(
+            "compression.zstd.level",
+            int,
+            3,
+            "How hard zstd tries: negative is faster, 22 is the smallest.",
+            low=-131_072,
+            high=22,
         ),
         ConfigKey(
             "partitioner",

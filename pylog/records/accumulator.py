@@ -12,6 +12,7 @@ from typing import Final
 
 from pylog.records.batch import HEADER_SIZE
 from pylog.records.builder import encode_batch
+from pylog.records.compression import Compression
 from pylog.records.headers import NO_HEADERS, Header, encode_headers
 
 SMALL_RECORD_BYTES: Final = 8000
@@ -55,7 +56,7 @@ class BatchBuilder:
         "values",
     )
 
-    def __init__(self, batch_size: int, compression: str = "none") -> None:
+    def __init__(self, batch_size: int, compression: str | Compression = "none") -> None:
         self.batch_size = batch_size
         self.compression = compression
         self.size = HEADER_SIZE

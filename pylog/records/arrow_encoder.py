@@ -28,7 +28,7 @@ from pylog.records.batch import (
     add_to_sequence,
     header_before,
 )
-from pylog.records.compression import codec_from_name, compress
+from pylog.records.compression import Compression, compress
 from pylog.records.list_encoder import put_header
 from pylog.records.raw_memory import data_address, new_buffer
 
@@ -40,7 +40,7 @@ class BatchSettings:
     """
 
     batch_size: int
-    compression: str = "none"
+    compression: str | Compression = "none"
     producer_id: int = -1
     producer_epoch: int = -1
     base_sequence: int = -1
@@ -102,7 +102,7 @@ def encode_from_arrow(
     default_timestamp_ms: int = NO_TIMESTAMP,
     rows: NDArray[Any] | None = None,
     batch_size: int,
-    compression: str = "none",
+    compression: str | Compression = "none",
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -134,7 +134,7 @@ def _encode(
     timestamps: Words,
     settings: BatchSettings,
 ) -> list[bytes]:
-    codec = codec_from_name(settings.compression)
+    compression = Compression.of(settings.compression)
     header_sizes = _header_sizes(headers)
     count = len(timestamps)
     stops, sizes = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -149,7 +149,7 @@ def _encode(
     )
     stops, sizes = stops[:batches], sizes[:batches]
     # Without a codec the records are written where they stay; else into memory to compress from.
-    start = HEADER_SIZE if codec is CompressionType.NONE else 0
+    start = HEADER_SIZE if compression.codec is CompressionType.NONE else 0
     buffers = [new_buffer(start + size) for size in sizes.tolist()]
     addresses = np.array([data_address(buffer) + start for buffer in buffers], np.int64)
     names, contents = (NO_BYTES, NO_BYTES) if headers is None else (headers.keys, headers.values)
@@ -175,7 +175,7 @@ def _encode(
         contents.lengths,
     )
     assert written == batches
-    return _finish(buffers, start, stops, timestamps, codec, settings)
+    return _finish(buffers, start, stops, timestamps, compression, settings)
 
 
 def _header_sizes(headers: HeaderColumn | None) -> Words:
@@ -193,7 +193,7 @@ def _finish(
     start: int,
     stops: NDArray[np.int64],
     timestamps: Words,
-    codec: CompressionType,
+    compression: Compression,
     settings: BatchSettings,
 ) -> list[bytes]:
     """Headers before the written records."""
@@ -202,10 +202,11 @@ def _finish(
     base_timestamps = timestamps[firsts].tolist()
     counts = (stops - firsts).tolist()
     sequence = settings.base_sequence
-    attributes = codec | TRANSACTIONAL_BIT if settings.transactional else int(codec)
+    codec = int(compression.codec)
+    attributes = codec | TRANSACTIONAL_BIT if settings.transactional else codec
     finished: list[bytes] = []
     for index, buffer in enumerate(buffers):
-        records = memoryview(buffer)[start:] if start else compress(codec, buffer)
+        records = memoryview(buffer)[start:] if start else compress(compression, buffer)
         header = header_before(
             records,
             attributes,

@@ -27,7 +27,7 @@ from pylog.records.batch import (
     pack_header,
     seal,
 )
-from pylog.records.compression import codec_from_name, compress
+from pylog.records.compression import Compression, compress
 from pylog.records.headers import Header, encode_headers
 
 SMALL_BATCH_RECORDS: Final = 3
@@ -51,7 +51,7 @@ def encode_batch(
     headers: Sequence[Iterable[Header] | None] | None = None,
     header_blobs: Sequence[bytes | None] | None = None,
     timestamps: Sequence[int] | int | None = None,
-    compression: str = "none",
+    compression: str | Compression = "none",
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
@@ -66,7 +66,8 @@ def encode_batch(
     Raises ValueError without values or for lists of different lengths, TypeError for a value that
     is not bytes or None, UnsupportedCompressionType, and MessageTooLarge beyond 2 GiB.
     """
-    codec = codec_from_name(compression)
+    compression = Compression.of(compression)
+    codec = compression.codec
     count = len(values)
     stamps = NO_TIMESTAMP if timestamps is None else timestamps
     _check_lengths(count, keys, headers, header_blobs, stamps)
@@ -90,7 +91,7 @@ def encode_batch(
             each,
             base_timestamp,
         )
-    records = memoryview(encoded)[room:] if room else compress(codec, encoded)
+    records = memoryview(encoded)[room:] if room else compress(compression, encoded)
     header = header_before(
         records,
         codec | TRANSACTIONAL_BIT if transactional else codec,

@@ -1,77 +1,107 @@
-"""The codecs of a batch's records: none, lz4 and zstd, with a cap on what comes out.
+"""The codecs of a batch's records by Kafka's names, ids and levels, with a cap on what comes out.
 
-Reads one frame as any Kafka client writes it (with or without content size, checksums, linked
-blocks) and writes lz4 as the Java client does: independent 64 KiB blocks, no content size. gzip
-and snappy are known by name and id only.
+What each format looks like, and which of its forms Kafka's clients write, is in `gzip_codec`,
+`snappy_codec`, `lz4_codec` and `zstd_codec`; this module picks one.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-import lz4.frame
-import zstandard
-
-from pylog.errors import InvalidRecord, UnsupportedCompressionType
+from pylog.errors import InvalidConfig, UnsupportedCompressionType
+from pylog.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from pylog.records.batch import Buffer, CompressionType
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 """What a reader accepts of one batch unless told otherwise: far above any sane batch (Kafka's
 default limit is 1 MiB compressed), far below what would hurt."""
 
-_NAMES: Final = {codec.name.lower(): codec for codec in CompressionType}
-_SUPPORTED: Final = {
-    int(codec): codec for codec in (CompressionType.NONE, CompressionType.LZ4, CompressionType.ZSTD)
+CODEC_NAMES: Final = tuple(codec.name.lower() for codec in CompressionType)
+"""`none, gzip, snappy, lz4, zstd`, as `compression.type` of a producer takes them."""
+
+LEVELS: Final = {
+    CompressionType.GZIP: (gzip_codec.LEVEL_MIN, gzip_codec.LEVEL_MAX, gzip_codec.LEVEL_DEFAULT),
+    CompressionType.LZ4: (lz4_codec.LEVEL_MIN, lz4_codec.LEVEL_MAX, lz4_codec.LEVEL_DEFAULT),
+    CompressionType.ZSTD: (zstd_codec.LEVEL_MIN, zstd_codec.LEVEL_MAX, zstd_codec.LEVEL_DEFAULT),
 }
-_STEP: Final = 64 * 1024
-_ZSTD_LEVEL: Final = 3  # Kafka's default, `compression.zstd.level`
-_ZSTD_WINDOW_MAX: Final = 1 << 27  # zstd's own default limit; a larger one is a memory attack
-_LZ4_RATIO_MAX: Final = 256  # the format cannot exceed 255 : 1
-_ZSTD_RATIO_MAX: Final = 32 * 1024  # a run of 128 KiB takes four bytes
-_ZSTD_STEP_MIN: Final = 128
-"""Near the limit the input is fed in so small pieces that the output passes it by 4 MiB at most."""
+"""(lowest, highest, default) of `compression.gzip.level`, `.lz4.level`, `.zstd.level` (KIP-390).
+gzip's default, -1, is zlib's own choice; 0 is not a level."""
+
+_CODECS: Final = {name: CompressionType(number) for number, name in enumerate(CODEC_NAMES)}
+_IDS: Final = frozenset(map(int, CompressionType))
+_USE: Final = f"use {', '.join(CODEC_NAMES[:-1])} or {CODEC_NAMES[-1]}"
+
+_COMPRESS: Final[dict[CompressionType, Callable[[Buffer, int], Buffer]]] = {
+    CompressionType.GZIP: gzip_codec.compress,
+    CompressionType.SNAPPY: lambda records, _level: snappy_codec.compress(records),
+    CompressionType.LZ4: lz4_codec.compress,
+    CompressionType.ZSTD: zstd_codec.compress,
+}
+_DECOMPRESS: Final[dict[CompressionType, Callable[[Buffer, int], Buffer]]] = {
+    CompressionType.GZIP: gzip_codec.decompress,
+    CompressionType.SNAPPY: snappy_codec.decompress,
+    CompressionType.LZ4: lz4_codec.decompress,
+    CompressionType.ZSTD: zstd_codec.decompress,
+}
+
+
+class Compression(NamedTuple):
+    """A codec and how hard it tries; `level` None is the codec's default."""
+
+    codec: CompressionType
+    level: int | None = None
+
+    @classmethod
+    def of(cls, chosen: str | Compression, level: int | None = None) -> Compression:
+        """The codec of that name at that level; what is a `Compression` already stays as it is.
+
+        UnsupportedCompressionType for a name that Kafka does not have, InvalidConfig for a level
+        that the codec does not have. Codecs without levels (none, snappy) take none.
+        """
+        if isinstance(chosen, Compression):
+            return chosen
+        codec = codec_from_name(chosen)
+        if level is not None:
+            _check_level(codec, level)
+        return cls(codec, level)
+
+
+def _check_level(codec: CompressionType, level: int) -> None:
+    name = codec.name.lower()
+    if codec not in LEVELS:
+        raise InvalidConfig(f"compression type {name} has no levels; {level} was asked for")
+    low, high, default = LEVELS[codec]
+    if not (low <= level <= high or level == default):
+        also = "" if low <= default <= high else f", or {default}"
+        raise InvalidConfig(
+            f"compression.{name}.level={level}: it must be from {low} to {high}{also}"
+        )
 
 
 def codec_from_name(name: str) -> CompressionType:
-    """The codec called `none`, `lz4` or `zstd`.
-
-    Raises UnsupportedCompressionType for gzip and snappy, which this version cannot write, and for
-    any other name.
-    """
-    codec = _NAMES.get(name)
-    if codec is None or codec not in _SUPPORTED:
-        raise UnsupportedCompressionType(
-            f"compression type {name!r} is not supported; use none, lz4 or zstd"
-        )
+    """The codec of that name; UnsupportedCompressionType for one that Kafka does not have."""
+    codec = _CODECS.get(name)
+    if codec is None:
+        raise UnsupportedCompressionType(f"compression type {name!r} is not known; {_USE}")
     return codec
 
 
 def check_codec(codec: int) -> CompressionType:
-    """The codec with that id; UnsupportedCompressionType when records in it cannot be read."""
-    supported = _SUPPORTED.get(codec)
-    if supported is None:
-        known = f" ({CompressionType(codec).name.lower()})" if codec in (1, 2) else ""
-        raise UnsupportedCompressionType(
-            f"compression codec {codec}{known} is not supported; use none, lz4 or zstd"
-        )
-    return supported
+    """The codec with that id; UnsupportedCompressionType for 5 to 7, which mean nothing."""
+    if codec not in _IDS:
+        raise UnsupportedCompressionType(f"compression codec {codec} is not known; {_USE}")
+    return CompressionType(codec)
 
 
-def compress(codec: CompressionType, records: Buffer) -> Buffer:
+def compress(chosen: CompressionType | Compression, records: Buffer) -> Buffer:
     """`records` in that codec; the very same object for none."""
+    codec, level = chosen if isinstance(chosen, Compression) else (chosen, None)
     if codec is CompressionType.NONE:
         return records
-    if codec is CompressionType.LZ4:
-        frame: bytes = lz4.frame.compress(
-            records,
-            block_size=lz4.frame.BLOCKSIZE_MAX64KB,
-            block_linked=False,
-            store_size=False,
-        )
-        return frame
-    if codec is CompressionType.ZSTD:
-        return zstandard.ZstdCompressor(level=_ZSTD_LEVEL).compress(records)
-    raise UnsupportedCompressionType(f"compression type {codec.name.lower()} cannot be written")
+    if level is None:
+        level = LEVELS[codec][2] if codec in LEVELS else 0
+    return _COMPRESS[codec](records, level)
 
 
 def decompress(codec: int, data: Buffer, *, max_bytes: int) -> Buffer:
@@ -84,78 +114,4 @@ def decompress(codec: int, data: Buffer, *, max_bytes: int) -> Buffer:
     known = check_codec(codec)
     if known is CompressionType.NONE:
         return data
-    if known is CompressionType.LZ4:
-        return _decompress_lz4(data, max_bytes)
-    return _decompress_zstd(data, max_bytes)
-
-
-def _over_limit(name: str, max_bytes: int) -> InvalidRecord:
-    return InvalidRecord(
-        f"the batch's {name} records decompress to more than the limit of {max_bytes} bytes"
-    )
-
-
-def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
-    # The library allocates what it may return in one call, so the step grows with the input, not
-    # with the limit.
-    step = min(max(_STEP, 4 * len(data)), _LZ4_RATIO_MAX * len(data) + 64, max_bytes + 1)
-    decompressor = lz4.frame.LZ4FrameDecompressor()
-    pieces: list[bytes] = []
-    total = 0
-    feed: Buffer = data
-    try:
-        while not decompressor.eof:
-            piece = decompressor.decompress(feed, max_length=step)
-            feed = b""
-            total += len(piece)
-            if total > max_bytes:
-                raise _over_limit("lz4", max_bytes)
-            if not piece and not decompressor.eof:
-                raise InvalidRecord("the batch's lz4 stream is cut")
-            pieces.append(piece)
-    except (RuntimeError, ValueError, EOFError) as error:
-        raise InvalidRecord(f"the batch's lz4 stream is malformed: {error}") from error
-    if decompressor.unused_data:
-        raise InvalidRecord(
-            f"{len(decompressor.unused_data)} bytes follow the end of the batch's lz4 frame"
-        )
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-
-def _decompress_zstd(data: Buffer, max_bytes: int) -> bytes:
-    try:
-        declared = zstandard.get_frame_parameters(data).content_size
-        if declared in (0, zstandard.CONTENTSIZE_UNKNOWN):
-            return _stream_zstd(data, max_bytes)
-        if declared > max_bytes:
-            raise _over_limit("zstd", max_bytes)
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX)
-        return decompressor.decompress(data, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise InvalidRecord(f"the batch's zstd stream is malformed: {error}") from error
-
-
-def _stream_zstd(data: Buffer, max_bytes: int) -> bytes:
-    """For frames without content size, as librdkafka and Java write them.
-
-    Not `stream_reader`: it takes a cut stream for a finished one. A decompression object gives out
-    all that its input holds, so the input is fed in pieces that cannot expand past the limit by
-    much.
-    """
-    decompressor = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_MAX).decompressobj()
-    source = memoryview(data)
-    pieces: list[bytes] = []
-    total = position = 0
-    while not decompressor.eof:
-        if position >= len(source):
-            raise InvalidRecord("the batch's zstd stream is cut")
-        step = max(_ZSTD_STEP_MIN, (max_bytes - total) // _ZSTD_RATIO_MAX)
-        piece = decompressor.decompress(source[position : position + step])
-        position += step
-        total += len(piece)
-        if total > max_bytes:
-            raise _over_limit("zstd", max_bytes)
-        pieces.append(piece)
-    if decompressor.unused_data or position < len(source):
-        raise InvalidRecord("bytes follow the end of the batch's zstd frame")
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    return _DECOMPRESS[known](data, max_bytes)

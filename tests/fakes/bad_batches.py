@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Iterator
 
 import lz4.frame
 import zstandard
+from cramjam import snappy
 
 from pylog.records.batch import CompressionType, pack_header, seal
 from pylog.records.builder import encode_batch
@@ -35,7 +37,10 @@ def record(value: bytes, delta: int = 0) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    left = (value << 1) ^ (value >> 63)
+    return _unsigned((value << 1) ^ (value >> 63))
+
+
+def _unsigned(left: int) -> bytes:
     out = bytearray()
     while left > 0x7F:
         out.append(left & 0x7F | 0x80)
@@ -66,6 +71,31 @@ def lz4_zeros(size: int) -> bytes:
     return frame
 
 
+def gzip_zeros(size: int) -> bytes:
+    """A gzip member that unpacks to `size` zero bytes: a thousand to 1."""
+    return zlib.compress(bytes(size), 1, wbits=31)
+
+
+def snappy_zeros(size: int, *, declared: int | None = None) -> bytes:
+    """A raw snappy block of `size` (a multiple of 64) zero bytes: 21 to 1.
+
+    `declared`: what its first bytes say that it holds.
+    """
+    copies, rest = divmod(size, 64)
+    assert not rest
+    literal = b"\0\0"  # one zero byte
+    copy = b"\xfe\1\0"  # 64 bytes from one byte back
+    shorter = b"\xfa\1\0"  # 63 bytes
+    said = size if declared is None else declared
+    return _unsigned(said) + literal + shorter + copy * (copies - 1)
+
+
+def xerial(*blocks: bytes) -> bytes:
+    """Raw snappy blocks in the stream that Java writes."""
+    head = b"\x82SNAPPY\0" + struct.pack(">ii", 1, 1)
+    return head + b"".join(struct.pack(">i", len(block)) + block for block in blocks)
+
+
 def bombs() -> Iterator[tuple[str, bytes]]:
     """Batches under 1 MiB that unpack to far more than any broker has memory for (input 17)."""
     zstd, lz4_id = CompressionType.ZSTD, CompressionType.LZ4
@@ -75,6 +105,15 @@ def bombs() -> Iterator[tuple[str, bytes]]:
     yield "zstd, 1 block, declared as 10 GiB", sealed(zstd_zeros(BLOCK, declared=10 << 30), zstd)
     yield "zstd, 2**64 - 2 declared", sealed(zstd_zeros(BLOCK, declared=2**64 - 2), zstd)
     yield "lz4, 200 MiB", sealed(lz4_zeros(200 << 20), lz4_id)
+    gzip_id, snappy_id = CompressionType.GZIP, CompressionType.SNAPPY
+    yield "gzip, 200 MiB", sealed(gzip_zeros(200 << 20), gzip_id)
+    yield "gzip in gzip", sealed(gzip_zeros(200 << 20)[:8] + gzip_zeros(1 << 20), gzip_id)
+    yield "two gzip members", sealed(gzip_zeros(100) * 2, gzip_id)
+    huge = snappy_zeros(1 << 20, declared=2**32 - 1)
+    yield "snappy, 1 MiB, declared as 4 GiB", sealed(huge, snappy_id)
+    yield "snappy, 1 MiB, declared as 30 MiB", sealed(snappy_zeros(BLOCK, declared=30 << 20), 2)
+    yield "snappy, declared as 64 bytes", sealed(snappy_zeros(1 << 20, declared=64), snappy_id)
+    yield "xerial, 4 GiB declared 9 times", sealed(xerial(*[huge] * 9), snappy_id)
     yield "zstd in zstd", sealed(zstandard.compress(zstd_zeros(1 << 30)), zstd)
     yield "two zstd frames", sealed(zstd_zeros(BLOCK) * 2, zstd)
     yield "two lz4 frames", sealed(lz4.frame.compress(b"x") * 2, lz4_id)
@@ -85,6 +124,9 @@ def malformed() -> Iterator[tuple[str, bytes]]:
     """Streams that break off, go on for ever, or are none (input 18)."""
     plain = record(b"x" * 1000)
     for name, codec, whole in (
+        ("gzip", CompressionType.GZIP, zlib.compress(plain * 50, wbits=31)),
+        ("snappy", CompressionType.SNAPPY, bytes(snappy.compress_raw(plain * 50))),
+        ("xerial", CompressionType.SNAPPY, xerial(bytes(snappy.compress_raw(plain * 50)))),
         ("lz4", CompressionType.LZ4, lz4.frame.compress(plain * 50)),
         ("zstd", CompressionType.ZSTD, zstandard.compress(plain * 50)),
     ):
@@ -105,6 +147,13 @@ def malformed() -> Iterator[tuple[str, bytes]]:
         "zstd, window of 3.75 TiB",
         sealed(ZSTD_MAGIC + b"\x00\xff" + b"\x01\0\0", CompressionType.ZSTD),
     )
+    for size in (0, -1, -(2**31), 2**31 - 1):
+        block = struct.pack(">i", size) + bytes(100)
+        yield f"xerial, a block of {size} bytes", sealed(xerial() + block, CompressionType.SNAPPY)
+    later = xerial()[:12] + struct.pack(">i", 2)
+    yield "xerial, of a version to come", sealed(later, CompressionType.SNAPPY)
+    framed = bytes(snappy.compress(plain))
+    yield "snappy, its own framing", sealed(framed, CompressionType.SNAPPY)
     skippable = b"\x50\x2a\x4d\x18" + struct.pack("<I", 2**32 - 1)
     yield "zstd, skippable frame of 4 GiB", sealed(skippable + bytes(100), CompressionType.ZSTD)
     yield "lz4, skippable frame of 4 GiB", sealed(skippable + bytes(100), CompressionType.LZ4)

@@ -356,10 +356,10 @@ def test_18_malformed_streams(raw: RawClient, topic: str) -> None:
 
 def test_19_unknown_codecs_and_magics(raw: RawClient, topic: str) -> None:
     records = bad_batches.record(b"x")
-    codecs = [bad_batches.sealed(records, codec) for codec in (1, 2, 5, 6, 7)]
+    codecs = [bad_batches.sealed(records, codec) for codec in (5, 6, 7)]
     acks = produce_each(raw, topic, codecs)
     assert {a.error.code for a in acks} == {errors.UnsupportedCompressionType.code}
-    assert "gzip" in acks[0].error.message
+    assert "codec 5 is not known; use none, gzip" in acks[0].error.message
     magics = []
     for magic in (0, 1, 3, 255):
         batch = bytearray(encode_batch([b"x"]))

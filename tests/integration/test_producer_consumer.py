@@ -104,7 +104,7 @@ def test_the_broker_refuses_what_is_beyond_the_topics_limit(
         assert p.send("small", bytes(1_000)).result(20).offset == 0
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_many_records_by_value_and_by_column(
     cluster: LocalCluster, topic: str, consumer: Consumer, compression: str
 ) -> None:

@@ -39,7 +39,7 @@ def write(frame: DataFrame, cluster: LocalCluster, topic: str, **options: str) -
     writer.options(**{"pylog.bootstrap.servers": cluster.bootstrap_servers, **options}).save()
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_what_is_written_is_read(
     spark: SparkSession, cluster: LocalCluster, admin: AdminClient, compression: str
 ) -> None:

@@ -63,7 +63,7 @@ def test_a_topic_over_a_broker_over_the_defaults() -> None:
         ({"retention.ms": "-2"}, r"retention\.ms='-2'.*at least -1"),
         ({"cleanup.policy": "keep"}, "one of delete, compact"),
         ({"cleanup.policy": ""}, r"cleanup\.policy"),
-        ({"compression.type": "gzip"}, "one of producer, uncompressed, lz4, zstd"),
+        ({"compression.type": "none"}, "one of producer, uncompressed, gzip, snappy, lz4, zstd"),
         ({"message.timestamp.type": "createtime"}, "CreateTime, LogAppendTime"),
         ({"unclean.leader.election.enable": "yes"}, "true or false"),
         (

@@ -8,11 +8,12 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from random import Random
 from typing import Any, cast
 
 import pytest
 
-from broker.grpc.batch_checks import BatchChecks, is_compressed
+from broker.grpc.batch_checks import INLINE_BYTES_MAX, BatchChecks, is_compressed
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
 from broker.metrics.counters import RequestCounters
@@ -33,8 +34,12 @@ from pylog.records.kernels_pure import RecordsSummary
 from pylog.rpc.v1 import log_pb2
 from tests.fakes import bad_batches
 
+randbytes = Random(3).randbytes
 PLAIN = encode_batch([b"v" * 50])
-PACKED = encode_batch([b"v" * 50] * 20, compression="lz4", timestamps=7)
+SMALL = encode_batch([b"v" * 50] * 20, compression="lz4", timestamps=7)
+PACKED = encode_batch([b"v" * 100] * 1000, compression="gzip", timestamps=7)
+"""Small as it is, it unpacks to more than the loop takes upon itself."""
+LARGE = encode_batch([randbytes(1000) for _ in range(20)], compression="snappy", timestamps=7)
 
 
 class Appends:
@@ -139,6 +144,42 @@ def test_the_pool_tells_what_the_loop_needs_to_know() -> None:
         (item,) = bench.manager.requests[0].batches
         assert item.checked == RecordsSummary(7, 7, 0)
         assert item.batch == PACKED
+        assert bench.pool.jobs == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_small_batch_is_checked_on_the_loop(codec: str) -> None:
+    batch = encode_batch([b"small"] * 9, compression=codec, timestamps=7)
+
+    async def test(bench: Bench) -> None:
+        await bench.stream(batch)
+        (item,) = bench.manager.requests[0].batches
+        assert item.checked == RecordsSummary(7, 7, 0)
+        assert bench.pool.jobs == 0
+
+    run(test)
+
+
+@pytest.mark.parametrize("batch", [PACKED, LARGE], ids=["by what comes out", "by its own size"])
+def test_a_large_batch_goes_to_the_pool(batch: bytes) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.stream(batch)
+        assert bench.manager.requests[0].batches[0].checked == RecordsSummary(7, 7, 0)
+        assert bench.pool.jobs == 1
+
+    run(test)
+
+
+def test_many_small_batches_of_one_request_go_to_the_pool_together() -> None:
+    async def test(bench: Bench) -> None:
+        message = request(SMALL)
+        for partition in range(1, 1 + INLINE_BYTES_MAX // len(SMALL)):
+            message.batches.add(topic="t", partition=partition, batch=SMALL)
+        await bench.messages(message)
+        checked = [item.checked for item in bench.manager.requests[0].batches]
+        assert checked == [RecordsSummary(7, 7, 0)] * len(message.batches)
         assert bench.pool.jobs == 1
 
     run(test)

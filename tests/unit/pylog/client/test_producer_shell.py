@@ -253,7 +253,7 @@ def test_without_acknowledgement_there_is_no_offset(cluster: FakeCluster) -> Non
     assert got == [b"%d" % i for i in range(500)]
 
 
-@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
 def test_compressed_batches(cluster: FakeCluster, compression: str) -> None:
     with producer(cluster, compression_type=compression, linger_ms=5) as p:
         for _ in range(100):
@@ -312,8 +312,11 @@ def test_settings_are_checked_at_construction() -> None:
             enable_idempotence=True,
             max_in_flight_requests_per_connection=6,
         )
-    with pytest.raises(errors.InvalidConfig, match="gzip"):
-        Producer(bootstrap_servers="a:1", compression_type="gzip")
+    with pytest.raises(errors.InvalidConfig, match="one of none, gzip, snappy, lz4, zstd"):
+        Producer(bootstrap_servers="a:1", compression_type="brotli")
+    for name, value in (("gzip", 0), ("gzip", 10), ("lz4", 18), ("zstd", 23)):
+        with pytest.raises(errors.InvalidConfig, match=f"compression_{name}_level={value}"):
+            Producer(bootstrap_servers="a:1", **{f"compression_{name}_level": value})
     with pytest.raises(errors.InvalidConfig, match="has no port"):
         Producer(bootstrap_servers="localhost")
 

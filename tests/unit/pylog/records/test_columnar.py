@@ -76,7 +76,7 @@ def random_batches(rng: random.Random) -> tuple[bytes, int]:
                 for _ in range(count)
             ],
             timestamps=[rng.randint(-5, 2**42) for _ in range(count)],
-            compression=rng.choice(("none", "lz4", "zstd")),
+            compression=rng.choice(("none", "gzip", "snappy", "lz4", "zstd")),
             base_offset=base,
         )
         parts.append(with_log_append_time(batch, 12345) if rng.random() < 0.2 else batch)
@@ -182,9 +182,11 @@ def test_faults_name_the_place() -> None:
     with pytest.raises(CorruptMessage, match="t-4, batch at offset 0: "):
         decode_to_arrow(good[:-1] + b"\x01", "t", 4)
     assert decode_to_arrow(good[:-2] + b"w\0", "t", 4, check_crcs=False).num_rows == 3
-    snappy = seal(pack_header(attributes=2, record_count=1, base_timestamp=0, max_timestamp=0), b"")
+    unknown = seal(
+        pack_header(attributes=6, record_count=1, base_timestamp=0, max_timestamp=0), b""
+    )
     with pytest.raises(UnsupportedCompressionType, match="t-4, batch at offset 0: "):
-        decode_to_arrow(snappy, "t", 4)
+        decode_to_arrow(unknown, "t", 4)
 
 
 def test_columns_end_at_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def batches(sizes: tuple[int, ...], compression: str = "none") -> bytes:
     return b"".join(each())
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 @pytest.mark.parametrize("from_offset", [0, 1, 4, 9, 10, 22, 23, 100])
 def test_from_any_offset(compression: str, from_offset: int) -> None:
     whole = batches((1, 3, 5, 1, 13), compression)
@@ -93,8 +93,8 @@ def test_malformed_records_name_the_place_and_index(count: int) -> None:
 
 
 def test_unknown_codec_and_foreign_bytes() -> None:
-    header = pack_header(attributes=2, record_count=1, base_timestamp=0, max_timestamp=0)
-    with pytest.raises(UnsupportedCompressionType, match=r"t-1, batch at offset 0: .*snappy"):
+    header = pack_header(attributes=5, record_count=1, base_timestamp=0, max_timestamp=0)
+    with pytest.raises(UnsupportedCompressionType, match=r"t-1, batch at offset 0: .*codec 5"):
         list(iter_records(seal(header, b"x" * 20), "t", 1))
     with pytest.raises(CorruptMessage):
         list(iter_records(bytes(200), "t", 1))

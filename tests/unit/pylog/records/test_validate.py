@@ -80,7 +80,7 @@ def test_every_flipped_bit_is_found() -> None:
                 check(bytes(broken))
 
 
-@pytest.mark.parametrize("codec", [1, 2, 5, 6, 7])
+@pytest.mark.parametrize("codec", [5, 6, 7])
 def test_unknown_codecs(codec: int) -> None:
     with pytest.raises(UnsupportedCompressionType, match=f"codec {codec}"):
         check_batch(with_records(RECORDS, codec), max_message_bytes=1000)
@@ -144,7 +144,7 @@ def record(*, delta: int = 0, body: bytes = b"\x01\x01\x00") -> bytes:
         (b"\x80" * 30, 0, "varint"),
     ],
 )
-@pytest.mark.parametrize("codec", [0, 3, 4])
+@pytest.mark.parametrize("codec", range(5))
 def test_the_record_at_fault_is_named(records: bytes, index: int, message: str, codec: int) -> None:
     records = records.ljust(21, b"\0") if len(records) < 21 and index < 2 else records
     batch = with_records(bytes(compress(CompressionType(codec), records)), codec, record_count=3)
@@ -184,7 +184,7 @@ def test_a_bomb_stops_at_the_limit() -> None:
         check_records(bomb, header, max_decompressed_bytes=1 << 20)
 
 
-@pytest.mark.parametrize("compression", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_mutants_with_a_right_crc_never_crash(compression: str) -> None:
     rng = random.Random(compression)
     good = encode_batch(
