@@ -9,16 +9,12 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from connector.errors import ReadFailed
 from connector.options import SinkOptions, SourceOptions
-from connector.planning import Bounds, PartitionBounds, TopicBounds
-from pylog.client.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
-from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
     from pylog.client.producer import Producer
@@ -28,8 +24,7 @@ CLIENTS_MAX: Final = 4
 """More clusters or settings than this in one worker: the least used one is closed."""
 
 TOPICS_AGE_MS_MAX: Final = 1_000
-"""How late a stream may notice a new partition. Spark asks an idle stream 100 times a second."""
-ATTEMPTS_MAX: Final = 4
+"""How long a producer believes what it knows of a topic while it was idle."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
 
 # Larger than a client's own: a sink sends whole DataFrames, and nobody waits for single records.
@@ -115,6 +110,11 @@ def reader_for(options: SourceOptions) -> RangeReader:
     return _readers.get(_reader_key(options), make)
 
 
+def drop_reader(options: SourceOptions) -> None:
+    """Close the reader of these options: the query ended."""
+    _readers.drop(_reader_key(options))
+
+
 def producer_for(options: SinkOptions) -> KeptProducer:
     """This process's producer for a sink's cluster and settings: acks=all, idempotent."""
 
@@ -139,87 +139,3 @@ def drop_producer(options: SinkOptions) -> None:
 
 def _producer_key(options: SinkOptions) -> object:
     return options.bootstrap, tuple(sorted(options.client.items()))
-
-
-class BoundsReader:
-    """The bounds of a source's topics, for the driver's side.
-
-    Leaders are asked for offsets each time; which partitions there are is asked once a second.
-    """
-
-    def __init__(self, options: SourceOptions, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._options = options
-        self._clock = clock
-        self._topics: dict[str, TopicInfo] = {}
-        self._asked: tuple[tuple[str, ...], int] | None = None
-
-    def bounds(
-        self, topics: Sequence[str], epochs: Mapping[TopicPartition, int] | None = None
-    ) -> Bounds:
-        """What of `topics` exists now; `epochs` asks where these leader epochs end by now.
-
-        ReadFailed says which servers were asked and why it did not work.
-        """
-        reader = reader_for(self._options)
-        try:
-            for attempt in range(ATTEMPTS_MAX):
-                bounds = self._bounds(reader, tuple(topics), epochs or {})
-                if bounds is not None:
-                    return bounds
-                self._clock.sleep(0.1 * 2**attempt)
-        except PylogError as error:
-            raise ReadFailed(
-                f"cannot look up the offsets of {', '.join(topics)}: {error}"
-            ) from error
-        raise ReadFailed(
-            f"cannot look up the offsets of {', '.join(topics)}: topics are deleted and created "
-            "all the time"
-        )
-
-    def _bounds(
-        self, reader: RangeReader, topics: tuple[str, ...], epochs: Mapping[TopicPartition, int]
-    ) -> Bounds | None:
-        """None when a topic was deleted or re-created meanwhile: look again."""
-        now_ms = self._clock.monotonic_ms()
-        asked, at_ms = self._asked or ((), 0)
-        if asked != topics or now_ms - at_ms >= TOPICS_AGE_MS_MAX:
-            self._topics = reader.topics(topics)
-            self._asked = (topics, now_ms)
-        wanted = [
-            TopicPartition(name, partition)
-            for name, info in sorted(self._topics.items())
-            for partition in range(len(info.partitions))
-        ]
-        # The error's class lies beside gRPC, which must not be loaded before a reader is made.
-        from pylog.client.range_reader import TopicGone
-
-        try:
-            earliest = reader.offsets(wanted, EARLIEST_TIMESTAMP)
-            latest = reader.offsets(wanted, LATEST_TIMESTAMP)
-            # An epoch that is still the newest cannot have been cut.
-            older = {
-                at: epoch
-                for at, epoch in epochs.items()
-                if at in latest and 0 <= epoch < latest[at].leader_epoch
-            }
-            ends = reader.epoch_ends(older) if older else {}
-        except TopicGone:
-            self._asked = None
-            return None
-        if any(latest[at].topic_id not in ("", self._topics[at.topic].topic_id) for at in wanted):
-            self._asked = None
-            return None
-        bounds: dict[str, TopicBounds] = {}
-        for name, info in self._topics.items():
-            partitions = {}
-            for partition in range(len(info.partitions)):
-                at = TopicPartition(name, partition)
-                partitions[partition] = PartitionBounds(
-                    earliest[at].offset, latest[at].offset, latest[at].leader_epoch, ends.get(at)
-                )
-            bounds[name] = TopicBounds(info.topic_id, partitions)
-        return bounds
-
-    def close(self) -> None:
-        """End the connections of this process."""
-        _readers.drop(_reader_key(self._options))

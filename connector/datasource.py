@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 
 from connector.errors import SaveMode
 from connector.options import (
+    STREAM_ONLY,
     SinkOptions,
     SourceOptions,
     check_names,
@@ -48,10 +49,11 @@ class PylogDataSource(DataSource):
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
         options = source_options(self.options, streaming=False)
-        if options.max_offsets_per_trigger is not None:
+        unused = [name for name in STREAM_ONLY if name in self.options]
+        if unused:
             warnings.warn(
-                "maxOffsetsPerTrigger means nothing for a batch read, which reads everything "
-                "between startingOffsets and endingOffsets",
+                f"{', '.join(unused)}: this means nothing for a batch read, which reads everything "
+                f"between {options.starting.option} and {options.ending.option}",
                 stacklevel=2,
             )
         return BatchReader(options, _columns(schema, options))

@@ -110,6 +110,12 @@ class OffsetBeyondEnd(ConnectorError):
     condition = "PYLOG_OFFSET_BEYOND_END"
 
 
+class NoOffsetAtTime(ConnectorError):
+    """A partition has no record of the wanted time or later."""
+
+    condition = "PYLOG_NO_OFFSET_AT_TIME"
+
+
 class DataLoss(ConnectorError):
     """Records that the query was to read are gone, and `failOnDataLoss` is true."""
 

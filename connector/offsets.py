@@ -5,10 +5,11 @@
      "v":1}
 
 `o` is the next offset to read and `e` the leader epoch under which it was learned, so that a cut
-log is noticed. The topic id tells a re-created topic. `boot` stands only in the end of the first
-batch and repeats where that batch starts: Spark asks for the initial offset again when it replays
-the first batch, and "latest" would have moved by then. Two equal positions must be equal texts,
-because Spark compares texts: everything is built in sorted order. Pure.
+log is noticed. The topic id tells a re-created topic. Positions as people write them,
+`{"a":{"0":23,"1":98}}`, are read as well; they know neither ids nor epochs. `boot` stands only in
+the end of the first batch and repeats where that batch starts: Spark asks for the initial offset
+again when it replays the first batch, and "latest" would have moved by then. Two equal positions
+must be equal texts, because Spark compares texts: everything is built in sorted order. Pure.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def read_offset(value: Any) -> StreamOffset:
     if not isinstance(value, dict):
         raise _damaged("it is not an object")
     version = value.get("v")
+    if value and version is None and all(isinstance(at, dict) and at for at in value.values()):
+        return _read_plain(value)
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise _damaged('it has no version "v"')
     if version > VERSION:
@@ -127,6 +130,19 @@ def read_offset(value: Any) -> StreamOffset:
                 for key, offset in offsets.items()
             }
     return StreamOffset(topics, boot)
+
+
+def _read_plain(value: dict[str, Any]) -> StreamOffset:
+    topics = {}
+    for name, offsets in value.items():
+        topics[name] = TopicPosition(
+            "",
+            {
+                _partition(name, key): PartitionPosition(_whole(f"{name}.{key}", offset))
+                for key, offset in offsets.items()
+            },
+        )
+    return StreamOffset(topics)
 
 
 def _read_topic(name: str, value: Any) -> TopicPosition:

@@ -9,7 +9,7 @@ An option is honoured or refused, never passed over.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
@@ -20,26 +20,55 @@ from connector.errors import (
     OptionNotOffered,
     UnknownOption,
 )
-from connector.positions import EARLIEST, LATEST, Positions, parse_positions, symbolic
+from connector.positions import (
+    EARLIEST,
+    LATEST,
+    Bound,
+    offsets_bound,
+    time_bound,
+    times_bound,
+)
+from connector.selection import Selection, by_names, by_partitions, by_pattern
+from connector.values import (
+    INT_MAX,
+    duration_ms,
+    flag,
+    pattern,
+    topic_name,
+    topic_names,
+    whole,
+)
 from pylog.client.metadata import Address, parse_addresses
 from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
-from pylog.model import topic_name_fault
 
 PREFIX: Final = "pylog."
 KAFKA_PREFIX: Final = "kafka."
 BOOTSTRAP: Final = "pylog.bootstrap.servers"
 BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
+_SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
+# The first that is given counts, as in Spark's Kafka connector.
+_STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
+_ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
+STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxTriggerDelay", "maxOffsetsPerTrigger")
+"""What a batch read takes no notice of; a warning says so."""
 _SOURCE: Final = (
-    "subscribe",
-    "startingOffsets",
-    "endingOffsets",
-    "maxOffsetsPerTrigger",
+    *_SELECTIONS,
+    *_STARTS,
+    "startingOffsetsByTimestampStrategy",
+    *_ENDS,
+    *STREAM_ONLY,
+    "minPartitions",
+    "maxRecordsPerPartition",
     "includeHeaders",
     "failOnDataLoss",
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
 )
+MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 _SINK: Final = ("topic",)
 # What Spark's own stream writer puts among a sink's options.
 _ENGINE: Final = (
@@ -50,23 +79,8 @@ _ENGINE: Final = (
     "_asyncProgressTrackingOverrideSinkSupportCheck",
 )
 
-_LATER: Final = "name topics in subscribe"
 _NOT_OFFERED: Final = {
-    "subscribePattern": _LATER,
-    "assign": f"{_LATER}, and filter by the column partition",
-    "startingTimestamp": "use startingOffsets",
-    "startingOffsetsByTimestamp": "use startingOffsets",
-    "startingOffsetsByTimestampStrategy": "use startingOffsets",
-    "endingTimestamp": "use endingOffsets",
-    "endingOffsetsByTimestamp": "use endingOffsets",
-    "minOffsetsPerTrigger": "use a longer trigger interval",
-    "maxTriggerDelay": "use a longer trigger interval",
-    "minPartitions": "create the topic with more partitions, or repartition() the rows",
-    "maxRecordsPerPartition": "create the topic with more partitions, or repartition() the rows",
     "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
-    "kafkaConsumer.pollTimeoutMs": "use pylog.default.api.timeout.ms",
-    "fetchOffset.numRetries": "use pylog.default.api.timeout.ms",
-    "fetchOffset.retryIntervalMs": "use pylog.retry.backoff.ms",
     "useDeprecatedOffsetFetching": "leave the option out",
     "pylog.group.id": "the checkpoint holds the progress; leave the option out",
     "pylog.client.rack": "leave the option out",
@@ -126,17 +140,36 @@ _CANONICAL: Final = {
 }
 
 
+def options_of_sources() -> tuple[str, ...]:
+    """Every option that a source takes."""
+    settings = (PREFIX + key.name for key in _SOURCE_CLIENT)
+    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *_SOURCE, *settings)
+
+
+def options_of_sinks() -> tuple[str, ...]:
+    """Every option that a sink takes."""
+    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *_SINK, *(PREFIX + key.name for key in _SINK_CLIENT))
+
+
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What to read. `topics` is sorted; `client` has every setting by its dotted name."""
+    """What to read. `client` has every setting by its dotted name; `retries` and `retry_ms` are for
+    looking up offsets, None: as the connector thinks best.
+    """
 
     bootstrap: tuple[Address, ...]
-    topics: tuple[str, ...]
-    starting: Positions
-    ending: Positions = LATEST
+    selection: Selection
+    starting: Bound
+    ending: Bound
     max_offsets_per_trigger: int | None = None
+    min_offsets_per_trigger: int | None = None
+    max_trigger_delay_ms: int = MAX_TRIGGER_DELAY_MS
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
     include_headers: bool = False
     fail_on_data_loss: bool = True
+    retries: int | None = None
+    retry_ms: int | None = None
     client: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -188,16 +221,18 @@ def check_values(options: Mapping[str, str]) -> None:
     given = _lowered(options)
     if BOOTSTRAP in given or BOOTSTRAP_ALIAS in given:
         _bootstrap(given)
-    for name in ("startingOffsets", "endingOffsets"):
+    for name in _SELECTIONS:
         if name.lower() in given:
-            parse_positions(name, given[name.lower()])
-    _max_offsets(given)
+            _selected(name, given[name.lower()])
+    lenient = _strategy(given)
+    for name in (*_STARTS, *_ENDS):
+        if name.lower() in given:
+            _bound(name, given[name.lower()], lenient=lenient)
+    _limits(given)
     for name in ("includeHeaders", "failOnDataLoss"):
         _flag(given, name, default=False)
-    if "subscribe" in given:
-        _topics(given)
     if "topic" in given:
-        _topic(given)
+        topic_name("topic", given["topic"])
 
 
 def check_source(options: Mapping[str, str]) -> bool:
@@ -213,7 +248,7 @@ def check_source(options: Mapping[str, str]) -> bool:
             "in subscribe"
         )
     _bootstrap(given)
-    _topics(given)
+    _selection(given)
     _client_settings(given, _SOURCE_CLIENT, "source", defaults=True)
     return _flag(given, "includeHeaders", default=False)
 
@@ -226,38 +261,55 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     """
     check_source(options)
     given = _lowered(options)
-    starting = parse_positions(
-        "startingOffsets", given.get("startingoffsets", "latest" if streaming else "earliest")
-    )
-    ending = parse_positions("endingOffsets", given.get("endingoffsets", "latest"))
-    if streaming and "endingoffsets" in given:
+    starting = _first(given, _STARTS, lenient=_strategy(given))
+    ending = _first(given, _ENDS, lenient=True)
+    if streaming and ending is not None:
         raise OptionNotApplicable(
-            f"endingOffsets={given['endingoffsets']!r}: a streaming read has no end; use "
+            f"{ending.option}={given[ending.option.lower()]!r}: a streaming read has no end; use "
             "Trigger.AvailableNow to stop at the newest record, or spark.read for a range"
         )
+    starting = starting or Bound("startingOffsets", LATEST if streaming else EARLIEST)
+    ending = ending or Bound("endingOffsets", LATEST)
     if not streaming:
-        path = symbolic(starting, LATEST)
-        if path is not None:
-            raise InvalidOption(
-                f"startingOffsets{path}=latest (-1): a batch that starts at the end reads "
-                "nothing; use earliest or offsets"
-            )
-        path = symbolic(ending, EARLIEST)
-        if path is not None:
-            raise InvalidOption(
-                f"endingOffsets{path}=earliest (-2): a batch that ends at the start reads "
-                "nothing; use latest or offsets"
-            )
+        _check_batch(starting, ending)
+    client = _client_settings(given, _SOURCE_CLIENT, "source", defaults=True)
+    timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
+    if timeout is not None:
+        client["default.api.timeout.ms"] = timeout
+    delay = given.get("maxtriggerdelay")
     return SourceOptions(
         bootstrap=_bootstrap(given),
-        topics=_topics(given),
+        selection=_selection(given),
         starting=starting,
         ending=ending,
-        max_offsets_per_trigger=_max_offsets(given),
+        max_offsets_per_trigger=_number(given, "maxOffsetsPerTrigger"),
+        min_offsets_per_trigger=_number(given, "minOffsetsPerTrigger"),
+        max_trigger_delay_ms=(
+            MAX_TRIGGER_DELAY_MS if delay is None else duration_ms("maxTriggerDelay", delay)
+        ),
+        min_partitions=_number(given, "minPartitions", high=INT_MAX),
+        max_records_per_partition=_number(given, "maxRecordsPerPartition"),
         include_headers=_flag(given, "includeHeaders", default=False),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
-        client=_client_settings(given, _SOURCE_CLIENT, "source", defaults=True),
+        retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
+        retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
+        client=client,
     )
+
+
+def _check_batch(starting: Bound, ending: Bound) -> None:
+    path = starting.where(LATEST)
+    if path is not None and not starting.times:
+        raise InvalidOption(
+            f"{starting.option}{path}=latest (-1): a batch that starts at the end reads "
+            "nothing; use earliest or offsets"
+        )
+    path = ending.where(EARLIEST)
+    if path is not None:
+        raise InvalidOption(
+            f"{ending.option}{path}=earliest (-2): a batch that ends at the start reads "
+            "nothing; use latest, offsets or times"
+        )
 
 
 def sink_options(options: Mapping[str, str]) -> SinkOptions:
@@ -283,7 +335,7 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         )
     return SinkOptions(
         bootstrap=_bootstrap(given),
-        topic=_topic(given) if "topic" in given else None,
+        topic=topic_name("topic", given["topic"]) if "topic" in given else None,
         client=client,
     )
 
@@ -315,50 +367,97 @@ def _joined(detail: str) -> str:
     return detail if detail.startswith(":") else ":" + detail
 
 
-def _topics(given: Mapping[str, str]) -> tuple[str, ...]:
-    text = given.get("subscribe")
-    if text is None:
-        raise MissingOption("subscribe is missing: name the topics to read, separated by commas")
-    topics = sorted({topic.strip() for topic in text.split(",") if topic.strip()})
-    if not topics:
-        raise InvalidOption(f"subscribe={text!r} names no topic; name one or more")
-    for topic in topics:
-        fault = topic_name_fault(topic)
-        if fault is not None:
-            raise InvalidOption(f"subscribe={text!r}: {fault}")
-    return tuple(topics)
+def _selection(given: Mapping[str, str]) -> Selection:
+    named = [name for name in _SELECTIONS if name.lower() in given]
+    if not named:
+        raise MissingOption(
+            "subscribe is missing: name the topics to read, separated by commas; or give "
+            "subscribePattern, or assign"
+        )
+    if len(named) > 1:
+        both = " and ".join(f"{name}={given[name.lower()]!r}" for name in named)
+        raise InvalidOption(f"{both}: give only one of {', '.join(_SELECTIONS)}")
+    return _selected(named[0], given[named[0].lower()])
 
 
-def _topic(given: Mapping[str, str]) -> str:
-    topic = given["topic"].strip()
-    fault = topic_name_fault(topic)
-    if fault is not None:
-        raise InvalidOption(f"topic={given['topic']!r}: {fault}")
-    return topic
+def _selected(name: str, text: str) -> Selection:
+    if name == "subscribe":
+        return by_names(topic_names(name, text))
+    return by_pattern(pattern(name, text)) if name == "subscribePattern" else by_partitions(text)
 
 
-def _max_offsets(given: Mapping[str, str]) -> int | None:
-    text = given.get("maxoffsetspertrigger")
+def _bound(name: str, text: str, *, lenient: bool) -> Bound:
+    if name.endswith("Timestamp"):
+        by_partition = name.endswith("ByTimestamp")
+        return (times_bound if by_partition else time_bound)(name, text, lenient=lenient)
+    return offsets_bound(name, text)
+
+
+def _first(given: Mapping[str, str], names: Sequence[str], *, lenient: bool) -> Bound | None:
+    for name in names:
+        if name.lower() in given:
+            return _bound(name, given[name.lower()], lenient=lenient)
+    return None
+
+
+def _strategy(given: Mapping[str, str]) -> bool:
+    """Whether a start at a time that no record has means the end."""
+    text = given.get("startingoffsetsbytimestampstrategy", "error")
+    word = text.strip().lower()
+    if word not in ("error", "latest"):
+        raise InvalidOption(
+            f"startingOffsetsByTimestampStrategy={text!r}: it must be error or latest, for "
+            "partitions without a record of the starting time or later"
+        )
+    return word == "latest"
+
+
+def _limits(given: Mapping[str, str]) -> None:
+    least = _number(given, "minOffsetsPerTrigger")
+    most = _number(given, "maxOffsetsPerTrigger")
+    if least is not None and most is not None and least > most:
+        raise InvalidOption(
+            f"minOffsetsPerTrigger={least} is higher than maxOffsetsPerTrigger={most}: such a "
+            "batch would never be due; lower the one, or raise the other"
+        )
+    if "maxtriggerdelay" in given:
+        text = given["maxtriggerdelay"]
+        duration_ms("maxTriggerDelay", text)
+        if least is None:
+            raise OptionNotApplicable(
+                f"maxTriggerDelay={text!r} bounds the wait for minOffsetsPerTrigger, which is not "
+                "given; give it, or leave both out"
+            )
+    _number(given, "minPartitions", high=INT_MAX)
+    _number(given, "maxRecordsPerPartition")
+    _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
+    _number(given, "fetchOffset.numRetries", low=0, high=100)
+    _number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000)
+
+
+_OTHERWISE: Final = {
+    "maxOffsetsPerTrigger": "to read everything that is there",
+    "minOffsetsPerTrigger": "not to wait",
+    "minPartitions": "for one task per partition of the topics",
+    "maxRecordsPerPartition": "for one task per partition of the topics",
+    "kafkaConsumer.pollTimeoutMs": "for pylog.default.api.timeout.ms",
+    "fetchOffset.numRetries": "for 4",
+    "fetchOffset.retryIntervalMs": "for waits from 200 ms on",
+}
+
+
+def _number(
+    given: Mapping[str, str], name: str, *, low: int = 1, high: int = LONG_MAX
+) -> int | None:
+    text = given.get(name.lower())
     if text is None:
         return None
-    word = text.strip()
-    # int() alone would take "1_000" and digits of other scripts.
-    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= LONG_MAX):
-        raise InvalidOption(
-            f"maxOffsetsPerTrigger={text!r}: it must be a whole number of at least 1; leave the "
-            "option out to read everything that is there"
-        )
-    return int(word)
+    return whole(name, text, low=low, high=high, otherwise=_OTHERWISE[name])
 
 
 def _flag(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     text = given.get(name.lower())
-    if text is None:
-        return default
-    word = text.strip().lower()
-    if word not in ("true", "false"):
-        raise InvalidOption(f"{name}={text!r}: it must be true or false")
-    return word == "true"
+    return default if text is None else flag(name, text)
 
 
 def _client_settings(

@@ -1,27 +1,30 @@
-"""Which records a batch reads: pure functions from positions and the cluster's bounds to ranges.
+"""What a stream's next batch is: pure functions from positions and the cluster's bounds to offsets.
 
-`initial` and `advance` decide a stream's offsets, `stream_ranges` what lies between two of them,
-`batch_ranges` what a batch read covers. Data loss is judged in `advance`, before Spark writes its
+`initial` and `advance` decide a stream's offsets, `stream_ranges` what lies between two of them;
+`connector.batches` plans batch reads. Data loss is judged in `advance`, before Spark writes its
 plan, so that a plan which cannot be read never enters the checkpoint (tasks check once more).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.errors import (
-    CheckpointMismatch,
-    DataLoss,
-    OffsetBeyondEnd,
-    StartAfterEnd,
-    UnknownTopic,
-)
+from connector.admission import Pace, limited, waiting
+from connector.errors import CheckpointMismatch, DataLoss, OffsetBeyondEnd, UnknownTopic
 from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
-from connector.positions import EARLIEST, LATEST, Positions, check_assigned, position_of
+from connector.positions import EARLIEST, LATEST, Bound, Found
+from connector.ranges import ReadRange
+from connector.selection import Selection
+from pylog.model import TopicPartition
 
-_ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
+ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
+
+Story = Callable[[TopicPartition], str]
+"""What else the cluster can tell of a partition that lost records; begins with a comma or is empty.
+Asked only when a loss is told.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +54,6 @@ Bounds = Mapping[str, TopicBounds]
 
 
 @dataclass(frozen=True, slots=True)
-class ReadRange:
-    """The work of one task: `start <= offset < end` of one partition.
-
-    `start` may be `EARLIEST` and `end` `LATEST`: then the task resolves them when it runs, and a
-    DataFrame that is used again sees what was written since. With a `stride` the task also reads
-    partitions `partition + k * stride` that were added after planning. An empty `topic_id` means
-    whichever topic has the name when the task runs.
-    """
-
-    topic: str
-    topic_id: str
-    partition: int
-    start: int
-    end: int
-    stride: int = 0
-
-
-@dataclass(frozen=True, slots=True)
 class Advance:
     """The end of the next batch, and what was lost on the way there (only when that is allowed)."""
 
@@ -76,40 +61,57 @@ class Advance:
     warnings: tuple[str, ...] = ()
 
 
-def require_topics(topics: Sequence[str], bounds: Bounds) -> None:
-    """UnknownTopic when one of them does not exist."""
-    missing = [topic for topic in topics if topic not in bounds]
+def assigned(bounds: Bounds) -> dict[str, list[int]]:
+    """Topic to its partitions, in order."""
+    return {topic: sorted(has.partitions) for topic, has in bounds.items()}
+
+
+def require_topics(selection: Selection, bounds: Bounds) -> None:
+    """UnknownTopic when a topic that is named does not exist; a pattern may find nothing."""
+    missing = [topic for topic in selection.topics if topic not in bounds]
     if missing:
         raise UnknownTopic(
-            f"the cluster has no topic {', '.join(missing)}; create it, or correct subscribe"
+            f"the cluster has no topic {', '.join(missing)}; create it, or correct "
+            f"{selection.option}"
         )
 
 
 def initial(
-    option: str, positions: Positions, bounds: Bounds, *, fail_on_data_loss: bool
+    starting: Bound,
+    bounds: Bounds,
+    selection: Selection,
+    found: Found,
+    *,
+    fail_on_data_loss: bool,
+    story: Story = lambda _: "",
 ) -> StreamOffset:
     """Where a new stream starts.
 
-    Raises UnknownTopic and InvalidOption for JSON that does not fit the topics, OffsetBeyondEnd for
-    an offset behind the newest record, and DataLoss for one before the oldest.
+    Raises UnknownTopic and InvalidOption for JSON that does not fit the topics, NoOffsetAtTime,
+    OffsetBeyondEnd for an offset behind the newest record, and DataLoss for one before the oldest.
     """
-    check_assigned(option, positions, {t: sorted(b.partitions) for t, b in bounds.items()})
+    starting.check(assigned(bounds), str(selection))
     topics = {}
     for topic, has in bounds.items():
         at = {}
         for partition, bound in sorted(has.partitions.items()):
-            offset = position_of(positions, topic, partition)
+            place = TopicPartition(topic, partition)
+            offset = starting.offset(place, found)
             if offset == EARLIEST:
                 offset = bound.earliest
             elif offset == LATEST:
                 offset = bound.latest
+            elif starting.times:
+                # Looked up after the bounds, so it may lie behind their end.
+                at[partition] = PartitionPosition(max(offset, bound.earliest), bound.epoch)
+                continue
             elif offset > bound.latest and fail_on_data_loss:
                 raise OffsetBeyondEnd(
-                    f'{option}.{topic}."{partition}"={offset}: the newest offset to start at is '
-                    f"{bound.latest}; {_ALLOW}"
+                    f'{starting.option}.{topic}."{partition}"={offset}: the newest offset to '
+                    f"start at is {bound.latest}; {ALLOW}"
                 )
             elif offset < bound.earliest and fail_on_data_loss:
-                raise _too_old(topic, partition, offset, bound.earliest)
+                raise too_old(place, offset, bound.earliest, story)
             at[partition] = PartitionPosition(
                 min(max(offset, bound.earliest), bound.latest), bound.epoch
             )
@@ -120,34 +122,35 @@ def initial(
 def advance(
     start: StreamOffset,
     bounds: Bounds,
-    subscribed: Sequence[str],
+    selection: Selection,
     *,
     limit: int | None = None,
+    pace: Pace | None = None,
+    now_ms: int = 0,
     target: StreamOffset | None = None,
     fail_on_data_loss: bool = True,
+    story: Story = lambda _: "",
 ) -> Advance:
     """The end of the batch that begins at `start`: the newest offsets, but at most `limit` records
-    (shared by lag) and not beyond `target` (Trigger.AvailableNow).
+    (shared by lag) and not beyond `target` (Trigger.AvailableNow). While `pace` says that it is too
+    early, the end is `start`.
 
     New partitions begin at 0. Raises DataLoss, CheckpointMismatch and UnknownTopic unless
     `fail_on_data_loss` is false: then they are warnings.
     """
-    judge = _Judge(fail_on_data_loss)
-    for topic in sorted(set(start.topics) - set(subscribed)):
-        judge.mismatch(
-            f"the checkpoint holds offsets of topic {topic}, which the query no longer subscribes "
-            f"to ({', '.join(subscribed)}); add it to subscribe, start with a new checkpoint, "
-            "or set failOnDataLoss=false to forget it"
-        )
+    judge = _Judge(fail_on_data_loss, story, selection)
+    judge.foreign(start)
     begins: dict[str, dict[int, int]] = {}
     latest: dict[str, dict[int, int]] = {}
-    for topic in subscribed:
+    for topic in selection.among(bounds, start.topics):
         has = bounds.get(topic)
         if has is None:
             judge.missing(topic, topic in start.topics)
             continue
         begins[topic] = _begins(judge, topic, start.topics.get(topic), has)
         latest[topic] = _latest(judge, topic, has, begins[topic], target)
+    if pace is not None and not pace.due(waiting(begins, latest), now_ms):
+        return Advance(start, tuple(judge.warnings))
     ends = limited(begins, latest, limit)
     topics = {}
     for topic, offsets in ends.items():
@@ -164,28 +167,48 @@ class _Judge:
     """Turns a loss into an error, or collects it as a warning."""
 
     fail: bool
+    story: Story
+    selection: Selection
     warnings: list[str] = field(default_factory=list)
 
     def loss(self, error: DataLoss) -> None:
         if self.fail:
             raise error
-        self.warnings.append(str(error).removesuffix(f"; {_ALLOW}"))
+        self.warnings.append(str(error).removesuffix(f"; {ALLOW}"))
 
     def mismatch(self, message: str) -> None:
         if self.fail:
             raise CheckpointMismatch(message)
         self.warnings.append(str(CheckpointMismatch(message)))
 
+    def foreign(self, start: StreamOffset) -> None:
+        """What the checkpoint holds and the query does not read."""
+        selection = self.selection
+        for topic, position in sorted(start.topics.items()):
+            if not selection.covers(topic):
+                what = f"topic {topic}"
+            else:
+                others = [p for p in sorted(position.partitions) if not selection.covers(topic, p)]
+                if not others:
+                    continue
+                what = f"{topic}-{others[0]}"
+            self.mismatch(
+                f"the checkpoint holds offsets of {what}, which the query does not read any more "
+                f"({selection}); add it to {selection.option}, start with a new checkpoint, or set "
+                "failOnDataLoss=false to forget it"
+            )
+
     def missing(self, topic: str, was_read: bool) -> None:
+        option = self.selection.option
         if was_read:
             self.loss(
                 DataLoss(
                     f"topic {topic} was deleted while the query read it; create it and start with "
-                    f"a new checkpoint, take it out of subscribe; {_ALLOW}"
+                    f"a new checkpoint, take it out of {option}; {ALLOW}"
                 )
             )
         elif self.fail:
-            raise UnknownTopic(f"the cluster has no topic {topic}; create it, or correct subscribe")
+            raise UnknownTopic(f"the cluster has no topic {topic}; create it, or correct {option}")
         else:
             self.warnings.append(f"topic {topic} does not exist (any more); it is left out")
 
@@ -194,29 +217,33 @@ def _begins(
     judge: _Judge, topic: str, position: TopicPosition | None, has: TopicBounds
 ) -> dict[int, int]:
     """Where the next batch really begins, after what was lost."""
-    if position is not None and position.topic_id != has.topic_id:
+    if position is not None and position.topic_id not in ("", has.topic_id):
         judge.loss(
             DataLoss(
                 f"topic {topic} was deleted and created again (the checkpoint knows it as "
                 f"{position.topic_id}, the cluster as {has.topic_id}), or the checkpoint belongs "
-                f"to another cluster; start with a new checkpoint; {_ALLOW}"
+                f"to another cluster; start with a new checkpoint; {ALLOW}"
             )
         )
         return {p: bound.earliest for p, bound in has.partitions.items()}
     begins = {}
     known = position.partitions if position is not None else {}
     for partition in sorted(set(known) - set(has.partitions)):
-        judge.loss(DataLoss(f"partition {topic}-{partition} no longer exists; {_ALLOW}"))
+        if not judge.selection.covers(topic, partition):
+            continue
+        judge.loss(DataLoss(f"partition {topic}-{partition} no longer exists; {ALLOW}"))
     for partition, bound in sorted(has.partitions.items()):
         at = known.get(partition)
         offset = at.offset if at is not None else 0
         if offset < bound.earliest:
-            judge.loss(_too_old(topic, partition, offset, bound.earliest, new=at is None))
+            place = TopicPartition(topic, partition)
+            judge.loss(too_old(place, offset, bound.earliest, judge.story, new=at is None))
         elif offset > bound.latest:
             judge.loss(
                 DataLoss(
                     f"the end of {topic}-{partition} went back from {offset} to {bound.latest}: "
-                    f"records that the query has read were lost; {_ALLOW}"
+                    f"{offset - bound.latest} records that the query has read were lost"
+                    f"{_election(at, bound)}; {ALLOW}"
                 )
             )
         elif bound.epoch_end is not None and bound.epoch_end < offset:
@@ -224,7 +251,7 @@ def _begins(
                 DataLoss(
                     f"the log of {topic}-{partition} was cut at {bound.epoch_end} and written "
                     f"anew, and the query has read up to {offset}: offsets {bound.epoch_end} to "
-                    f"{offset - 1} now hold other records; {_ALLOW}"
+                    f"{offset - 1} now hold other records{_election(at, bound)}; {ALLOW}"
                 )
             )
         begins[partition] = min(max(offset, bound.earliest), bound.latest)
@@ -253,41 +280,13 @@ def _latest(
             judge.loss(
                 DataLoss(
                     f"the end of {topic}-{partition} went back from {aim.offset}, where "
-                    f"Trigger.AvailableNow was to stop, to {offset}; {_ALLOW}"
+                    f"Trigger.AvailableNow was to stop, to {offset}; {ALLOW}"
                 )
             )
         else:
             # The start itself may lie behind the target: a replayed plan of an earlier run.
             latest[partition] = max(aim.offset, begins[partition])
     return latest
-
-
-def limited(
-    begins: Mapping[str, Mapping[int, int]],
-    latest: Mapping[str, Mapping[int, int]],
-    limit: int | None,
-) -> dict[str, dict[int, int]]:
-    """The ends when at most about `limit` records are read.
-
-    Each partition gets max(1, floor(limit x its lag / all lag)), which is what Spark's Kafka
-    connector gives: 3 over lags 5 and 3 reads 1 + 1, and many small lags may exceed the limit
-    rather than starve.
-    """
-    total = sum(
-        max(0, latest[topic][p] - begin)
-        for topic, offsets in begins.items()
-        for p, begin in offsets.items()
-    )
-    ends: dict[str, dict[int, int]] = {}
-    for topic, offsets in begins.items():
-        ends[topic] = {}
-        for partition, begin in offsets.items():
-            lag = max(0, latest[topic][partition] - begin)
-            share = lag
-            if limit is not None and lag and total > limit:
-                share = min(lag, max(1, limit * lag // total))
-            ends[topic][partition] = begin + share
-    return ends
 
 
 def stream_ranges(
@@ -307,7 +306,7 @@ def stream_ranges(
                 begin = end.boot[name][partition]
             elif (
                 before is not None
-                and before.topic_id == topic.topic_id
+                and before.topic_id in ("", topic.topic_id)
                 and partition in before.partitions
             ):
                 begin = before.partitions[partition].offset
@@ -315,71 +314,32 @@ def stream_ranges(
                 if fail_on_data_loss:
                     raise DataLoss(
                         f"the batch of {name}-{partition} would end at {position.offset}, before "
-                        f"its start {begin}: records were lost; {_ALLOW}"
+                        f"its start {begin}: records were lost; {ALLOW}"
                     )
                 continue
             if begin < position.offset:
-                ranges.append(ReadRange(name, topic.topic_id, partition, begin, position.offset))
+                known = (begin, position.offset)
+                ranges.append(ReadRange(name, topic.topic_id, partition, *known, known=known))
     return ranges
 
 
-def batch_ranges(
-    starting: Positions, ending: Positions, bounds: Bounds, *, fail_on_data_loss: bool = True
-) -> list[ReadRange]:
-    """What a batch read covers: one range per partition, `earliest` and `latest` left to the tasks.
-
-    Raises UnknownTopic and InvalidOption for JSON that does not fit the topics, StartAfterEnd,
-    OffsetBeyondEnd and DataLoss.
-    """
-    assigned = {topic: sorted(has.partitions) for topic, has in bounds.items()}
-    check_assigned("startingOffsets", starting, assigned)
-    check_assigned("endingOffsets", ending, assigned)
-    late = isinstance(starting, int) and isinstance(ending, int)
-    ranges = []
-    for topic, partitions in sorted(assigned.items()):
-        for partition in partitions:
-            bound = bounds[topic].partitions[partition]
-            begin = position_of(starting, topic, partition)
-            end = position_of(ending, topic, partition)
-            _check_batch(topic, partition, begin, end, bound, fail_on_data_loss)
-            if begin == end:
-                continue
-            ranges.append(
-                ReadRange(
-                    topic,
-                    "" if late else bounds[topic].topic_id,
-                    partition,
-                    begin,
-                    end,
-                    stride=len(partitions) if late else 0,
-                )
-            )
-    return ranges
-
-
-def _check_batch(
-    topic: str, partition: int, begin: int, end: int, bound: PartitionBounds, fail: bool
-) -> None:
-    for option, offset in (("startingOffsets", begin), ("endingOffsets", end)):
-        if offset > bound.latest:
-            raise OffsetBeyondEnd(
-                f'{option}.{topic}."{partition}"={offset}: the partition ends at {bound.latest}; '
-                "use -1 for its end"
-            )
-    if 0 <= begin < bound.earliest and fail:
-        raise _too_old(topic, partition, begin, bound.earliest)
-    first = bound.earliest if begin == EARLIEST else begin
-    if end != LATEST and first > end:
-        raise StartAfterEnd(
-            f"{topic}-{partition}: startingOffsets is {first} and endingOffsets is {end}; "
-            "the start may not lie behind the end"
-        )
-
-
-def _too_old(topic: str, partition: int, wanted: int, first: int, *, new: bool = False) -> DataLoss:
+def too_old(
+    at: TopicPartition, wanted: int, first: int, story: Story, *, new: bool = False
+) -> DataLoss:
+    """Records from `wanted` on were to be read, and `first` is the oldest that is left."""
     what = "is new to the query, and " if new else ""
     return DataLoss(
-        f"{topic}-{partition} {what}was to be read from offset {wanted}, but its first offset is "
-        f"{first} by now: {first - wanted} records were deleted by retention or by request; "
-        f"{_ALLOW}"
+        f"{at} {what}was to be read from offset {wanted}, but its first offset is {first} by now: "
+        f"{first - wanted} records were deleted by retention or by request{story(at)}; {ALLOW}"
+    )
+
+
+def _election(at: PartitionPosition | None, bound: PartitionBounds) -> str:
+    """What leader epochs tell of records that were there and are not."""
+    if at is None or at.epoch < 0 or bound.epoch <= at.epoch:
+        return ""
+    return (
+        f" (they were read from the leader of epoch {at.epoch}, and the partition is at epoch "
+        f"{bound.epoch}: a leader without them was elected, as unclean elections allow, or disks "
+        "were lost)"
     )

@@ -1,138 +1,238 @@
-"""Where a read starts and ends: `earliest`, `latest`, or JSON with one offset per partition.
+"""Where a read starts and ends, as options say it: `earliest`, `latest`, offsets or times.
 
-Pure: text to values, and values against what the cluster has. The shape is Spark's Kafka
-connector's: `{"topic":{"0":23,"1":-2}}`, where -2 means earliest and -1 latest.
+Pure: text to values, and values against what the cluster has. The JSON is Spark's Kafka
+connector's: `{"topic":{"0":23,"1":-2}}`, where -2 means earliest and -1 latest; for a whole topic
+also `{"topic":"earliest"}`. An offset as the query's progress shows it (`connector.offsets`) is
+taken for `startingOffsets` as well.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from connector.errors import InvalidOption, UnknownTopic
+from connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
+from connector.values import INT_MAX, json_object, shown
+from pylog.config import LONG_MAX
+from pylog.model import TopicPartition
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-OFFSET_MAX: Final = 2**63 - 1
 
-Positions = int | Mapping[str, Mapping[int, int]]
-"""`EARLIEST` or `LATEST` for every partition, or topic -> partition -> offset, -1 or -2."""
+Positions = int | Mapping[str, int | Mapping[int, int]]
+"""A number for every partition, or by topic, or by topic and partition; `EARLIEST` and `LATEST`
+have their meaning for offsets and for times."""
 
+Found = Mapping[tuple[TopicPartition, int], int]
+"""What a time was looked up to be: an offset, -1 where no record is that late."""
 
-class _Duplicate(ValueError):
-    pass
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for key, value in pairs:
-        if key in found:
-            raise _Duplicate(f"the key {json.dumps(key)} stands there twice")
-        found[key] = value
-    return found
+_OFFSETS: Final = (
+    'use earliest, latest, or JSON like {"topic":{"0":23,"1":-2}} (-2 earliest, -1 latest)'
+)
+_TIMES: Final = 'use JSON with milliseconds since 1970, like {"topic":{"0":1700000000000}}'
+_TIME: Final = "give milliseconds since 1970, or -2 for earliest, -1 for latest"
 
 
-def parse_positions(option: str, text: str) -> Positions:
-    """The positions that an option's text means.
-
-    InvalidOption names the option and, within JSON, the path of what is wrong.
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A start or an end. `times`: the values are milliseconds since 1970 instead of offsets;
+    `lenient`: where no record is that late, the partition's end is meant.
     """
+
+    option: str
+    values: Positions
+    times: bool = False
+    lenient: bool = False
+
+    def at(self, topic: str, partition: int) -> int:
+        """The value for one partition."""
+        if isinstance(self.values, int):
+            return self.values
+        found = self.values[topic]
+        return found if isinstance(found, int) else found[partition]
+
+    def rule(self, topic: str) -> int | None:
+        """The value for all partitions of a topic, also those to come; None: each has its own."""
+        if isinstance(self.values, int):
+            return self.values
+        found = self.values.get(topic)
+        return found if isinstance(found, int) else None
+
+    def queries(self, assigned: Mapping[str, Sequence[int]]) -> list[tuple[TopicPartition, int]]:
+        """Which times must be looked up, of partitions that `check` has passed."""
+        if not self.times:
+            return []
+        return [
+            (TopicPartition(topic, p), self.at(topic, p))
+            for topic, partitions in sorted(assigned.items())
+            for p in partitions
+            if self.at(topic, p) >= 0
+        ]
+
+    def offset(self, at: TopicPartition, found: Found) -> int:
+        """The offset for one partition, `EARLIEST` or `LATEST`.
+
+        NoOffsetAtTime where no record is that late and that is not allowed.
+        """
+        value = self.at(*at)
+        if not self.times or value < 0:
+            return value
+        offset = found[at, value]
+        if offset >= 0:
+            return offset
+        if self.lenient:
+            return LATEST
+        raise NoOffsetAtTime(
+            f"{self.option}={value}: {at} has no record of that time or later; give an earlier "
+            "time, or set startingOffsetsByTimestampStrategy=latest to start at its end"
+        )
+
+    def check(self, assigned: Mapping[str, Sequence[int]], selected: str) -> None:
+        """That JSON names exactly the partitions that are read.
+
+        UnknownTopic or InvalidOption with the path of the first one too many or missing. A missing
+        partition is not given a default: nobody would see that records were skipped or read again.
+        """
+        if isinstance(self.values, int):
+            return
+        for topic, values in self.values.items():
+            if topic not in assigned:
+                raise UnknownTopic(
+                    f"{self.option}.{topic}: the topic is not among those that are read "
+                    f"({', '.join(sorted(assigned)) or 'none'}, by {selected}); take it out, or "
+                    "read it as well"
+                )
+            for partition in () if isinstance(values, int) else values:
+                if partition not in assigned[topic]:
+                    raise InvalidOption(
+                        f'{self.option}.{topic}."{partition}": the partition is not among those '
+                        f"that are read ({_listed(assigned[topic])}); take it out"
+                    )
+        for topic, partitions in assigned.items():
+            if topic not in self.values:
+                raise InvalidOption(
+                    f"{self.option}.{topic} is missing: JSON must name every topic and partition "
+                    "that is read (-2 earliest, -1 latest)"
+                )
+            values = self.values[topic]
+            for partition in partitions:
+                if not isinstance(values, int) and partition not in values:
+                    raise InvalidOption(
+                        f'{self.option}.{topic}."{partition}" is missing: JSON must name every '
+                        "partition (-2 earliest, -1 latest)"
+                    )
+
+    def where(self, meaning: int) -> str | None:
+        """Where `meaning` (`EARLIEST` or `LATEST`) occurs: a JSON path, empty for everywhere, or
+        None. For checks like "a batch cannot start at latest".
+        """
+        if isinstance(self.values, int):
+            return "" if self.values == meaning else None
+        for topic, values in self.values.items():
+            if isinstance(values, int):
+                if values == meaning:
+                    return f".{topic}"
+                continue
+            for partition, value in values.items():
+                if value == meaning:
+                    return f'.{topic}."{partition}"'
+        return None
+
+
+def _listed(partitions: Sequence[int]) -> str:
+    if len(partitions) > 20:
+        return f"{partitions[0]} to {partitions[-1]}"
+    return ", ".join(map(str, partitions))
+
+
+def offsets_bound(option: str, text: str) -> Bound:
+    """`earliest`, `latest` or JSON; InvalidOption names option and path of what is wrong."""
     word = text.strip()
     if word.lower() == "earliest":
-        return EARLIEST
+        return Bound(option, EARLIEST)
     if word.lower() == "latest":
-        return LATEST
-    remedy = 'use earliest, latest, or JSON like {"topic":{"0":23,"1":-2}} (-2 earliest, -1 latest)'
+        return Bound(option, LATEST)
     if not word.startswith("{"):
-        raise InvalidOption(f"{option}={_shown(text)}: {remedy}")
-    try:
-        value = json.loads(word, object_pairs_hook=_unique)
-    except (ValueError, RecursionError) as error:
-        raise InvalidOption(f"{option} is not valid JSON: {error}; {remedy}") from None
-    if not value:
-        raise InvalidOption(f"{option}={{}} names no topic; {remedy}")
-    return {topic: _topic(option, topic, partitions) for topic, partitions in value.items()}
+        raise InvalidOption(f"{option}={shown(text)}: {_OFFSETS}")
+    value = json_object(option, word, _OFFSETS)
+    if _is_progress(value):
+        value = {topic: _plain(option, topic, at) for topic, at in _topics(value).items()}
+    return Bound(
+        option, {topic: _by_partition(option, topic, v, "offset") for topic, v in value.items()}
+    )
 
 
-def _topic(option: str, topic: str, partitions: object) -> dict[int, int]:
+def times_bound(option: str, text: str, *, lenient: bool) -> Bound:
+    """JSON of milliseconds since 1970 by topic and partition; InvalidOption as above."""
+    word = text.strip()
+    if not word.startswith("{"):
+        raise InvalidOption(f"{option}={shown(text)}: {_TIMES}")
+    value = json_object(option, word, _TIMES)
+    values = {topic: _by_partition(option, topic, v, "time") for topic, v in value.items()}
+    return Bound(option, values, times=True, lenient=lenient)
+
+
+def time_bound(option: str, text: str, *, lenient: bool) -> Bound:
+    """One time for all partitions; -2 and -1 mean earliest and latest, as in Spark's connector."""
+    word = text.strip()
+    digits = word.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and EARLIEST <= int(word[:20]) <= LONG_MAX):
+        raise InvalidOption(f"{option}={shown(text)}: {_TIME}")
+    return Bound(option, int(word), times=True, lenient=lenient)
+
+
+def _is_progress(value: Mapping[str, object]) -> bool:
+    """Whether it is this connector's own offset: a version, and topics that have ids."""
+    version = value.get("v")
+    return isinstance(version, int) and isinstance(value.get("t"), dict)
+
+
+def _topics(value: Mapping[str, object]) -> dict[str, object]:
+    topics = value["t"]
+    assert isinstance(topics, dict)
+    return topics
+
+
+def _plain(option: str, topic: str, position: object) -> object:
+    """`{"id":...,"p":{"0":{"e":1,"o":23}}}` as `{"0":23}`."""
+    if isinstance(position, dict) and isinstance(position.get("p"), dict):
+        partitions = position["p"]
+        if all(isinstance(at, dict) and "o" in at for at in partitions.values()):
+            return {key: at["o"] for key, at in partitions.items()}
+    raise InvalidOption(
+        f"{option}.t.{topic}={shown(position)}: copy the offset whole from the query's progress, "
+        'or write {"topic":{"0":23}}'
+    )
+
+
+def _by_partition(option: str, topic: str, value: object, what: str) -> int | dict[int, int]:
     path = f"{option}.{topic}"
-    if not isinstance(partitions, dict) or not partitions:
+    if isinstance(value, str) and value.strip().lower() in ("earliest", "latest"):
+        return EARLIEST if value.strip().lower() == "earliest" else LATEST
+    if what == "time" and isinstance(value, int) and not isinstance(value, bool):
+        return _number(path, value, what)
+    if not isinstance(value, dict) or not value:
         raise InvalidOption(
-            f"{path}={_shown(partitions)}: give an object with one offset for each partition, "
-            'like {"0":23,"1":-2}'
+            f"{path}={shown(value)}: give an object with one {what} for each partition, "
+            'like {"0":23,"1":-2}, or "earliest" or "latest" for all of them'
         )
-    offsets = {}
-    for key, offset in partitions.items():
-        if not (key.isascii() and key.isdigit() and str(int(key)) == key and int(key) < 2**31):
+    values = {}
+    for key, number in value.items():
+        if not (key.isascii() and key.isdigit() and str(int(key[:12])) == key):
             raise InvalidOption(
                 f'{path}."{key}": a partition is a whole number in quotes, like "0"'
             )
-        if not isinstance(offset, int) or isinstance(offset, bool):
-            raise InvalidOption(f'{path}."{key}"={_shown(offset)}: an offset is a whole number')
-        if not EARLIEST <= offset <= OFFSET_MAX:
-            raise InvalidOption(
-                f'{path}."{key}"={offset}: an offset is 0 or more; -2 means earliest, -1 latest'
-            )
-        offsets[int(key)] = offset
-    return offsets
+        if int(key) > INT_MAX:
+            raise InvalidOption(f'{path}."{key}": a partition is at most {INT_MAX}')
+        values[int(key)] = _number(f'{path}."{key}"', number, what)
+    return values
 
 
-def check_assigned(
-    option: str, positions: Positions, assigned: Mapping[str, Sequence[int]]
-) -> None:
-    """That JSON names exactly the partitions that are read.
-
-    UnknownTopic or InvalidOption with the path of the first one too many or missing. A missing
-    partition is not given a default: nobody would see that records were skipped or read again.
-    """
-    if isinstance(positions, int):
-        return
-    for topic, offsets in positions.items():
-        if topic not in assigned:
-            raise UnknownTopic(
-                f"{option}.{topic}: the topic is not among those subscribed to "
-                f"({', '.join(sorted(assigned))}); take it out or add it to subscribe"
-            )
-        for partition in offsets:
-            if partition not in assigned[topic]:
-                raise InvalidOption(
-                    f'{option}.{topic}."{partition}": the topic has no such partition; '
-                    f"it has {len(assigned[topic])}"
-                )
-    for topic, partitions in assigned.items():
-        if topic not in positions:
-            raise InvalidOption(
-                f"{option}.{topic} is missing: JSON must name every topic and partition that is "
-                "read (-2 earliest, -1 latest)"
-            )
-        for partition in partitions:
-            if partition not in positions[topic]:
-                raise InvalidOption(
-                    f'{option}.{topic}."{partition}" is missing: JSON must name every partition '
-                    "(-2 earliest, -1 latest)"
-                )
-
-
-def position_of(positions: Positions, topic: str, partition: int) -> int:
-    """The position of one partition: an offset, `EARLIEST` or `LATEST`."""
-    return positions if isinstance(positions, int) else positions[topic][partition]
-
-
-def symbolic(positions: Positions, meaning: int) -> str | None:
-    """Where `meaning` (`EARLIEST` or `LATEST`) occurs: a JSON path, empty for everywhere, or None.
-
-    For checks like "a batch cannot start at latest".
-    """
-    if isinstance(positions, int):
-        return "" if positions == meaning else None
-    for topic, offsets in positions.items():
-        for partition, offset in offsets.items():
-            if offset == meaning:
-                return f'.{topic}."{partition}"'
-    return None
-
-
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value)
-    return repr(text) if len(text) <= 80 else repr(text[:77] + "...")
+def _number(path: str, value: object, what: str) -> int:
+    allowed = f"{'an offset' if what == 'offset' else 'a time'} is 0 or more"
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InvalidOption(f"{path}={shown(value)}: {allowed}, a whole number")
+    if not EARLIEST <= value <= LONG_MAX:
+        raise InvalidOption(f"{path}={value}: {allowed}; -2 means earliest, -1 latest")
+    return value

@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from connector.bounds import oldest_record
 from connector.clients import reader_for
 from connector.errors import DataLoss, ReadFailed
 from connector.options import SourceOptions
-from connector.planning import ReadRange
+from connector.planning import ALLOW
 from connector.positions import EARLIEST, LATEST
+from connector.ranges import ReadRange
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -30,7 +32,6 @@ ARROW_BYTES_MAX: Final = 16 << 20
 """Of one record batch to Spark. Spark's own bound counts rows, and is not told to sources."""
 COMPRESSED_WEIGHT: Final = 8
 """How much a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the rest."""
-_ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
 
 
 def read_range(
@@ -44,9 +45,7 @@ def read_range(
     reader = reader_for(options)
     try:
         for concrete in _resolved(reader, planned):
-            yield from _read(
-                reader, concrete, options, columns, late_start=planned.start == EARLIEST
-            )
+            yield from _read(reader, concrete, options, columns)
     except (DataLoss, ReadFailed):
         raise
     except PylogError as error:
@@ -54,8 +53,8 @@ def read_range(
 
 
 def _resolved(reader: RangeReader, planned: ReadRange) -> Iterator[ReadRange]:
-    """The range with its symbolic ends looked up, then those of partitions added since."""
-    if planned.start != EARLIEST and planned.end != LATEST:
+    """The range with its symbolic ends looked up, then those of the others it looks after."""
+    if planned.start != EARLIEST and planned.end != LATEST and planned.others is None:
         yield planned
         return
     found = reader.topics([planned.topic]).get(planned.topic)
@@ -64,18 +63,40 @@ def _resolved(reader: RangeReader, planned: ReadRange) -> Iterator[ReadRange]:
             f"topic {planned.topic} was deleted{' and created again' if found else ''} after the "
             "read was planned; load it again"
         )
-    step = planned.stride or len(found.partitions)
-    for partition in range(planned.partition, len(found.partitions), step):
+    count = len(found.partitions)
+    wanted = [(planned.partition, planned.start, LATEST, planned.end, planned.end_time)]
+    others = planned.others
+    if others is not None:
+        added = range(others.first, count, others.step) if others.step else ()
+        time = LATEST if others.start_time is None else others.start_time
+        wanted += [
+            (p, EARLIEST if time < 0 else LATEST, time, LATEST, others.end_time)
+            for p in (*others.empty, *added)
+        ]
+    for partition, start, start_time, end, end_time in wanted:
         at = TopicPartition(planned.topic, partition)
-        start, end = planned.start, planned.end
-        if start == EARLIEST:
-            start = reader.offsets([at], EARLIEST_TIMESTAMP)[at].offset
+        late_start = start == EARLIEST
+        if start < 0:
+            start = _offset(reader, at, EARLIEST_TIMESTAMP if late_start else start_time)
         if end == LATEST:
-            end = reader.offsets([at], LATEST_TIMESTAMP)[at].offset
+            end = _offset(reader, at, LATEST_TIMESTAMP if end_time is None else end_time)
         if start < end:
             yield replace(
-                planned, topic_id=found.topic_id, partition=partition, start=start, end=end
+                planned,
+                topic_id=found.topic_id,
+                partition=partition,
+                start=start,
+                end=end,
+                from_earliest=late_start
+                or (planned.from_earliest and partition == planned.partition),
+                others=None,
             )
+
+
+def _offset(reader: RangeReader, at: TopicPartition, time_ms: int) -> int:
+    """The first offset of a time or later, the end where no record is that late."""
+    offset = reader.offsets([at], time_ms)[at].offset
+    return offset if offset >= 0 else reader.offsets([at], LATEST_TIMESTAMP)[at].offset
 
 
 def _read(
@@ -83,24 +104,23 @@ def _read(
     wanted: ReadRange,
     options: SourceOptions,
     columns: Sequence[str],
-    *,
-    late_start: bool,
 ) -> Iterator[pa.RecordBatch]:
     from pylog.client.range_reader import Skipped, TopicGone
 
-    where = f"{wanted.topic}-{wanted.partition}"
+    at = TopicPartition(wanted.topic, wanted.partition)
+    where = str(at)
     position = wanted.start
     items = reader.read(wanted.topic, wanted.topic_id, wanted.partition, wanted.start, wanted.end)
     try:
         for item in items:
             if isinstance(item, Skipped):
                 # A start at "earliest" may move between its look-up and the first fetch.
-                if not (late_start and item.wanted == wanted.start):
+                if not (wanted.from_earliest and item.wanted == wanted.start):
                     _lost(
                         f"{where} was to be read from offset {item.wanted} to {wanted.end}, but "
                         f"its first offset is {item.first} by now: "
                         f"{item.first - item.wanted} records were deleted by retention or by "
-                        "request",
+                        f"request{oldest_record(reader, at)}",
                         options,
                     )
                 position = item.first
@@ -113,7 +133,7 @@ def _read(
 
 def _lost(what: str, options: SourceOptions) -> None:
     if options.fail_on_data_loss:
-        raise DataLoss(f"{what}; {_ALLOW}")
+        raise DataLoss(f"{what}; {ALLOW}")
     logger.warning("%s", DataLoss(what))
 
 

@@ -19,18 +19,15 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from connector.clients import BoundsReader
+from connector.admission import Pace
+from connector.batches import batch_ranges
+from connector.bounds import BoundsReader
 from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from connector.options import SourceOptions
-from connector.planning import (
-    Bounds,
-    advance,
-    batch_ranges,
-    initial,
-    require_topics,
-    stream_ranges,
-)
+from connector.planning import Bounds, advance, assigned, initial, require_topics, stream_ranges
+from connector.ranges import ReadRange
 from connector.reading import read_range
+from connector.splitting import split
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import TopicPartition
 
@@ -56,22 +53,32 @@ class BatchReader(DataSourceReader):
         self._columns = tuple(columns)
 
     def partitions(self) -> list[InputPartition]:
-        """One task for each partition with something to read.
+        """One task for each partition with something to read, or as many as `minPartitions` and
+        `maxRecordsPerPartition` ask for.
 
         Spark plans once for each `load()`; ends that are not fixed offsets are looked up by the
         tasks, so that the same DataFrame sees what was written since.
         """
         options = self._options
         source = BoundsReader(options)
-        bounds = source.bounds(options.topics)
-        require_topics(options.topics, bounds)
+        bounds = source.bounds()
+        require_topics(options.selection, bounds)
+        starting, ending = options.starting, options.ending
+        places = assigned(bounds)
+        queries = []
+        for bound in (starting, ending):
+            bound.check(places, str(options.selection))
+            queries += bound.queries(places)
         ranges = batch_ranges(
-            options.starting,
-            options.ending,
+            starting,
+            ending,
             bounds,
+            options.selection,
+            source.times(queries),
             fail_on_data_loss=options.fail_on_data_loss,
+            story=source.story,
         )
-        return [InputPartition(planned) for planned in ranges]
+        return _tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one planned range; none for the empty plan, which Spark gives one task."""
@@ -99,7 +106,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first = True
         self._available_now = False
         self._target: StreamOffset | None = None
-        self._latest: dict[str, dict[str, int]] | None = None
+        self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
+        self._latest: dict[str, Any] | None = None
         self._warned: set[str] = set()
 
     # ---- offsets ------------------------------------------------------------------------------
@@ -107,14 +115,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
         if self._initial is None:
-            options = self._options
-            bounds = self._bounds_reader.bounds(options.topics)
-            require_topics(options.topics, bounds)
+            options, source = self._options, self._bounds_reader
+            bounds = source.bounds()
+            require_topics(options.selection, bounds)
+            places = assigned(bounds)
+            options.starting.check(places, str(options.selection))
             self._initial = initial(
-                "startingOffsets",
                 options.starting,
                 bounds,
+                options.selection,
+                source.times(options.starting.queries(places)),
                 fail_on_data_loss=options.fail_on_data_loss,
+                story=source.story,
             ).to_json()
         return self._initial
 
@@ -127,21 +139,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         position = read_offset(start)
         bounds = self._settled_bounds(position)
-        self._latest = _reported(bounds)
         if self._available_now and self._target is None:
             # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
             # replayed first may reach beyond what the target would have been (SPARK-53560).
             self._target = _newest(bounds)
+        everything = isinstance(limit, ReadAllAvailable)
         step = advance(
             position,
             bounds,
-            options.topics,
-            limit=(
-                None if isinstance(limit, ReadAllAvailable) else options.max_offsets_per_trigger
-            ),
+            options.selection,
+            limit=None if everything else options.max_offsets_per_trigger,
+            pace=None if everything or self._available_now else self._pace,
+            now_ms=self._clock.monotonic_ms(),
             target=self._target,
             fail_on_data_loss=options.fail_on_data_loss,
+            story=self._bounds_reader.story,
         )
+        self._latest = _reported(bounds, step.end)
         self._warn(step.warnings)
         # A later position may equal the initial offset that a replay of the first batch asked for.
         self._first = self._first and start == self._initial
@@ -150,8 +164,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return step.end.to_json() if step.end.moved(position) else start
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """`maxOffsetsPerTrigger`, which Spark then hands to `latestOffset` unless it wants all."""
-        limit = self._options.max_offsets_per_trigger
+        """A sign that the options limit batches; Spark hands it to `latestOffset` unless it wants
+        everything (Trigger.Once). The limits themselves are taken from the options.
+        """
+        options = self._options
+        limit = options.max_offsets_per_trigger or options.min_offsets_per_trigger
         return ReadAllAvailable() if limit is None else ReadMaxRows(limit)
 
     def prepareForTriggerAvailableNow(self) -> None:
@@ -159,19 +176,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._available_now = True
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The newest offsets by topic and partition, for the query's progress."""
+        """The newest offsets by topic and partition, and how far behind them the query is: least,
+        most and on average over the partitions, by the names that Spark's Kafka source uses.
+        """
         return self._latest
 
     # ---- work ---------------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One task for each partition that has offsets between the two positions."""
+        """One task for each partition that has offsets between the two positions, or as many as
+        `minPartitions` and `maxRecordsPerPartition` ask for.
+        """
         if start == end:
             return []
         ranges = stream_ranges(
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
-        return [InputPartition(planned) for planned in ranges]
+        return _tasks(ranges, self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one planned range."""
@@ -190,12 +211,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name, topic in position.topics.items()
             for partition, at in topic.partitions.items()
         }
-        bounds = self._bounds_reader.bounds(self._options.topics, epochs)
-        for attempt in range(STALE_RETRIES):
+        options = self._options
+        bounds = self._bounds_reader.bounds(epochs, position.topics)
+        for attempt in range(STALE_RETRIES if options.retries is None else options.retries):
             if not _went_back(position, bounds):
                 break
-            self._clock.sleep(STALE_WAIT_S * 2**attempt)
-            bounds = self._bounds_reader.bounds(self._options.topics, epochs)
+            wait_ms = options.retry_ms
+            self._clock.sleep(STALE_WAIT_S * 2**attempt if wait_ms is None else wait_ms / 1000)
+            bounds = self._bounds_reader.bounds(epochs, position.topics)
         return bounds
 
     def _warn(self, warnings: Sequence[str]) -> None:
@@ -231,8 +254,31 @@ def _newest(bounds: Bounds) -> StreamOffset:
     )
 
 
-def _reported(bounds: Bounds) -> dict[str, dict[str, int]]:
-    return {
+def _reported(bounds: Bounds, end: StreamOffset) -> dict[str, Any]:
+    behind = []
+    for name, has in bounds.items():
+        topic = end.topics.get(name)
+        for partition, bound in has.partitions.items():
+            at = topic.partitions.get(partition) if topic is not None else None
+            behind.append(max(0, bound.latest - (at.offset if at is not None else 0)))
+    told: dict[str, Any] = {}
+    if behind:
+        told = {
+            "avgOffsetsBehindLatest": round(sum(behind) / len(behind), 1),
+            "maxOffsetsBehindLatest": max(behind),
+            "minOffsetsBehindLatest": min(behind),
+        }
+    # A topic of such a name would win: offsets are what Spark's own source shows here.
+    return told | {
         name: {str(p): has.partitions[p].latest for p in sorted(has.partitions)}
         for name, has in sorted(bounds.items())
     }
+
+
+def _tasks(ranges: Sequence[ReadRange], options: SourceOptions) -> list[InputPartition]:
+    pieces = split(
+        ranges,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+    )
+    return [InputPartition(piece) for piece in pieces]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.cluster import Cluster, ClusterSettings, Server
 from pylog.client.metadata import Leader, TopicInfo
-from pylog.client.wire import error_of
+from pylog.client.wire import error_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import iter_headers
@@ -40,6 +40,8 @@ class ListedOffset:
     offset: int
     leader_epoch: int
     topic_id: str
+    timestamp_ms: int = -1
+    """Of the record found by its time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +107,39 @@ class RangeReader:
                 cluster.metadata.forget_topic(name)
         return found
 
+    def topics_where(self, wanted: Callable[[TopicInfo], bool]) -> dict[str, TopicInfo]:
+        """Those of all topics that are `wanted`, as one server knows them now.
+
+        Raises BootstrapFailed, which names each address and its fault.
+        """
+        return self._thread.run(self._topics_where(wanted))
+
+    async def _topics_where(self, wanted: Callable[[TopicInfo], bool]) -> dict[str, TopicInfo]:
+        cluster = self._cluster
+        # The first contact waits for a server as long as the settings say.
+        await cluster.connected(self._timeout_ms)
+        answer = snapshot_of(await cluster.ask_any(metadata_request((), all_topics=True)))
+        chosen = tuple(topic for topic in answer.topics if topic.error is None and wanted(topic))
+        cluster.metadata.update(replace(answer, topics=chosen))
+        # From now on refreshes ask for these, so that leaders are found again after an election.
+        cluster.topics.update(dict.fromkeys(topic.name for topic in chosen))
+        return {topic.name: cluster.metadata.topics[topic.name] for topic in chosen}
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamps_ms: Sequence[int]
+    ) -> list[dict[TopicPartition, ListedOffset]]:
+        """`offsets` at several times, looked up at once."""
+        wanted = list(partitions)
+
+        async def attempt(timeout_s: float) -> list[dict[TopicPartition, ListedOffset]]:
+            return await asyncio.gather(
+                *(self._offsets(wanted, time_ms, timeout_s) for time_ms in timestamps_ms)
+            )
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
+        )
+
     def offsets(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, ListedOffset]:
@@ -145,7 +180,9 @@ class RangeReader:
             lambda server, led: server.call(server.log.ListOffsets, request(led), timeout_s),
         )
         return {
-            TopicPartition(p.topic, p.partition): ListedOffset(p.offset, p.leader_epoch, p.topic_id)
+            TopicPartition(p.topic, p.partition): ListedOffset(
+                p.offset, p.leader_epoch, p.topic_id, p.timestamp_ms
+            )
             for answer in answers
             for p in _sound(answer.partitions)
         }

@@ -55,10 +55,15 @@ class Reads:
         self.runs = 0
 
     def batch(self, **options: object) -> DataFrame:
-        return self.spark.read.format("pylog").options(**{**self.options, **options}).load()
+        return self.spark.read.format("pylog").options(**self.with_options(options)).load()
 
     def stream(self, **options: object) -> DataFrame:
-        return self.spark.readStream.format("pylog").options(**{**self.options, **options}).load()
+        return self.spark.readStream.format("pylog").options(**self.with_options(options)).load()
+
+    def with_options(self, options: dict[str, object]) -> dict[str, Any]:
+        """The shared ones and these; None takes one away."""
+        chosen = {**self.options, **options}
+        return {name: value for name, value in chosen.items() if value is not None}
 
     def start(self, *, trigger: dict[str, Any] | None = None, **options: object) -> StreamingQuery:
         writer = self.stream(**options).writeStream.format("parquet")
@@ -199,8 +204,8 @@ def test_large_and_compressed_records_come_in_pieces(cluster: FakeCluster, reads
     ("options", "condition", "words"),
     [
         ({"startingOffset": "latest"}, "PYLOG_UNKNOWN_OPTION", "startingOffsets"),
-        ({"assign": '{"a":[0]}'}, "PYLOG_OPTION_NOT_OFFERED", "subscribe"),
-        ({"subscribePattern": "a.*"}, "PYLOG_OPTION_NOT_OFFERED", "subscribe"),
+        ({"assign": '{"a":[0]}'}, "PYLOG_INVALID_OPTION", "give only one of"),
+        ({"groupIdPrefix": "x"}, "PYLOG_OPTION_NOT_OFFERED", "checkpoint"),
         ({"subscribe": ""}, "PYLOG_INVALID_OPTION", "names no topic"),
         ({"failOnDataLoss": "maybe"}, "PYLOG_INVALID_OPTION", "true or false"),
         ({"maxOffsetsPerTrigger": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),
@@ -262,6 +267,134 @@ def test_a_batch_that_lost_records(cluster: FakeCluster, reads: Reads) -> None:
     assert values(reads.batch(**start, failOnDataLoss=False)) == ["0-3", "0-4"]
 
 
+# ---- which topics, which times, which tasks ----------------------------------------------------
+
+
+def test_a_pattern_finds_topics_anywhere_in_their_names(cluster: FakeCluster, reads: Reads) -> None:
+    by_pattern = {"subscribe": None, "subscribePattern": "a."}
+    assert values(reads.batch(**by_pattern)) == []  # nothing found: empty, no error
+    assert reads.run(**by_pattern, startingOffsets="earliest") in ([], [0])
+    numbers(cluster, "xab", 2)
+    numbers(cluster, "xa", 3)
+    assert values(reads.batch(**by_pattern)) == ["0-0", "0-1"]
+    assert sum(reads.run(**by_pattern)) == 2  # a topic that came later is read from its start
+    numbers(cluster, "ac", 1)
+    assert sum(reads.run(**by_pattern)) == 1
+    del cluster.topics["xab"]
+    assert "[PYLOG_DATA_LOSS] topic xab was deleted" in ends_with(reads.start(**by_pattern))
+    fill(cluster.topics["ac"].partitions[0], "more")
+    assert sum(reads.run(**by_pattern, failOnDataLoss=False)) == 1
+
+
+def test_assigned_partitions_only(cluster: FakeCluster, reads: Reads) -> None:
+    numbers(cluster, "a", 2, 3, 4)
+    assigned = {"subscribe": None, "assign": '{"a":[2,0,7]}'}
+    assert values(reads.batch(**assigned)) == ["0-0", "0-1", "2-0", "2-1", "2-2", "2-3"]
+    offsets = '{"a":{"0":1,"2":-2}}'
+    assert len(values(reads.batch(**assigned, startingOffsets=offsets))) == 5
+    assert sum(reads.run(**assigned, startingOffsets=offsets)) == 5
+    text = ends_with(reads.start(subscribe=None, assign='{"a":[0]}'))
+    assert "[PYLOG_CHECKPOINT_MISMATCH] the checkpoint holds offsets of a-2" in text
+    with pytest.raises(
+        PySparkException, match=r'startingOffsets.a."1": the partition is not among'
+    ):
+        reads.batch(**assigned, startingOffsets='{"a":{"0":1,"1":0,"2":0}}').collect()
+
+
+def at_times(cluster: FakeCluster) -> None:
+    """Partition 0: offsets 0 to 3 of times 1000, 2000, 3000, 4000; partition 1: one of 2500."""
+    first, second = cluster.create_topic("a", 2).partitions
+    for time in (1000, 2000, 3000, 4000):
+        first.append(encode_batch([b"0-%d" % time], timestamps=time))
+    second.append(encode_batch([b"1-2500"], timestamps=2500))
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"startingTimestamp": 2500}, ["0-3000", "0-4000", "1-2500"]),
+        ({"startingTimestamp": 2000, "endingTimestamp": 4000}, ["0-2000", "0-3000", "1-2500"]),
+        ({"endingTimestamp": 2000}, ["0-1000"]),
+        (
+            {"startingOffsetsByTimestamp": '{"a":{"0":4000,"1":-2}}',
+             "startingOffsets": "earliest"},
+            ["0-4000", "1-2500"],
+        ),
+        ({"endingOffsetsByTimestamp": '{"a":{"0":1500,"1":9000}}'}, ["0-1000", "1-2500"]),
+        (
+            {"startingTimestamp": 3500, "startingOffsetsByTimestampStrategy": "latest"},
+            ["0-4000"],
+        ),
+        (
+            {"startingTimestamp": 3000, "endingOffsets": '{"a":{"0":3,"1":1}}',
+             "startingOffsetsByTimestampStrategy": "latest"},
+            ["0-3000"],
+        ),
+        ({"startingOffsets": '{"a":"earliest"}', "endingOffsets": '{"a":{"0":1,"1":-1}}'},
+         ["0-1000", "1-2500"]),
+    ],
+)  # fmt: skip
+def test_times(
+    cluster: FakeCluster, reads: Reads, options: dict[str, object], wanted: list[str]
+) -> None:
+    at_times(cluster)
+    assert values(reads.batch(**options)) == wanted
+
+
+def test_a_time_that_no_record_has(cluster: FakeCluster, reads: Reads) -> None:
+    at_times(cluster)
+    with pytest.raises(PySparkException) as error:
+        reads.batch(startingTimestamp=3500).collect()
+    assert "[PYLOG_NO_OFFSET_AT_TIME] startingTimestamp=3500: a-1" in str(error.value)
+    assert "startingOffsetsByTimestampStrategy=latest" in str(error.value)
+    assert sum(reads.run(startingTimestamp=2500)) == 3
+    # What is written before the ending time counts, also when the frame is used again.
+    frame = reads.batch(endingTimestamp=5000)
+    assert len(values(frame)) == 5
+    for time in (4500, 5000, 5500):
+        cluster.topics["a"].partitions[1].append(encode_batch([b"late"], timestamps=time))
+    assert len(values(frame)) == 6
+
+
+def test_ranges_are_split_and_nothing_is_read_twice(cluster: FakeCluster, reads: Reads) -> None:
+    numbers(cluster, "a", 10, 0, 3)
+    everything = values(reads.batch())
+    for options, tasks in (
+        ({}, 2),  # the empty partition takes none
+        ({"minPartitions": 5}, 5),
+        ({"maxRecordsPerPartition": 4}, 4),
+        ({"maxRecordsPerPartition": 4, "minPartitions": 6}, 6),
+    ):
+        frame = reads.batch(**options)
+        assert frame.rdd.getNumPartitions() == tasks, options
+        assert values(frame) == everything
+    fill(cluster.topics["a"].partitions[1], "1-0")
+    fill(cluster.topics["a"].partitions[0], "0-10")
+    assert values(frame) == sorted([*everything, "1-0", "0-10"])
+    assert reads.run(startingOffsets="earliest", minPartitions=6) == [15]
+    assert len(list((reads.folder / "out").glob("*.parquet"))) == 6
+
+
+def test_too_few_records_wait_for_more(cluster: FakeCluster, reads: Reads) -> None:
+    numbers(cluster, "a", 3)
+    options = {"startingOffsets": "earliest", "minOffsetsPerTrigger": 5, "maxTriggerDelay": "10m"}
+    query = reads.start(trigger={"processingTime": "0 seconds"}, **options)
+    try:
+        query.processAllAvailable()
+        assert len(reads.out()) == 3  # the first batch never waits
+        fill(cluster.topics["a"].partitions[0], "a", "b")
+        query.awaitTermination(1)
+        assert len(reads.out()) == 3
+        fill(cluster.topics["a"].partitions[0], "c", "d", "e")
+        while len(reads.out()) < 8:
+            assert query.isActive, query.exception()
+            query.awaitTermination(1)
+    finally:
+        query.stop()
+    fill(cluster.topics["a"].partitions[0], "f")
+    assert sum(reads.run(**options)) == 1  # nor does Trigger.AvailableNow
+
+
 # ---- streams -----------------------------------------------------------------------------------
 
 
@@ -317,7 +450,12 @@ def test_a_running_query_sees_records_and_partitions_as_they_come(
             query.awaitTermination(1)
         progress = query.lastProgress
         assert progress is not None
-        assert json.loads(progress.sources[0].latestOffset) == {"a": {"0": 4, "1": 1}}
+        assert json.loads(progress.sources[0].latestOffset) == {
+            "a": {"0": 4, "1": 1},
+            "avgOffsetsBehindLatest": 0,
+            "maxOffsetsBehindLatest": 0,
+            "minOffsetsBehindLatest": 0,
+        }
     finally:
         query.stop()
 

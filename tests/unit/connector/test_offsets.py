@@ -103,7 +103,10 @@ def change(path: str, value: Any) -> dict[str, Any]:
         (change("extra", 1), "'extra'"),
         (change("boot", {"t": {"a": 5}}), "boot.t.a"),
         (change("boot", {}), "t is not an object"),
-        ({"topic": {"0": 5}}, "version"),  # an offset of Spark's Kafka connector
+        ({"topic": {"0": -5}}, "topic.0 is -5"),
+        ({"topic": {"x": 5}}, "'x'"),
+        ({"topic": 5}, "version"),
+        ({"topic": {}}, "version"),
     ],
 )
 def test_a_damaged_checkpoint_is_refused(value: Any, word: str) -> None:
@@ -111,3 +114,11 @@ def test_a_damaged_checkpoint_is_refused(value: Any, word: str) -> None:
         read_offset(value)
     assert word in str(error.value)
     assert str(error.value).startswith("[PYLOG_CHECKPOINT_INVALID] ")
+
+
+def test_an_offset_of_sparks_kafka_connector_is_read() -> None:
+    read = read_offset({"a": {"0": 5, "10": 7}})
+    assert read.topics == {
+        "a": TopicPosition("", {0: PartitionPosition(5), 10: PartitionPosition(7)})
+    }
+    assert read.to_json()["v"] == 1

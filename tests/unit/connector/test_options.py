@@ -1,12 +1,22 @@
 from __future__ import annotations
 
 import pickle
+import re
 
 import pytest
 
 from connector import errors
-from connector.options import check_names, check_source, check_values, sink_options, source_options
-from connector.positions import EARLIEST, LATEST
+from connector.options import (
+    check_names,
+    check_source,
+    check_values,
+    options_of_sinks,
+    options_of_sources,
+    sink_options,
+    source_options,
+)
+from connector.positions import EARLIEST, LATEST, Bound
+from connector.selection import by_names
 from pylog.client.metadata import Address
 
 READ = {"pylog.bootstrap.servers": "h:9092", "subscribe": "a"}
@@ -23,14 +33,16 @@ def refused(error: pytest.ExceptionInfo[errors.ConnectorError], *words: str) -> 
 def test_defaults_of_a_stream_and_of_a_batch() -> None:
     stream = source_options(READ, streaming=True)
     batch = source_options(READ, streaming=False)
-    assert stream.starting == LATEST
-    assert batch.starting == EARLIEST
-    assert batch.ending == LATEST
+    assert stream.starting == Bound("startingOffsets", LATEST)
+    assert batch.starting == Bound("startingOffsets", EARLIEST)
+    assert batch.ending == Bound("endingOffsets", LATEST)
     assert stream.bootstrap == (Address("h", 9092),)
-    assert stream.topics == ("a",)
+    assert stream.selection == by_names("a")
     assert stream.fail_on_data_loss
     assert not stream.include_headers
     assert stream.max_offsets_per_trigger is None
+    assert stream.min_offsets_per_trigger is None
+    assert stream.max_trigger_delay_ms == 15 * 60_000
     assert stream.client["max.partition.fetch.bytes"] == 8 << 20
 
 
@@ -41,6 +53,13 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
             "SUBSCRIBE": " b, a ,,b",
             "StartingOffsets": '{"a":{"0":23,"1":-2},"b":{"0":-1}}',
             "maxoffsetspertrigger": " 10 ",
+            "minOffsetsPerTrigger": "10",
+            "MAXTRIGGERDELAY": "2m",
+            "minPartitions": "8",
+            "maxRecordsPerPartition": "1000",
+            "kafkaConsumer.pollTimeoutMs": "512",
+            "fetchOffset.numRetries": "0",
+            "fetchOffset.retryIntervalMs": "10",
             "includeHeaders": "TRUE",
             "failOnDataLoss": "false",
             "pylog.Fetch.Max.Wait.Ms": "100",
@@ -48,9 +67,15 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
         streaming=True,
     )
     assert options.bootstrap == (Address("a", 1), Address("::1", 2))
-    assert options.topics == ("a", "b")
-    assert options.starting == {"a": {0: 23, 1: -2}, "b": {0: -1}}
+    assert options.selection == by_names("ab")
+    assert options.starting.values == {"a": {0: 23, 1: -2}, "b": {0: -1}}
     assert options.max_offsets_per_trigger == 10
+    assert options.min_offsets_per_trigger == 10
+    assert options.max_trigger_delay_ms == 120_000
+    assert options.min_partitions == 8
+    assert options.max_records_per_partition == 1000
+    assert options.client["default.api.timeout.ms"] == 512
+    assert (options.retries, options.retry_ms) == (0, 10)
     assert options.include_headers
     assert not options.fail_on_data_loss
     assert options.client["fetch.max.wait.ms"] == 100
@@ -87,22 +112,10 @@ def test_an_option_like_no_other_and_a_path() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "subscribePattern",
-        "assign",
-        "startingTimestamp",
-        "startingOffsetsByTimestamp",
-        "startingOffsetsByTimestampStrategy",
-        "endingTimestamp",
-        "endingOffsetsByTimestamp",
-        "minOffsetsPerTrigger",
-        "maxTriggerDelay",
-        "minPartitions",
-        "maxRecordsPerPartition",
         "groupIdPrefix",
-        "kafkaConsumer.pollTimeoutMs",
-        "fetchOffset.numRetries",
-        "fetchOffset.retryIntervalMs",
+        "useDeprecatedOffsetFetching",
         "pylog.group.id",
+        "pylog.client.rack",
     ],
 )
 def test_options_of_sparks_connector_that_come_later(name: str) -> None:
@@ -122,32 +135,135 @@ def test_settings_that_the_connector_decides(name: str) -> None:
         refused(error, prefix + name, "decides this itself")
 
 
+NUMBER = ["0", "-1", "abc", "1_000", "1.5", "\u0665", "", str(2**63)]
+WRONG_OF_SOURCES = {
+    "pylog.bootstrap.servers": ["", "host", "a:1,b:x", "a:99999"],
+    "kafka.bootstrap.servers": ["other:1"],
+    "subscribe": ["", " , ", "a,b/c"],
+    "subscribePattern": [" ", "a(", r"\p{Alpha}"],
+    "assign": ["", "a", "{}", '{"a":0}', '{"a":[-1]}', '{"a":["0"]}'],
+    "startingOffsets": ["", "last", "23", '{"a":{"0":-3}}', '{"a":{"x":1}}', '{"a":"first"}'],
+    "startingTimestamp": ["", "soon", "-3", "1.5"],
+    "startingOffsetsByTimestamp": ["", "5", '{"a":{"0":-3}}', '{"a":{"0":"5"}}'],
+    "startingOffsetsByTimestampStrategy": ["", "earliest", "errors"],
+    "endingOffsets": ["", "end", '{"a":{"0":true}}', "earliest"],
+    "endingTimestamp": ["", "soon", "-3", "-2"],
+    "endingOffsetsByTimestamp": ["", "latest", '{"a":{"0":null}}'],
+    "minOffsetsPerTrigger": NUMBER,
+    "maxTriggerDelay": ["", "15 parsecs", "-1s", "1.5m", "m", "99999999999999999999d"],
+    "maxOffsetsPerTrigger": NUMBER,
+    "minPartitions": [*NUMBER, str(2**31)],
+    "maxRecordsPerPartition": NUMBER,
+    "includeHeaders": ["", "yes", "1"],
+    "failOnDataLoss": ["", "maybe", "0"],
+    "kafkaConsumer.pollTimeoutMs": [*NUMBER, str(2**31)],
+    "fetchOffset.numRetries": ["-1", "x", "101"],
+    "fetchOffset.retryIntervalMs": ["-1", "x", "600001"],
+    "pylog.client.id": [],
+    "pylog.request.timeout.ms": ["0", "x"],
+    "pylog.default.api.timeout.ms": ["-1", "x"],
+    "pylog.retry.backoff.ms": ["-1", "x"],
+    "pylog.retry.backoff.max.ms": ["-1", "x"],
+    "pylog.fetch.max.wait.ms": ["-1", "soon"],
+    "pylog.isolation.level": ["dirty"],
+    "pylog.check.crcs": ["maybe"],
+    "pylog.max.partition.fetch.bytes": ["0", "x", str(1 << 40)],
+}
+
+
+def test_the_table_has_every_option_of_the_source() -> None:
+    assert set(WRONG_OF_SOURCES) == set(options_of_sources())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(n, v) for n, values in WRONG_OF_SOURCES.items() for v in values]
+)
+def test_wrong_values_tell_option_value_and_remedy(name: str, value: str) -> None:
+    chosen = {k: v for k, v in READ.items() if not (k == "subscribe" and name in SELECTIONS)}
+    if name == "maxTriggerDelay":
+        chosen["minOffsetsPerTrigger"] = "5"
+    with pytest.raises(errors.InvalidOption) as error:
+        source_options({**chosen, name: value}, streaming=not name.startswith("ending"))
+    told = f"{name}.a" if value.startswith('{"a":') else repr(value)[1:20].rstrip("'")
+    refused(error, name, told)
+    head, _, remedy = str(error.value).partition("; ")
+    assert REMEDY.search(remedy or head), str(error.value)
+
+
+SELECTIONS = ("subscribePattern", "assign")
+REMEDY = re.compile(
+    r"\b(use|give|must be|leave|write|written|like|means?|name|contains|allowed|needs?|or)\b"
+)
+
+
+@pytest.mark.parametrize("setting", sorted(options_of_sinks()))
+def test_every_setting_of_the_sink_refuses_nonsense(setting: str) -> None:
+    """Numbers, flags and words; free texts take anything."""
+    free = {"topic", "pylog.client.id", "pylog.transactional.id"}
+    if setting in free or setting.endswith("bootstrap.servers"):
+        return
+    with pytest.raises(errors.ConnectorError) as error:
+        sink_options({**WRITE, setting: "no such value"})
+    refused(error, setting, "no such value")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"maxOffsetsPerTrigger": "0"}, ["maxOffsetsPerTrigger='0'", "at least 1"]),
-        ({"maxOffsetsPerTrigger": "-1"}, ["maxOffsetsPerTrigger='-1'"]),
-        ({"maxOffsetsPerTrigger": "abc"}, ["maxOffsetsPerTrigger='abc'"]),
-        ({"maxOffsetsPerTrigger": "1_000"}, ["'1_000'"]),
-        ({"maxOffsetsPerTrigger": "1.5"}, ["'1.5'"]),
-        ({"maxOffsetsPerTrigger": str(2**63)}, [str(2**63)]),
-        ({"includeHeaders": "yes"}, ["includeHeaders='yes'", "true or false"]),
-        ({"failOnDataLoss": "1"}, ["failOnDataLoss='1'", "true or false"]),
-        ({"subscribe": " , "}, ["subscribe=' , '", "names no topic"]),
-        ({"subscribe": "a,b/c"}, ["subscribe='a,b/c'", "contains '/'"]),
-        ({"pylog.bootstrap.servers": ""}, ["pylog.bootstrap.servers=''", "empty"]),
-        ({"pylog.bootstrap.servers": "host"}, ["'host' has no port", "host:port"]),
-        ({"pylog.bootstrap.servers": "a:1,b:x"}, ["'b:x'", "'x'"]),
-        ({"kafka.bootstrap.servers": "other:1"}, ["'h:9092'", "'other:1'", "differ"]),
-        ({"startingOffsets": "last"}, ["startingOffsets='last'", "earliest, latest, or JSON"]),
-        ({"pylog.fetch.max.wait.ms": "soon"}, ["pylog.fetch.max.wait.ms='soon'", "whole number"]),
-        ({"pylog.isolation.level": "dirty"}, ["read_committed"]),
+        (
+            {"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"},
+            ["minOffsetsPerTrigger=20", "higher than maxOffsetsPerTrigger=15", "lower"],
+        ),
+        ({"assign": '{"a":[0]}'}, ["assign=", "subscribe='a'", "give only one"]),
+        ({"subscribePattern": "a"}, ["subscribe='a'", "subscribePattern='a'"]),
     ],
 )
-def test_wrong_values(options: dict[str, str], words: list[str]) -> None:
+def test_options_that_do_not_go_together(options: dict[str, str], words: list[str]) -> None:
     with pytest.raises(errors.InvalidOption) as error:
         source_options({**READ, **options}, streaming=True)
     refused(error, *words)
+
+
+def test_a_delay_needs_something_to_wait_for() -> None:
+    with pytest.raises(errors.OptionNotApplicable) as error:
+        source_options({**READ, "maxTriggerDelay": "5s"}, streaming=True)
+    refused(error, "maxTriggerDelay='5s'", "minOffsetsPerTrigger", "leave both out")
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("90s", 90_000),
+        ("15m", 900_000),
+        ("15min", 900_000),
+        ("5", 5),
+        ("5 ms", 5),
+        ("1h", 3_600_000),
+        ("2d", 172_800_000),
+        ("1500us", 1),
+        ("0", 0),
+        (" 3S ", 3_000),
+    ],
+)
+def test_durations(text: str, ms: int) -> None:
+    chosen = {**READ, "minOffsetsPerTrigger": "5", "maxTriggerDelay": text}
+    assert source_options(chosen, streaming=True).max_trigger_delay_ms == ms
+
+
+def test_the_most_precise_start_and_end_count() -> None:
+    """As in Spark's Kafka connector: one time, then times by partition, then offsets."""
+    by_time = {"startingOffsetsByTimestamp": '{"a":{"0":5}}', "startingOffsets": "latest"}
+    ends = {"endingOffsetsByTimestamp": '{"a":{"0":9}}', "endingOffsets": '{"a":{"0":3}}'}
+    options = source_options({**READ, **by_time, **ends}, streaming=False)
+    assert options.starting == Bound("startingOffsetsByTimestamp", {"a": {0: 5}}, times=True)
+    assert options.ending.values == {"a": {0: 9}}
+    assert options.ending.lenient  # nothing that late: to the end
+    one = {"startingTimestamp": "-1", "startingOffsetsByTimestampStrategy": "LATEST"}
+    options = source_options(
+        {**READ, **by_time, **ends, **one, "endingTimestamp": "7"}, streaming=False
+    )
+    assert options.starting == Bound("startingTimestamp", LATEST, times=True, lenient=True)
+    assert (options.ending.option, options.ending.values) == ("endingTimestamp", 7)
 
 
 def test_what_is_required() -> None:
@@ -166,9 +282,14 @@ def test_a_source_is_no_sink_and_a_stream_has_no_end() -> None:
     with pytest.raises(errors.OptionNotApplicable) as error:
         check_source({**READ, "topic": "a"})
     refused(error, "topic='a'", "subscribe")
-    with pytest.raises(errors.OptionNotApplicable) as error:
-        source_options({**READ, "endingOffsets": "latest"}, streaming=True)
-    refused(error, "endingOffsets='latest'", "AvailableNow")
+    for name, value in (
+        ("endingOffsets", "latest"),
+        ("endingTimestamp", "5"),
+        ("endingOffsetsByTimestamp", '{"a":5}'),
+    ):
+        with pytest.raises(errors.OptionNotApplicable) as error:
+            source_options({**READ, name: value}, streaming=True)
+        refused(error, f"{name}={value!r}", "AvailableNow")
     with pytest.raises(errors.OptionNotApplicable) as error:
         source_options({**READ, "pylog.linger.ms": "1"}, streaming=True)
     refused(error, "pylog.linger.ms='1'", "source")

@@ -8,18 +8,22 @@ from connector import errors
 from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
 from connector.planning import (
     PartitionBounds,
-    ReadRange,
     TopicBounds,
     advance,
-    batch_ranges,
     initial,
-    limited,
     require_topics,
     stream_ranges,
 )
-from connector.positions import EARLIEST, LATEST
+from connector.positions import EARLIEST, LATEST, Bound, Positions
+from connector.ranges import ReadRange
+from connector.selection import Selection, by_names
 
 ID, OTHER = "x" * 22, "y" * 22
+A, AB = by_names("a"), by_names("ab")
+
+
+def read(topic: str, topic_id: str, partition: int, start: int, end: int) -> ReadRange:
+    return ReadRange(topic, topic_id, partition, start, end, known=(start, end))
 
 
 def at(topic_id: str = ID, **topics: dict[int, int]) -> StreamOffset:
@@ -38,52 +42,15 @@ def has(topic_id: str = ID, **topics: dict[int, tuple[int, int]]) -> dict[str, T
     }
 
 
-# ---- shares ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("lags", "limit", "shares"),
-    [
-        ([5, 3], 3, [1, 1]),  # what Spark's Kafka connector was measured to do
-        ([5, 3], 8, [5, 3]),
-        ([5, 3], 100, [5, 3]),
-        ([5, 3], None, [5, 3]),
-        ([5, 0, 3], 1, [1, 0, 1]),
-        ([1, 1, 8], 5, [1, 1, 4]),
-        ([10], 3, [3]),
-        ([0, 0], 3, [0, 0]),
-        ([2**62, 2**62], 2**63 - 1, [2**62 - 1, 2**62 - 1]),
-        ([2**62, 2**62], 2**63, [2**62, 2**62]),
-    ],
-)
-def test_shares(lags: list[int], limit: int | None, shares: list[int]) -> None:
-    begins = {"t": {p: 100 for p in range(len(lags))}}
-    latest = {"t": {p: 100 + lag for p, lag in enumerate(lags)}}
-    ends = limited(begins, latest, limit)["t"]
-    assert [ends[p] - 100 for p in range(len(lags))] == shares
-
-
-@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20), st.integers(1, 2**41))
-def test_shares_starve_nobody_and_reach_the_end(lags: list[int], limit: int) -> None:
-    begins = {"t": dict.fromkeys(range(len(lags)), 0)}
-    latest = {"t": dict(enumerate(lags))}
-    ends = limited(begins, latest, limit)["t"]
-    for partition, lag in enumerate(lags):
-        assert min(1, lag) <= ends[partition] <= lag
-    waiting = sum(1 for lag in lags if lag)
-    assert sum(ends.values()) <= max(limit, waiting) + waiting
-    if sum(lags) <= limit:
-        assert ends == dict(enumerate(lags))
-
-
 # ---- the first batch ---------------------------------------------------------------------------
 
 
 def test_where_a_stream_starts() -> None:
     bounds = has(a={0: (3, 9), 1: (0, 0)})
 
-    def starts(positions: object, fail: bool = True) -> StreamOffset:
-        return initial("startingOffsets", positions, bounds, fail_on_data_loss=fail)  # type: ignore[arg-type]
+    def starts(positions: Positions, fail: bool = True) -> StreamOffset:
+        bound = Bound("startingOffsets", positions)
+        return initial(bound, bounds, A, {}, fail_on_data_loss=fail)
 
     assert starts(EARLIEST) == at(a={0: 3, 1: 0})
     assert starts(LATEST) == at(a={0: 9, 1: 0})
@@ -100,9 +67,9 @@ def test_where_a_stream_starts() -> None:
 
 
 def test_the_topics_must_exist() -> None:
-    require_topics(["a"], has(a={0: (0, 0)}))
+    require_topics(A, has(a={0: (0, 0)}))
     with pytest.raises(errors.UnknownTopic, match="no topic b, c; create"):
-        require_topics(["a", "b", "c"], has(a={0: (0, 0)}))
+        require_topics(by_names("abc"), has(a={0: (0, 0)}))
 
 
 # ---- the next batch ----------------------------------------------------------------------------
@@ -111,17 +78,17 @@ def test_the_topics_must_exist() -> None:
 def test_a_batch_ends_at_the_newest_or_at_the_limit() -> None:
     bounds = has(a={0: (0, 10)}, b={0: (0, 6)})
     start = at(a={0: 5}, b={0: 3})
-    assert advance(start, bounds, ["a", "b"]).end == at(a={0: 10}, b={0: 6})
-    assert advance(start, bounds, ["a", "b"], limit=3).end == at(a={0: 6}, b={0: 4})
+    assert advance(start, bounds, AB).end == at(a={0: 10}, b={0: 6})
+    assert advance(start, bounds, AB, limit=3).end == at(a={0: 6}, b={0: 4})
 
 
 def test_new_partitions_and_topics_begin_at_zero() -> None:
     bounds = has(a={0: (0, 5), 1: (0, 4)}, b={0: (0, 2)})
-    step = advance(at(a={0: 5}), bounds, ["a", "b"])
+    step = advance(at(a={0: 5}), bounds, AB)
     assert step.end == at(a={0: 5, 1: 4}, b={0: 2})
     assert stream_ranges(at(a={0: 5}), step.end) == [
-        ReadRange("a", ID, 1, 0, 4),
-        ReadRange("b", ID, 0, 0, 2),
+        read("a", ID, 1, 0, 4),
+        read("b", ID, 0, 0, 2),
     ]
 
 
@@ -129,48 +96,48 @@ def test_new_partitions_and_topics_begin_at_zero() -> None:
     ("start", "bounds", "subscribed", "condition", "words", "end"),
     [
         pytest.param(
-            at(a={0: 5}), has(a={0: (7, 9)}), ["a"],
+            at(a={0: 5}), has(a={0: (7, 9)}), A,
             errors.DataLoss, ["a-0", "offset 5", "first offset is 7", "2 records"], at(a={0: 9}),
             id="older than retention",
         ),
         pytest.param(
-            at(a={0: 5}), has(a={0: (0, 5), 1: (2, 3)}), ["a"],
+            at(a={0: 5}), has(a={0: (0, 5), 1: (2, 3)}), A,
             errors.DataLoss, ["a-1 is new", "offset 0", "first offset is 2"], at(a={0: 5, 1: 3}),
             id="new partition that lost its start",
         ),
         pytest.param(
-            at(a={0: 5}), has(a={0: (0, 2)}), ["a"],
+            at(a={0: 5}), has(a={0: (0, 2)}), A,
             errors.DataLoss, ["end of a-0 went back from 5 to 2"], at(a={0: 2}),
             id="end went back",
         ),
         pytest.param(
-            at(a={0: 5}), has(OTHER, a={0: (1, 8)}), ["a"],
+            at(a={0: 5}), has(OTHER, a={0: (1, 8)}), A,
             errors.DataLoss, ["topic a was deleted and created again", ID, OTHER],
             at(OTHER, a={0: 8}),
             id="re-created and longer",
         ),
         pytest.param(
-            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), ["a", "b"],
+            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), AB,
             errors.DataLoss, ["topic a was deleted"], at(b={0: 2}),
             id="deleted",
         ),
         pytest.param(
-            at(b={0: 1}), has(b={0: (0, 2)}), ["a", "b"],
+            at(b={0: 1}), has(b={0: (0, 2)}), AB,
             errors.UnknownTopic, ["no topic a"], at(b={0: 2}),
             id="never there",
         ),
         pytest.param(
-            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), ["b"],
-            errors.CheckpointMismatch, ["topic a", "no longer subscribes"], at(b={0: 2}),
+            at(a={0: 5}, b={0: 1}), has(b={0: (0, 2)}), by_names("b"),
+            errors.CheckpointMismatch, ["topic a", "does not read any more"], at(b={0: 2}),
             id="checkpoint of other topics",
         ),
         pytest.param(
-            at(a={0: 5, 1: 5}), has(a={0: (0, 6)}), ["a"],
+            at(a={0: 5, 1: 5}), has(a={0: (0, 6)}), A,
             errors.DataLoss, ["partition a-1 no longer exists"], at(a={0: 6}),
             id="partition gone",
         ),
         pytest.param(
-            at(a={0: 5}), {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 1, epoch_end=4)})}, ["a"],
+            at(a={0: 5}), {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 1, epoch_end=4)})}, A,
             errors.DataLoss, ["cut at 4", "read up to 5", "offsets 4 to 4"], at(a={0: 9}),
             id="cut and grown anew",
         ),
@@ -179,7 +146,7 @@ def test_new_partitions_and_topics_begin_at_zero() -> None:
 def test_losses_fail_or_warn(
     start: StreamOffset,
     bounds: dict[str, TopicBounds],
-    subscribed: list[str],
+    subscribed: Selection,
     condition: type[errors.ConnectorError],
     words: list[str],
     end: StreamOffset,
@@ -197,29 +164,29 @@ def test_losses_fail_or_warn(
 
 def test_an_epoch_that_ends_at_the_position_is_no_loss() -> None:
     bounds = {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 2, epoch_end=5)})}
-    end = advance(at(a={0: 5}), bounds, ["a"]).end
+    end = advance(at(a={0: 5}), bounds, A).end
     assert end.topics["a"].partitions[0] == PartitionPosition(9, 2)
 
 
 def test_available_now_stops_at_its_target() -> None:
     target = at(a={0: 5, 1: 4})
     grown = has(a={0: (0, 50), 1: (0, 4), 2: (0, 7)})
-    assert advance(at(a={0: 0, 1: 0}), grown, ["a"], target=target).end == at(a={0: 5, 1: 4, 2: 0})
+    assert advance(at(a={0: 0, 1: 0}), grown, A, target=target).end == at(a={0: 5, 1: 4, 2: 0})
     done = at(a={0: 5, 1: 4})
-    assert not advance(done, grown, ["a"], target=target).end.moved(done)
+    assert not advance(done, grown, A, target=target).end.moved(done)
     # A replayed plan of an earlier run may lie beyond the target.
     beyond = at(a={0: 9, 1: 4})
-    assert not advance(beyond, grown, ["a"], target=target).end.moved(beyond)
+    assert not advance(beyond, grown, A, target=target).end.moved(beyond)
 
 
 def test_available_now_when_planned_offsets_vanish() -> None:
     shrunk = has(a={0: (0, 3)})
     with pytest.raises(errors.DataLoss, match="went back from 5, where"):
-        advance(at(a={0: 0}), shrunk, ["a"], target=at(a={0: 5}))
-    step = advance(at(a={0: 0}), shrunk, ["a"], target=at(a={0: 5}), fail_on_data_loss=False)
+        advance(at(a={0: 0}), shrunk, A, target=at(a={0: 5}))
+    step = advance(at(a={0: 0}), shrunk, A, target=at(a={0: 5}), fail_on_data_loss=False)
     assert step.end == at(a={0: 3})
     again = has(OTHER, a={0: (2, 9)})
-    step = advance(at(a={0: 0}), again, ["a"], target=at(a={0: 5}), fail_on_data_loss=False)
+    step = advance(at(a={0: 0}), again, A, target=at(a={0: 5}), fail_on_data_loss=False)
     assert step.end == at(OTHER, a={0: 2})  # what came after the target waits for the next run
 
 
@@ -229,13 +196,13 @@ def test_available_now_when_planned_offsets_vanish() -> None:
 def test_the_first_batch_is_replayed_from_its_own_start() -> None:
     end = at(a={0: 9, 1: 3}).booted_at(at(a={0: 4, 1: 3}))
     moved_meanwhile = at(a={0: 20, 1: 3})
-    assert stream_ranges(moved_meanwhile, end) == [ReadRange("a", ID, 0, 4, 9)]
+    assert stream_ranges(moved_meanwhile, end) == [read("a", ID, 0, 4, 9)]
     # In the second batch the same offset is the start: its boot means nothing any more.
-    assert stream_ranges(end, at(a={0: 11, 1: 3})) == [ReadRange("a", ID, 0, 9, 11)]
+    assert stream_ranges(end, at(a={0: 11, 1: 3})) == [read("a", ID, 0, 9, 11)]
 
 
 def test_a_recreated_topic_is_read_from_its_start() -> None:
-    assert stream_ranges(at(a={0: 5}), at(OTHER, a={0: 8})) == [ReadRange("a", OTHER, 0, 0, 8)]
+    assert stream_ranges(at(a={0: 5}), at(OTHER, a={0: 8})) == [read("a", OTHER, 0, 0, 8)]
 
 
 def test_a_plan_that_goes_back() -> None:
@@ -265,7 +232,7 @@ def test_batch_after_batch_covers_everything_once(
         (t, p): o for t, known in starts.items() for p, o in known.items()
     }
     for _ in range(400):
-        end = advance(position, bounds, sorted(ends), limit=limit).end
+        end = advance(position, bounds, by_names(ends), limit=limit).end
         if not end.moved(position):
             break
         for planned in stream_ranges(position, end):
@@ -278,51 +245,3 @@ def test_batch_after_batch_covers_everything_once(
     for topic, known in ends.items():
         for partition, last in known.items():
             assert read.get((topic, partition), 0) == last
-
-
-# ---- batch reads -------------------------------------------------------------------------------
-
-
-def test_a_batch_leaves_symbolic_ends_to_its_tasks() -> None:
-    bounds = has(a={0: (3, 9), 1: (0, 0)})
-    assert batch_ranges(EARLIEST, LATEST, bounds) == [
-        ReadRange("a", "", 0, EARLIEST, LATEST, stride=2),
-        ReadRange("a", "", 1, EARLIEST, LATEST, stride=2),
-    ]
-    assert batch_ranges({"a": {0: 4, 1: 0}}, LATEST, bounds) == [
-        ReadRange("a", ID, 0, 4, LATEST),
-        ReadRange("a", ID, 1, 0, LATEST),
-    ]
-    assert batch_ranges({"a": {0: 4, 1: 0}}, {"a": {0: 9, 1: 0}}, bounds) == [
-        ReadRange("a", ID, 0, 4, 9)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("starting", "ending", "condition", "words"),
-    [
-        ({"a": {0: 10}}, LATEST, errors.OffsetBeyondEnd, ['startingOffsets.a."0"=10', "at 9"]),
-        (EARLIEST, {"a": {0: 10}}, errors.OffsetBeyondEnd, ['endingOffsets.a."0"=10', "at 9"]),
-        ({"a": {0: 8}}, {"a": {0: 5}}, errors.StartAfterEnd, ["is 8", "is 5"]),
-        (EARLIEST, {"a": {0: 2}}, errors.StartAfterEnd, ["is 3", "is 2"]),
-        ({"a": {0: 1}}, LATEST, errors.DataLoss, ["offset 1", "first offset is 3"]),
-        ({"b": {0: 1}}, LATEST, errors.UnknownTopic, ["startingOffsets.b"]),
-        (EARLIEST, {"a": {0: 5, 1: 5}}, errors.InvalidOption, ['endingOffsets.a."1"']),
-    ],
-)
-def test_batches_that_cannot_be(
-    starting: object,
-    ending: object,
-    condition: type[errors.ConnectorError],
-    words: list[str],
-) -> None:
-    with pytest.raises(condition) as error:
-        batch_ranges(starting, ending, has(a={0: (3, 9)}))  # type: ignore[arg-type]
-    for word in words:
-        assert word in str(error.value)
-
-
-def test_a_batch_may_begin_before_the_first_offset_when_loss_is_allowed() -> None:
-    assert batch_ranges({"a": {0: 1}}, LATEST, has(a={0: (3, 9)}), fail_on_data_loss=False) == [
-        ReadRange("a", ID, 0, 1, LATEST)
-    ]

@@ -1,0 +1,171 @@
+"""What the driver's side asks the cluster: which topics there are, and which offsets they hold."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from connector.clients import drop_reader, reader_for
+from connector.errors import ReadFailed
+from connector.options import SourceOptions
+from connector.planning import Bounds, PartitionBounds, TopicBounds
+from connector.selection import Selection
+from pylog.client.metadata import TopicInfo
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.errors import PylogError
+from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+
+if TYPE_CHECKING:
+    from pylog.client.range_reader import RangeReader
+
+logger = logging.getLogger("pylog.connector")
+
+TOPICS_AGE_MS_MAX: Final = 1_000
+"""How late a stream may notice a new partition. Spark asks an idle stream 100 times a second."""
+ATTEMPTS_MAX: Final = 4
+WAIT_S: Final = 0.1
+"""Before the first new attempt while topics are deleted and created; doubled each time."""
+
+
+class BoundsReader:
+    """The bounds of what a source reads.
+
+    Leaders are asked for offsets each time; which topics and partitions there are is asked once a
+    second.
+    """
+
+    def __init__(self, options: SourceOptions, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._options = options
+        self._selection: Selection = options.selection
+        self._clock = clock
+        self._topics: dict[str, TopicInfo] = {}
+        self._known: frozenset[str] = frozenset()
+        self._asked_ms: int | None = None
+        self._absent: tuple[str, ...] = ()
+
+    def bounds(
+        self, epochs: Mapping[TopicPartition, int] | None = None, known: Iterable[str] = ()
+    ) -> Bounds:
+        """What of the selection exists now; `epochs` asks where these leader epochs end by now, and
+        `known` are topics that a pattern found before: they are not taken for deleted lightly.
+
+        ReadFailed says which servers were asked and why it did not work.
+        """
+        retries = self._options.retries
+        wait_ms = self._options.retry_ms
+        reader = reader_for(self._options)
+        self._known = frozenset(name for name in known if self._selection.covers(name))
+        try:
+            for attempt in range(ATTEMPTS_MAX if retries is None else retries + 1):
+                bounds = self._bounds(reader, epochs or {})
+                if bounds is not None:
+                    return bounds
+                self._clock.sleep(WAIT_S * 2**attempt if wait_ms is None else wait_ms / 1000)
+        except PylogError as error:
+            raise self._failed(str(error)) from error
+        raise self._failed("topics are deleted and created all the time")
+
+    def _failed(self, why: str) -> ReadFailed:
+        selection = self._selection
+        named = ", ".join(selection.topics) or f"topics that {selection.pattern!r} finds"
+        return ReadFailed(f"cannot look up the offsets of {named}: {why}")
+
+    def _bounds(self, reader: RangeReader, epochs: Mapping[TopicPartition, int]) -> Bounds | None:
+        """None when a topic was deleted or re-created meanwhile: look again."""
+        topics = self._current(reader)
+        wanted = [
+            TopicPartition(name, partition)
+            for name, info in sorted(topics.items())
+            for partition in self._selection.chosen(name, len(info.partitions))
+        ]
+        # The error's class lies beside gRPC, which must not be loaded before a reader is made.
+        from pylog.client.range_reader import TopicGone
+
+        try:
+            earliest, latest = reader.offsets_at(wanted, (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))
+            # An epoch that is still the newest cannot have been cut.
+            older = {
+                at: epoch
+                for at, epoch in epochs.items()
+                if at in latest and 0 <= epoch < latest[at].leader_epoch
+            }
+            ends = reader.epoch_ends(older) if older else {}
+        except TopicGone:
+            self._asked_ms = None
+            return None
+        if any(latest[at].topic_id not in ("", topics[at.topic].topic_id) for at in wanted):
+            self._asked_ms = None
+            return None
+        partitions: dict[str, dict[int, PartitionBounds]] = {name: {} for name in topics}
+        for at in wanted:
+            partitions[at.topic][at.partition] = PartitionBounds(
+                earliest[at].offset, latest[at].offset, latest[at].leader_epoch, ends.get(at)
+            )
+        return {name: TopicBounds(info.topic_id, partitions[name]) for name, info in topics.items()}
+
+    def _current(self, reader: RangeReader) -> Mapping[str, TopicInfo]:
+        now_ms = self._clock.monotonic_ms()
+        if self._asked_ms is not None and now_ms - self._asked_ms < TOPICS_AGE_MS_MAX:
+            return self._topics
+        selection = self._selection
+        if selection.pattern is None:
+            self._topics = reader.topics(selection.topics)
+        else:
+            self._topics = reader.topics_where(
+                lambda topic: selection.found(topic.name, internal=topic.internal)
+            )
+            # A broker that was started a moment ago may not know all topics yet.
+            doubtful = sorted(self._known - set(self._topics))
+            if doubtful:
+                self._topics |= reader.topics(doubtful)
+        self._asked_ms = now_ms
+        absent = selection.absent({n: len(info.partitions) for n, info in self._topics.items()})
+        if absent and absent != self._absent:
+            logger.warning(
+                "assign names partitions that do not exist: %s; they are left out until they do",
+                ", ".join(absent),
+            )
+        self._absent = absent
+        return self._topics
+
+    def times(
+        self, queries: Sequence[tuple[TopicPartition, int]]
+    ) -> dict[tuple[TopicPartition, int], int]:
+        """The first offset of each time or later, -1 where no record is that late."""
+        by_time: dict[int, list[TopicPartition]] = {}
+        for at, time_ms in queries:
+            by_time.setdefault(time_ms, []).append(at)
+        reader = reader_for(self._options)
+        try:
+            return {
+                (at, time_ms): listed.offset
+                for time_ms, places in by_time.items()
+                for at, listed in reader.offsets(places, time_ms).items()
+            }
+        except PylogError as error:
+            raise self._failed(str(error)) from error
+
+    def story(self, at: TopicPartition) -> str:
+        """When the oldest record that a partition still holds was written, for an error's text."""
+        return oldest_record(reader_for(self._options), at)
+
+    def close(self) -> None:
+        """End the connections of this process."""
+        drop_reader(self._options)
+
+
+def oldest_record(reader: RangeReader, at: TopicPartition) -> str:
+    """When the oldest record was written, to be put behind a sentence; empty if nobody answers."""
+    try:
+        time_ms = reader.offsets([at], 0)[at].timestamp_ms
+    except PylogError:
+        return ""
+    if time_ms < 0:
+        return ", and no record is left"
+    try:
+        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return ""
+    return f", and the oldest record left is of {moment.isoformat(timespec='milliseconds')}"

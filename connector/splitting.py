@@ -1,0 +1,76 @@
+"""How many tasks read a batch: `maxRecordsPerPartition` and `minPartitions`. Pure.
+
+First every range is cut so that no piece has more offsets than `maxRecordsPerPartition`; where that
+gives fewer than `minPartitions` pieces, all ranges are cut in proportion to their sizes. A range
+that would make up less than one and a half of the wanted pieces stays whole, and is left out of the
+proportions of the others (SPARK-36576). Pieces are disjoint, in order, never empty, and cover
+exactly what the ranges did; sizes are offsets, of which compaction may have emptied some.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from connector.ranges import ReadRange
+
+
+def split(
+    ranges: Sequence[ReadRange], *, min_partitions: int | None, max_records: int | None
+) -> list[ReadRange]:
+    """The ranges in pieces; ends that are looked up late keep their meaning in the outer pieces."""
+    pieces = list(ranges)
+    if max_records is not None:
+        pieces = [
+            piece for whole in pieces for piece in _cut(whole, -(-whole.size // max_records) or 1)
+        ]
+    if min_partitions is None or len(pieces) >= min_partitions:
+        return pieces
+    return [
+        piece
+        for whole, parts in zip(
+            pieces, shares([p.size for p in pieces], min_partitions), strict=True
+        )
+        for piece in _cut(whole, parts)
+    ]
+
+
+def shares(sizes: Sequence[int], wanted: int) -> list[int]:
+    """Into how many pieces each range is cut, for `wanted` in all, about."""
+    total = sum(sizes)
+    whole = [_rounded(size, total, wanted) <= 1 for size in sizes]
+    left = total - sum(size for size, keep in zip(sizes, whole, strict=True) if keep)
+    parts = max(1, wanted - sum(whole))
+    return [
+        1 if keep else min(max(1, size), max(1, _rounded(size, left, parts)))
+        for size, keep in zip(sizes, whole, strict=True)
+    ]
+
+
+def _rounded(size: int, total: int, wanted: int) -> int:
+    """`size / total * wanted`, rounded half up, in whole numbers: offsets pass 2**53."""
+    return (2 * size * wanted + total) // (2 * total) if total else 0
+
+
+def _cut(whole: ReadRange, parts: int) -> list[ReadRange]:
+    first, last = whole.known
+    size = last - first
+    parts = min(parts, max(1, size))
+    if parts == 1:
+        return [whole]
+    edges = [first + size * n // parts for n in range(parts + 1)]
+    pieces = [
+        replace(whole, start=edges[n], end=edges[n + 1], known=(edges[n], edges[n + 1]))
+        for n in range(parts)
+    ]
+    # The outer pieces keep what is looked up late, and the first one what else its task reads.
+    for n in range(parts):
+        last_one = n == parts - 1
+        pieces[n] = replace(
+            pieces[n],
+            start=whole.start if n == 0 else pieces[n].start,
+            end=whole.end if last_one else pieces[n].end,
+            end_time=whole.end_time if last_one else None,
+            others=whole.others if n == 0 else None,
+        )
+    return pieces

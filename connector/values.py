@@ -1,0 +1,125 @@
+"""What the text of an option means: numbers, durations, flags, names. Pure.
+
+Every function takes the option's name as users write it and raises InvalidOption, which tells name,
+value and what to write instead.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+
+from connector.errors import InvalidOption
+from pylog.config import LONG_MAX
+from pylog.model import topic_name_fault
+
+INT_MAX: Final = 2**31 - 1
+
+_UNITS_US: Final = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+_DURATION: Final = re.compile(r"([0-9]{1,18})\s*([a-z]*)")
+
+
+def flag(name: str, text: str) -> bool:
+    """`true` or `false`, and nothing else."""
+    word = text.strip().lower()
+    if word not in ("true", "false"):
+        raise InvalidOption(f"{name}={text!r}: it must be true or false")
+    return word == "true"
+
+
+def whole(name: str, text: str, *, low: int = 1, high: int = LONG_MAX, otherwise: str = "") -> int:
+    """A whole number from `low` to `high`; `otherwise` says what leaving the option out means."""
+    word = text.strip()
+    # int() alone would take "1_000" and digits of other scripts.
+    if not (word.isascii() and word.isdigit() and low <= int(word[:20]) <= high):
+        raise InvalidOption(
+            f"{name}={text!r}: it must be a whole number of at least {low}"
+            + ("" if high == LONG_MAX else f" and at most {high}")
+            + f"; leave the option out {otherwise}"
+        )
+    return int(word)
+
+
+def duration_ms(name: str, text: str) -> int:
+    """A duration as Spark writes them, such as `90s` or `15m`; a bare number is milliseconds."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    unit = _UNITS_US.get(found[2] or "ms") if found is not None else None
+    if found is None or unit is None or int(found[1]) * unit // 1_000 > LONG_MAX:
+        raise InvalidOption(
+            f"{name}={text!r}: it must be a whole number with us, ms, s, m, min, h or d, "
+            "like 90s or 15m"
+        )
+    return int(found[1]) * unit // 1_000
+
+
+def topic_name(name: str, text: str) -> str:
+    """One topic's name."""
+    topic = text.strip()
+    fault = topic_name_fault(topic)
+    if fault is not None:
+        raise InvalidOption(f"{name}={text!r}: {fault}")
+    return topic
+
+
+def topic_names(name: str, text: str) -> tuple[str, ...]:
+    """Names separated by commas, sorted, each once."""
+    topics = sorted({topic.strip() for topic in text.split(",") if topic.strip()})
+    if not topics:
+        raise InvalidOption(f"{name}={text!r} names no topic; name one or more")
+    for topic in topics:
+        fault = topic_name_fault(topic)
+        if fault is not None:
+            raise InvalidOption(f"{name}={text!r}: {fault}")
+    return tuple(topics)
+
+
+def pattern(name: str, text: str) -> str:
+    """A regular expression of Python's `re`, stripped."""
+    regex = text.strip()
+    if not regex:
+        raise InvalidOption(f"{name}={text!r} is empty; give a regular expression, like flights-.*")
+    try:
+        re.compile(regex)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise InvalidOption(
+            f"{name}={text!r} is no regular expression of Python's: {error}; character classes "
+            "of Java such as \\p{Alpha} are written [A-Za-z]"
+        ) from None
+    return regex
+
+
+def json_object(name: str, text: str, remedy: str) -> dict[str, object]:
+    """A JSON object with each key once, not empty."""
+    try:
+        value = json.loads(text, object_pairs_hook=_unique)
+    except (ValueError, RecursionError) as error:
+        raise InvalidOption(f"{name} is not valid JSON: {error}; {remedy}") from None
+    if not isinstance(value, dict):
+        raise InvalidOption(f"{name}={shown(text)}: {remedy}")
+    if not value:
+        raise InvalidOption(f"{name}={{}} names no topic; {remedy}")
+    return value
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"the key {json.dumps(key)} stands there twice")
+        found[key] = value
+    return found
+
+
+def shown(value: object) -> str:
+    """A value for an error's text, cut when it is long."""
+    text = value if isinstance(value, str) else json.dumps(value)
+    return repr(text) if len(text) <= 80 else repr(text[:77] + "...")
