@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pylog import errors
     from pylog.client.admin import AdminClient
+    from pylog.client.admin_types import AlterConfigOp, ConfigResource
     from pylog.client.consumer import Consumer
     from pylog.client.producer import Producer
     from pylog.local import LocalCluster
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AdminClient",
+    "AlterConfigOp",
+    "ConfigResource",
     "Consumer",
     "LocalCluster",
     "NewPartitions",
@@ -42,6 +45,8 @@ __all__ = [
 
 _HOMES = {
     "AdminClient": "pylog.client.admin",
+    "AlterConfigOp": "pylog.client.admin_types",
+    "ConfigResource": "pylog.client.admin_types",
     "Consumer": "pylog.client.consumer",
     "LocalCluster": "pylog.local",
     "NewPartitions": "pylog.model",

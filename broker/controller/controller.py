@@ -435,9 +435,16 @@ class Controller:
         return self._answer(token, self._topics.delete(request))
 
     def alter_configs(self, now_ms: int, request: AlterConfigs, token: object) -> list[Effect]:
-        """Answered with a ConfigsAltered when it is durable."""
-        self._observe(now_ms)
-        return self._answer(token, self._configs.alter(request))
+        """Answered with a ConfigsAltered when the live brokers know of it, at the latest after
+        `request.timeout_ms`.
+        """
+        observed = self._observe(now_ms)
+        answer = self._configs.alter(request)
+        if request.validate_only or all(altered.failure for altered in answer.resources):
+            return self._answer(token, answer)
+        until = observed + max(0, request.timeout_ms)
+        self._topic_waits.add(self._ledger.decided.offset, until, answer, token)
+        return self._leave(self._topic_waits.settled(observed))
 
     def create_partitions(
         self, now_ms: int, request: CreatePartitions, token: object

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
@@ -236,18 +237,21 @@ class Elections:
         def refused(error: type[errors.PylogError], why: str) -> ElectedLeader:
             return ElectedLeader(name, number, Failure(error.code, f"{name}-{number}: {why}"))
 
+        def not_needed(leader: BrokerId, why: str) -> ElectedLeader:
+            return replace(refused(errors.ElectionNotNeeded, why), leader=leader)
+
         if partition is None:
             return refused(errors.UnknownTopicOrPartition, "there is no such partition")
         if unclean:
             if partition.leader != NO_LEADER:
-                return refused(errors.ElectionNotNeeded, f"broker {partition.leader} leads it")
+                return not_needed(partition.leader, f"broker {partition.leader} leads it")
             changed = self._change(partition, isr=partition.isr, unclean=True)
             if changed is None or changed.leader == NO_LEADER:
                 return refused(errors.EligibleLeadersNotAvailable, "none of its replicas is live")
             return ElectedLeader(name, number, leader=changed.leader)
         first = partition.replicas[0]
         if partition.leader == first:
-            return refused(errors.ElectionNotNeeded, "its preferred leader leads it")
+            return not_needed(first, "its preferred leader leads it")
         if not self._prefer(partition):
             return refused(
                 errors.PreferredLeaderNotAvailable, f"broker {first} is not live and in sync"

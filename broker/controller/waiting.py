@@ -1,4 +1,4 @@
-"""Callers that wait for more than a commit: created topics, and brokers that stop in order."""
+"""Callers that wait for more than a commit: until brokers know, or until they lead nothing."""
 
 from __future__ import annotations
 
@@ -8,23 +8,31 @@ from dataclasses import dataclass, field, replace
 from broker.controller.effects import Effect, Reply
 from broker.controller.ledger import Ledger
 from broker.controller.sessions import Sessions
-from broker.metadata.admin import CreatedTopic, GrownTopic, PartitionsCreated, TopicsCreated
+from broker.metadata.admin import (
+    ConfigsAltered,
+    CreatedTopic,
+    GrownTopic,
+    PartitionsCreated,
+    TopicsCreated,
+)
 from broker.metadata.image import MetadataImage, TopicImage
 from broker.metadata.messages import Failure, ShutdownPermitted
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, Offset
+
+Answer = TopicsCreated | PartitionsCreated | ConfigsAltered
 
 
 @dataclass(frozen=True, slots=True)
 class _TopicWait:
     offset: Offset
     until: int
-    answer: TopicsCreated | PartitionsCreated
+    answer: Answer
     token: object
 
 
 class TopicWaits:
-    """Created topics whose brokers have not all heard of them.
+    """Created topics and changed settings of which the brokers have not all heard.
 
     Why to wait: who creates a topic and writes to it at once would otherwise be sent away by a
     broker that does not know yet that it leads.
@@ -39,7 +47,7 @@ class TopicWaits:
         self,
         offset: Offset,
         until: int,
-        answer: TopicsCreated | PartitionsCreated,
+        answer: Answer,
         token: object,
     ) -> None:
         """Answer when all live brokers have applied `offset`, or at the observed time `until`."""
@@ -67,11 +75,11 @@ class TopicWaits:
         self._waits = [wait for wait in self._waits if wait not in due]
         return [Reply(wait.token, self._as_it_is(wait.answer)) for wait in due]
 
-    def _as_it_is(
-        self, answer: TopicsCreated | PartitionsCreated
-    ) -> TopicsCreated | PartitionsCreated:
+    def _as_it_is(self, answer: Answer) -> Answer:
         if isinstance(answer, TopicsCreated):
             return TopicsCreated(tuple(self._checked(topic) for topic in answer.topics))
+        if isinstance(answer, ConfigsAltered):
+            return answer
         return PartitionsCreated(tuple(self._checked_growth(topic) for topic in answer.topics))
 
     def _known_by_all(self) -> Offset:

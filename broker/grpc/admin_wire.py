@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from broker.grpc.wire import error_of
 from broker.metadata.admin import (
     AlterConfigs,
@@ -15,6 +17,9 @@ from broker.metadata.records import ConfigResourceType
 from pylog import errors
 from pylog.model import BrokerId, NewTopic
 from pylog.rpc.v1 import admin_pb2
+
+BROKERS_KNOW_MS_MAX: Final = 10_000
+"""A change holds once it is durable; a broker that stands still shall not hold up the answer."""
 
 
 def new_topic_from(topic: admin_pb2.NewTopic) -> NewTopic:
@@ -101,7 +106,9 @@ def described_message(described: DescribedConfig) -> admin_pb2.DescribedConfig:
 
 def changes_from(request: admin_pb2.AlterConfigsRequest) -> AlterConfigs:
     """Configuration changes. InvalidRequest when a setting is named twice for a resource."""
-    return AlterConfigs(tuple(map(_change, request.resources)), request.validate_only)
+    timeout_ms = min(max(0, request.timeout_ms), BROKERS_KNOW_MS_MAX)
+    changes = tuple(map(_change, request.resources))
+    return AlterConfigs(changes, request.validate_only, timeout_ms)
 
 
 def _change(item: admin_pb2.AlteredResource) -> ConfigChange:

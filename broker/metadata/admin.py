@@ -124,10 +124,14 @@ class ConfigChange:
 
 @dataclass(frozen=True, slots=True)
 class AlterConfigs:
-    """Configuration changes (KIP-339: only what is named changes)."""
+    """Configuration changes (KIP-339: only what is named changes).
+
+    Answered when every live broker knows of them, at the latest after `timeout_ms`.
+    """
 
     changes: tuple[ConfigChange, ...]
     validate_only: bool = False
+    timeout_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +219,9 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True)
 class ElectedLeader:
-    """The partition's new leader, or why there was no election."""
+    """The partition's new leader, or why there was no election (where none was needed: and its
+    leader).
+    """
 
     topic: str
     partition: int

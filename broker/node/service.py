@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from broker.config import BrokerConfig, without_secrets
 from broker.grpc.batch_checks import BatchChecks
+from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import LogService
 from broker.grpc.server import GrpcServer
@@ -54,7 +55,7 @@ from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, TopicId
-from pylog.rpc.v1 import log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
 _log = logging.getLogger("pylog.node")
 
@@ -224,6 +225,10 @@ class BrokerService:
             counters=self._counters,
         )
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
+        admin = BrokerAdminService(self._broker_id, manager, self._logs, self._pool)
+        self._server.add(
+            admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
+        )
         address, host = self._listener
         self._endpoint = Endpoint(host, await self._server.start(str(address)))
         await self._knocks.start(address.host, self._endpoint.port)

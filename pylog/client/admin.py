@@ -1,4 +1,4 @@
-"""`AdminClient`: topics, records and the cluster, by synchronous calls.
+"""`AdminClient`: topics, configurations, records and the cluster, by synchronous calls.
 
 Topic calls go to the gateway, which metadata names; what a broker can answer is asked of brokers,
 so that it works while the controller is away.
@@ -6,15 +6,18 @@ so that it works while the controller is away.
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 from pylog import errors
+from pylog.client import admin_wire
+from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings, Server
-from pylog.client.metadata import Address, BrokerInfo, ClusterSnapshot, TopicInfo
+from pylog.client.metadata import Address, ClusterSnapshot, TopicInfo
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
 from pylog.client.settings import ADMIN_SETTINGS
@@ -25,17 +28,15 @@ from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
-    NO_LEADER,
-    BrokerDescription,
     ClusterDescription,
+    NewPartitions,
     NewTopic,
     OffsetAndTimestamp,
-    PartitionDescription,
     TopicDescription,
     TopicPartition,
     topic_name_fault,
 )
-from pylog.rpc.v1 import admin_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, log_pb2
 
 T = TypeVar("T")
 
@@ -86,7 +87,7 @@ class AdminClient:
         request = admin_pb2.CreateTopicsRequest(validate_only=validate_only)
         for topic in wanted:
             _check_name(topic.name)
-            request.topics.append(_new_topic(topic))
+            request.topics.append(admin_wire.new_topic_message(topic))
         timeout_ms = self._milliseconds(timeout)
 
         async def attempt(left_s: float) -> admin_pb2.CreateTopicsResponse:
@@ -139,7 +140,7 @@ class AdminClient:
                 _check_name(name)
             found = self._described(names, timeout_ms)
         faults = {t.name: t.error for t in found if t.error is not None}
-        results = {t.name: _description(t) for t in found if t.error is None}
+        results = {t.name: admin_wire.topic_description(t) for t in found if t.error is None}
         raise_faults(results, faults)
         return results
 
@@ -155,6 +156,92 @@ class AdminClient:
             if not passing or clock.monotonic_ms() >= until:
                 return list(snapshot.topics)
             clock.sleep(0.1)
+
+    def create_partitions(
+        self,
+        topics: Mapping[str, NewPartitions | int],
+        *,
+        timeout: float | None = None,
+        validate_only: bool = False,
+    ) -> dict[str, int]:
+        """How many partitions each topic has now; once all have a leader that the live brokers know
+        of. Records stay where they are, but keys go to other partitions from then on.
+        """
+        for name in topics:
+            _check_name(name)
+        request = admin_wire.growth(topics)
+        request.validate_only = validate_only
+        timeout_ms = self._milliseconds(timeout)
+
+        async def attempt(left_s: float) -> admin_pb2.CreatePartitionsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.CreatePartitions, request, left_s)
+
+        response = self._retry(attempt, timeout_ms, "create partitions")
+        return _outcome((t.name, t.error, t.num_partitions) for t in response.topics)
+
+    # ---- configurations -----------------------------------------------------------------------
+
+    def describe_configs(
+        self, resources: Any, *, timeout: float | None = None
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """Settings by name for each resource, with the source of each value.
+
+        `resources`: one ConfigResource (or pair `("topic", name)`, `("broker", id)`), several, or a
+        mapping of each to the names of the settings that are wanted. `("broker", "")` stands for
+        the cluster's defaults: only what is set there comes back.
+        """
+        request = admin_wire.questions(resources)
+
+        async def attempt(left_s: float) -> admin_pb2.DescribeConfigsResponse:
+            server = await self._gateway()
+            return await server.call(server.admin.DescribeConfigs, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "describe configurations")
+        results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+        faults: dict[ConfigResource, errors.PylogError] = {}
+        for described in response.resources:
+            resource = admin_wire.resource_of(described.resource)
+            fault = error_of(described.error, str(resource))
+            if fault is not None:
+                faults[resource] = fault
+            else:
+                entries = map(admin_wire.entry_of, described.entries)
+                results[resource] = {entry.name: entry for entry in entries}
+        raise_faults(results, faults)
+        return results
+
+    def incremental_alter_configs(
+        self,
+        changes: Mapping[Any, admin_wire.ConfigChanges],
+        *,
+        timeout: float | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings; what is not named stays. Of one resource all changes hold, or none.
+
+        By resource (as for `describe_configs`) either new values by name, None for the default, or
+        AlterConfigOps. Back when the live brokers go by them.
+        """
+        request = admin_wire.changes(changes, validate_only=validate_only)
+
+        async def attempt(left_s: float) -> admin_pb2.AlterConfigsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.AlterConfigs, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "alter configurations")
+        results: dict[ConfigResource, None] = {}
+        faults: dict[ConfigResource, errors.PylogError] = {}
+        for altered in response.resources:
+            resource = admin_wire.resource_of(altered.resource)
+            fault = error_of(altered.error, str(resource))
+            if fault is not None:
+                faults[resource] = fault
+            else:
+                results[resource] = None
+        raise_faults(results, faults)
 
     # ---- records ------------------------------------------------------------------------------
 
@@ -207,8 +294,95 @@ class AdminClient:
         return ClusterDescription(
             snapshot.cluster_id,
             snapshot.controller_epoch,
-            tuple(_broker(b) for b in sorted(snapshot.brokers, key=lambda b: b.id)),
+            tuple(map(admin_wire.broker_description, sorted(snapshot.brokers, key=lambda b: b.id))),
         )
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        unclean: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Each partition's leader after the election.
+
+        The preferred leader (the first replica) is elected; None given: wherever another leads, and
+        only these partitions come back. `unclean` elects a replica that is out of sync where there
+        is no leader: acknowledged records may be lost, so the partitions must be named.
+        """
+        request = admin_pb2.ElectLeadersRequest(unclean=unclean, all_partitions=partitions is None)
+        for given in partitions or ():
+            tp = one_partition(given)
+            request.partitions.add(topic=tp.topic, partition=tp.partition)
+
+        async def attempt(left_s: float) -> admin_pb2.ElectLeadersResponse:
+            server = await self._gateway()
+            return await server.call(server.admin.ElectLeaders, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "elect leaders")
+        whole = error_of(response.error)
+        if whole is not None:
+            raise whole
+        results: dict[TopicPartition, int] = {}
+        faults: dict[TopicPartition, errors.PylogError] = {}
+        for item in response.partitions:
+            tp = TopicPartition(item.topic, item.partition)
+            fault = error_of(item.error, str(tp))
+            if fault is None or isinstance(fault, errors.ElectionNotNeeded):
+                results[tp] = item.leader
+            else:
+                faults[tp] = fault
+        raise_faults(results, faults)
+        return results
+
+    def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> dict[int, list[LogDirDescription]]:
+        """The directories of each broker (None: of all live ones), with the size of each replica;
+        asked of the brokers themselves.
+        """
+        timeout_ms = self._milliseconds(timeout)
+        live = {
+            b.id: b for b in self._snapshot((), all_topics=False, timeout_ms=timeout_ms).brokers
+        }
+        wanted = sorted(live) if brokers is None else list(brokers)
+        results: dict[int, list[LogDirDescription]] = {}
+        faults: dict[int, errors.PylogError] = {}
+
+        async def ask(broker: int) -> None:
+            try:
+                if broker not in live:
+                    there = ", ".join(map(str, sorted(live))) or "none"
+                    raise errors.BrokerNotAvailable(
+                        f"no broker {broker} is live; live are: {there}"
+                    )
+                server = self._cluster.server(live[broker].address)
+                stub = admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
+                request = admin_pb2.DescribeLogDirsRequest()
+                response = await server.call(stub.DescribeLogDirs, request, timeout_ms / 1000)
+                results[broker] = list(map(admin_wire.directory_of, response.directories))
+            except errors.PylogError as error:
+                faults[broker] = error
+
+        async def ask_all() -> None:
+            await asyncio.gather(*map(ask, wanted))
+
+        self._run(ask_all())
+        raise_faults(results, faults)
+        return {broker: results[broker] for broker in wanted}
+
+    def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
+        """Forget a broker that has stopped for good; its replicas count as lost."""
+        request = admin_pb2.UnregisterBrokerRequest(broker_id=broker)
+
+        async def attempt(left_s: float) -> admin_pb2.UnregisterBrokerResponse:
+            server = await self._gateway()
+            return await server.call(server.admin.UnregisterBroker, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "unregister a broker")
+        fault = error_of(response.error, f"broker {broker}")
+        if fault is not None:
+            raise fault
 
     # ---- the rest -----------------------------------------------------------------------------
 
@@ -279,33 +453,6 @@ def _check_name(name: str) -> None:
         raise errors.InvalidTopic(fault)
 
 
-def _new_topic(topic: NewTopic) -> admin_pb2.NewTopic:
-    if topic.replica_assignment is not None and (
-        topic.num_partitions not in (1, -1) or topic.replication_factor != -1
-    ):
-        raise errors.InvalidRequest(
-            f"topic {topic.name}: replica_assignment says it all; leave num_partitions and "
-            f"replication_factor out"
-        )
-    config = dict(topic.config or {})
-    for key, value in config.items():
-        if not isinstance(value, str):
-            raise errors.InvalidConfig(
-                f"topic {topic.name}: {key}={value!r}: configuration values are texts"
-            )
-    message = admin_pb2.NewTopic(
-        name=topic.name,
-        num_partitions=topic.num_partitions,
-        replication_factor=topic.replication_factor,
-        config=config,
-    )
-    if topic.replica_assignment is not None:
-        message.num_partitions = -1
-        for partition, brokers in sorted(topic.replica_assignment.items()):
-            message.assignment.add(partition=partition, brokers=brokers)
-    return message
-
-
 def _outcome(items: Iterable[tuple[str, Any, T]]) -> dict[str, T]:
     results: dict[str, T] = {}
     faults: dict[str, errors.PylogError] = {}
@@ -317,29 +464,3 @@ def _outcome(items: Iterable[tuple[str, Any, T]]) -> dict[str, T]:
             faults[name] = fault
     raise_faults(results, faults)
     return results
-
-
-def _description(topic: TopicInfo) -> TopicDescription:
-    return TopicDescription(
-        topic.name,
-        topic.topic_id,
-        topic.internal,
-        tuple(
-            PartitionDescription(
-                number,
-                None if p.leader == NO_LEADER else p.leader,
-                p.leader_epoch,
-                p.replicas,
-                p.isr,
-                p.eligible_leader_replicas,
-                p.offline_replicas,
-            )
-            for number, p in enumerate(topic.partitions)
-        ),
-    )
-
-
-def _broker(broker: BrokerInfo) -> BrokerDescription:
-    return BrokerDescription(
-        broker.id, broker.address.host, broker.address.port, broker.rack or None, broker.epoch
-    )

@@ -16,10 +16,6 @@ _TRANSACTIONS: Final = (
     "transactions are not offered yet; the idempotent producer stores each record once per session"
 )
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
-_CONFIGS: Final = (
-    "changing configurations is not offered yet; set topic configurations with "
-    "NewTopic(config=...), broker configurations at start"
-)
 _SECURITY: Final = "authorization and quotas are not offered yet"
 _REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
@@ -41,8 +37,6 @@ CONSUMER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
 )
 
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
-    "create_partitions": "adding partitions is not offered yet; create the topic with enough",
-    **dict.fromkeys(("describe_configs", "incremental_alter_configs"), _CONFIGS),
     **dict.fromkeys(
         (
             "list_groups",
@@ -55,8 +49,6 @@ ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
         ),
         _GROUPS,
     ),
-    "describe_log_dirs": "describing log directories is not offered yet; look into data_dir",
-    "elect_leaders": "electing leaders by hand is not offered yet",
     **dict.fromkeys(
         ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT
     ),

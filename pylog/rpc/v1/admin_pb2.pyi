@@ -243,12 +243,14 @@ class ConfigSynonym(_message.Message):
     def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ..., source: _Optional[_Union[ConfigSource, str]] = ...) -> None: ...
 
 class AlterConfigsRequest(_message.Message):
-    __slots__ = ("resources", "validate_only")
+    __slots__ = ("resources", "validate_only", "timeout_ms")
     RESOURCES_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     resources: _containers.RepeatedCompositeFieldContainer[AlteredResource]
     validate_only: bool
-    def __init__(self, resources: _Optional[_Iterable[_Union[AlteredResource, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
+    timeout_ms: int
+    def __init__(self, resources: _Optional[_Iterable[_Union[AlteredResource, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class AlteredResource(_message.Message):
     __slots__ = ("resource", "ops")

@@ -1,0 +1,260 @@
+"""What administrators do to a running cluster, and how it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pylog import (
+    AdminClient,
+    ConfigResource,
+    LocalCluster,
+    NewPartitions,
+    NewTopic,
+    Producer,
+    errors,
+)
+from pylog import AlterConfigOp as Op
+from pylog import TopicPartition as Tp
+from pylog.clock import SYSTEM_CLOCK
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow]
+
+DEFAULTS = ("broker", "<default>")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(3, config={"num.partitions": "2"}) as running:
+        yield running
+
+
+@pytest.fixture
+def admin(cluster: LocalCluster) -> Iterator[AdminClient]:
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as client:
+        yield client
+
+
+@pytest.fixture
+def producer(cluster: LocalCluster) -> Iterator[Producer]:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as client:
+        yield client
+
+
+def segments(cluster: LocalCluster, topic: str) -> list[int]:
+    """How many segments each replica of partition 0 has."""
+    folders = sorted(cluster.data_dir.glob(f"broker-*/{topic}-0"))
+    assert folders
+    return [len(list(folder.glob("*.log"))) for folder in folders]
+
+
+def eventually(done: object, why: str) -> None:
+    assert callable(done)
+    until = SYSTEM_CLOCK.monotonic_ms() + 10_000
+    while not done():
+        assert SYSTEM_CLOCK.monotonic_ms() < until, why
+        SYSTEM_CLOCK.sleep(0.05)
+
+
+def test_the_largest_batch_follows_topic_broker_and_cluster(
+    admin: AdminClient, producer: Producer
+) -> None:
+    admin.create_topics(NewTopic("sizes", 1, 3))
+
+    def send() -> None:
+        producer.send("sizes", b"x" * 5_000).result(10)
+
+    send()
+    admin.incremental_alter_configs({("topic", "sizes"): {"max.message.bytes": "2000"}})
+    with pytest.raises(errors.MessageTooLarge):
+        send()
+    admin.incremental_alter_configs({("topic", "sizes"): {"max.message.bytes": None}})
+    send()
+    admin.incremental_alter_configs({DEFAULTS: {"message.max.bytes": "3000"}})
+    with pytest.raises(errors.MessageTooLarge):
+        send()
+    leader = admin.describe_topics("sizes")["sizes"].partitions[0].leader
+    admin.incremental_alter_configs({("broker", leader): {"message.max.bytes": "9000"}})
+    send()
+    found = admin.describe_configs(("broker", leader))[ConfigResource("broker", str(leader))]
+    assert [(s.value, s.source) for s in found["message.max.bytes"].synonyms] == [
+        ("9000", "DYNAMIC_BROKER_CONFIG"),
+        ("3000", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+        ("1048588", "DEFAULT_CONFIG"),
+    ]
+    assert (found["num.partitions"].value, found["num.partitions"].source) == (
+        "2", "STATIC_BROKER_CONFIG",
+    )  # fmt: skip
+    assert found["num.partitions"].read_only
+    assert not found["message.max.bytes"].read_only
+    admin.incremental_alter_configs(
+        {DEFAULTS: {"message.max.bytes": None}, ("broker", leader): {"message.max.bytes": None}}
+    )
+    assert admin.describe_configs(DEFAULTS) == {ConfigResource("broker"): {}}
+
+
+def test_segments_roll_by_the_new_size_at_once(
+    cluster: LocalCluster, admin: AdminClient, producer: Producer
+) -> None:
+    admin.create_topics(NewTopic("rolls", 1, 3))
+    for _ in range(6):
+        producer.send("rolls", b"x" * 1_000).result(10)
+    assert segments(cluster, "rolls") == [1, 1, 1]
+    admin.incremental_alter_configs({("topic", "rolls"): {"segment.bytes": "2500"}})
+    for _ in range(4):
+        producer.send("rolls", b"x" * 1_000).result(10)
+    eventually(lambda: all(n >= 3 for n in segments(cluster, "rolls")), "the segments did not roll")
+
+
+def test_min_isr_decides_about_acks_all_at_once(
+    cluster: LocalCluster, admin: AdminClient, producer: Producer
+) -> None:
+    admin.create_topics(NewTopic("quorum", replica_assignment={0: [1, 2]}))
+    producer.send("quorum", b"x").result(10)
+    with pytest.raises(errors.InvalidConfig, match="above the replication factor 2"):
+        admin.incremental_alter_configs({("topic", "quorum"): {"min.insync.replicas": "3"}})
+    admin.incremental_alter_configs({("topic", "quorum"): {"min.insync.replicas": "2"}})
+    cluster.kill(2)
+    try:
+
+        def alone() -> bool:
+            return admin.describe_topics("quorum")["quorum"].partitions[0].isr == (1,)
+
+        eventually(alone, "broker 2 did not leave the ISR")
+        servers = cluster.bootstrap_servers
+        with Producer(bootstrap_servers=servers, delivery_timeout_ms=1_500,
+                      request_timeout_ms=1_000, linger_ms=0) as hasty:  # fmt: skip
+            with pytest.raises(errors.PylogError):
+                hasty.send("quorum", b"x").result(10)
+            admin.incremental_alter_configs({("topic", "quorum"): {"min.insync.replicas": None}})
+            hasty.send("quorum", b"x").result(10)
+    finally:
+        cluster.start(2)
+
+
+def test_settings_outlive_controller_and_brokers(cluster: LocalCluster, admin: AdminClient) -> None:
+    admin.create_topics(NewTopic("kept", 1, 3, config={"retention.ms": "5000"}))
+    topic = ConfigResource("topic", "kept")
+    admin.incremental_alter_configs(
+        {topic: [Op("cleanup.policy", "compact", "append"), Op("segment.bytes", "4096")]}
+    )
+    cluster.kill_controller()
+    cluster.start_controller()
+    entries = admin.describe_configs({topic: ["cleanup.policy", "segment.bytes", "retention.ms"]})
+    assert {name: entry.value for name, entry in entries[topic].items()} == {
+        "cleanup.policy": "delete,compact", "segment.bytes": "4096", "retention.ms": "5000",
+    }  # fmt: skip
+    assert {entry.source for entry in entries[topic].values()} == {"DYNAMIC_TOPIC_CONFIG"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({("topic", "nope"): {"retention.ms": "1"}}, errors.UnknownTopicOrPartition, "nope"),
+        ({("topic", "kept"): {"retention.mss": "1"}}, errors.InvalidConfig, "retention.ms?"),
+        ({("topic", "kept"): {"retention.ms": "-2"}}, errors.InvalidConfig, "at least -1"),
+        ({("topic", "kept"): {"retention.ms": 5}}, errors.InvalidConfig, "are texts"),
+        ({("topic", "kept"): [Op("a", "b", "put")]}, errors.InvalidConfig, "not one of set, del"),
+        ({("broker", 9): {"log.retention.ms": "1"}}, errors.InvalidRequest, "no broker '9'"),
+        ({("broker", 1): {"num.partitions": "1"}}, errors.InvalidConfig, "cannot be changed on"),
+        ({("broker", 1): {"min.insync.replicas": "1"}}, errors.InvalidConfig, "cluster only"),
+        ({("group", "g"): {}}, errors.InvalidRequest, "give topic or broker"),
+        ({"kept": {}}, errors.InvalidRequest, "is no resource"),
+    ],
+)
+def test_refused_changes(
+    admin: AdminClient, changes: dict[object, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error) as refused:
+        admin.incremental_alter_configs(changes)  # type: ignore[arg-type]
+    assert words in str(refused.value)
+
+
+def test_several_resources_have_an_outcome_each(admin: AdminClient) -> None:
+    admin.create_topics(NewTopic("outcome", 1, 1))
+    with pytest.raises(errors.PartialFailure) as partly:
+        admin.incremental_alter_configs(
+            {("topic", "outcome"): {"retention.ms": "7"}, ("topic", "nope"): {"retention.ms": "7"}}
+        )
+    assert dict(partly.value.results) == {("topic", "outcome"): None}
+    assert list(partly.value.errors) == [("topic", "nope")]
+    (entries,) = admin.describe_configs([("topic", "outcome")]).values()
+    assert entries["retention.ms"].value == "7"
+
+
+def test_partitions_are_added_and_take_records(admin: AdminClient, producer: Producer) -> None:
+    admin.create_topics(NewTopic("grows", 1, 2))
+    wanted = {"grows": NewPartitions(3, [[1, 2], [3, 1]])}
+    assert admin.create_partitions(wanted, validate_only=True) == {"grows": 3}
+    assert admin.create_partitions(wanted) == {"grows": 3}
+    partitions = admin.describe_topics("grows")["grows"].partitions
+    assert [p.replicas for p in partitions[1:]] == [(1, 2), (3, 1)]
+    assert producer.send("grows", b"x", partition=2).result(10).offset == 0
+    with pytest.raises(errors.InvalidPartitions, match="grows has 3 partitions, 2 were asked for"):
+        admin.create_partitions({"grows": 2})
+    with pytest.raises(errors.PartialFailure) as partly:
+        admin.create_partitions({"grows": 4, "nope": 4})
+    assert dict(partly.value.results) == {"grows": 4}
+    assert isinstance(partly.value.errors["nope"], errors.UnknownTopicOrPartition)
+
+
+def test_leaders_go_back_to_the_preferred_broker(cluster: LocalCluster, admin: AdminClient) -> None:
+    admin.create_topics(NewTopic("leads", replica_assignment={0: [3, 1], 1: [1, 3]}))
+    one, other = Tp("leads", 0), Tp("leads", 1)
+    cluster.stop(3)
+    eventually(lambda: admin.describe_topics("leads")["leads"].partitions[0].leader == 1, "no move")
+    with pytest.raises(errors.PreferredLeaderNotAvailable, match="leads-0: broker 3 is not live"):
+        admin.elect_leaders([one])
+    cluster.start(3)
+
+    def in_sync() -> bool:
+        return set(admin.describe_topics("leads")["leads"].partitions[0].isr) == {1, 3}
+
+    eventually(in_sync, "broker 3 did not come back")
+    assert admin.elect_leaders([one, other]) == {one: 3, other: 1}
+    assert one not in admin.elect_leaders()
+    with pytest.raises(errors.InvalidRequest, match="name the partitions"):
+        admin.elect_leaders(unclean=True)
+    assert admin.elect_leaders([one], unclean=True) == {one: 3}  # it has a leader: not needed
+    with pytest.raises(errors.UnknownTopicOrPartition, match="leads-9"):
+        admin.elect_leaders([Tp("leads", 9)])
+
+
+def test_log_directories(cluster: LocalCluster, admin: AdminClient, producer: Producer) -> None:
+    admin.create_topics(NewTopic("stored", replica_assignment={0: [2]}))
+    producer.send("stored", b"x" * 3_000).result(10)
+    found = admin.describe_log_dirs()
+    assert sorted(found) == cluster.brokers
+    ((directory,), tp) = (found[2], Tp("stored", 0))
+    assert directory.path == str(cluster.data_dir / "broker-2")
+    assert 0 < directory.usable_bytes <= directory.total_bytes
+    replica = directory.replicas[tp]
+    assert replica.size > 3_000
+    assert (replica.log_start_offset, replica.log_end_offset, replica.offset_lag) == (0, 1, 0)
+    assert tp not in found[1][0].replicas
+    with pytest.raises(errors.PartialFailure, match="no broker 9 is live; live are: 1, 2, 3"):
+        admin.describe_log_dirs([1, 9])
+
+
+def test_a_running_broker_is_not_unregistered(cluster: LocalCluster, admin: AdminClient) -> None:
+    with pytest.raises(errors.InvalidRequest, match="broker 3 is running; stop it before"):
+        admin.unregister_broker(3)
+    with pytest.raises(errors.BrokerIdNotRegistered, match="broker 9"):
+        admin.unregister_broker(9)
+
+
+def test_a_stopped_broker_is_forgotten() -> None:
+    with LocalCluster(2) as cluster, AdminClient(bootstrap_servers=cluster.bootstrap_servers) as a:
+        cluster.stop(2)
+
+        def gone() -> bool:
+            try:
+                a.unregister_broker(2)
+            except errors.InvalidRequest:
+                return False
+            return True
+
+        eventually(gone, "its session did not end")
+        with pytest.raises(errors.InvalidRequest, match="there are: 1"):
+            a.describe_configs(("broker", 2))
