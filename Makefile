@@ -5,7 +5,7 @@ PYTEST := $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit sim variants integration spark kills notebook lint proto bench wheel
+.PHONY: help setup run test unit sim variants integration spark kills notebook lint proto docs bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -46,10 +46,14 @@ lint: setup ## style, types, import contracts, generated files
 	.venv/bin/lint-imports
 	$(PY) tools/protoc.py --check
 	$(PY) tools/kafka_codecs.py --check
+	$(PY) tools/configuration.py --check
 
 proto: setup ## regenerate the checked-in code from proto/ and the Kafka schemas
 	$(PY) tools/protoc.py
 	$(PY) tools/kafka_codecs.py
+
+docs: setup ## regenerate docs/configuration.md from the code's tables
+	$(PY) tools/configuration.py
 
 bench: setup ## figures beside bare limits of the same run
 	$(PY) -m bench

@@ -1,0 +1,90 @@
+"""What the options of the format `pylog` mean, for the configuration page.
+
+`options.py` decides what is taken; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Described(NamedTuple):
+    """One option in words: what it takes, its default, what it does."""
+
+    takes: str
+    default: str
+    meaning: str
+
+
+DESCRIBED: Final[dict[str, Described]] = {
+    "pylog.bootstrap.servers": Described(
+        "host:port, several separated by commas", "required",
+        "Where the cluster is. `kafka.bootstrap.servers` is taken as well.",
+    ),
+    "assign": Described(
+        'JSON: {"topic": [0, 1]}', "",
+        "Exactly these partitions. One of assign, subscribe and subscribePattern is given.",
+    ),
+    "subscribe": Described("topics, separated by commas", "", "Exactly these topics."),
+    "subscribePattern": Described(
+        "a Java regular expression", "",
+        "Every topic whose whole name matches, new ones as they appear.",
+    ),
+    "startingOffsets": Described(
+        'earliest, latest, or JSON: {"topic": {"0": 17, "1": -2}}',
+        "latest for streams, earliest for batches",
+        "Where a new query begins; -2 is the earliest, -1 the latest. A checkpoint wins over it.",
+    ),
+    "startingTimestamp": Described(
+        "milliseconds since 1970", "",
+        "Begin at the first record at or after this time, in all partitions.",
+    ),
+    "startingOffsetsByTimestamp": Described(
+        'JSON: {"topic": {"0": 1700000000000}}', "", "The same, by partition.",
+    ),
+    "startingOffsetsByTimestampStrategy": Described(
+        "error or latest", "error",
+        "What happens when no record is that late: an error, or begin at the end.",
+    ),
+    "endingOffsets": Described(
+        "latest, or JSON as for startingOffsets", "latest", "Where a batch query ends (exclusive).",
+    ),
+    "endingTimestamp": Described(
+        "milliseconds since 1970", "",
+        "End a batch query at the first record at or after this time.",
+    ),
+    "endingOffsetsByTimestamp": Described(
+        'JSON: {"topic": {"0": 1700000000000}}', "", "The same, by partition.",
+    ),
+    "maxOffsetsPerTrigger": Described(
+        "at least 1", "no limit", "Records of one micro-batch at most, spread over partitions.",
+    ),
+    "minOffsetsPerTrigger": Described(
+        "at least 1", "", "A micro-batch waits for so many records ...",
+    ),
+    "maxTriggerDelay": Described(
+        "a duration such as 15m", "15m", "... but at most for so long.",
+    ),
+    "minPartitions": Described(
+        "at least 1", "one task for each partition",
+        "Large ranges are split until there are about so many tasks.",
+    ),
+    "maxRecordsPerPartition": Described("at least 1", "", "Ranges are split to at most so many."),
+    "includeHeaders": Described("true or false", "false", "Adds the column `headers`."),
+    "failOnDataLoss": Described(
+        "true or false", "true",
+        "Whether a query fails when records that it should have read are gone; else it goes on "
+        "with what is there and warns.",
+    ),
+    "kafkaConsumer.pollTimeoutMs": Described(
+        "milliseconds", "", "How long a task waits for one answer.",
+    ),
+    "fetchOffset.numRetries": Described("0 or more", "", "Retries when offsets are looked up."),
+    "fetchOffset.retryIntervalMs": Described(
+        "milliseconds", "", "The wait between those retries.",
+    ),
+    "topic": Described(
+        "a topic's name", "the column `topic`",
+        "Sink: where all rows go. Without it the rows name their topic.",
+    ),
+}  # fmt: skip

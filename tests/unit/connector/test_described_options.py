@@ -1,0 +1,11 @@
+"""The configuration page says something about every option that the format takes."""
+
+from __future__ import annotations
+
+from connector import options
+from connector.described_options import DESCRIBED
+
+
+def test_every_option_is_described() -> None:
+    taken = {options.BOOTSTRAP, *options._SOURCE, *options._SINK}
+    assert taken <= set(DESCRIBED), f"describe {taken - set(DESCRIBED)}"
