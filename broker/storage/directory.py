@@ -1,33 +1,23 @@
 """The identity of a log directory: who it belongs to, how it was left, who has it open.
 
 `meta.properties` is Kafka's, with three keys of pylog's own (`boot.id`, `clean`, `log.intact`).
-The clean-shutdown marker is Kafka's file too; in it stand the sizes and times of all segments, so
-that files changed behind a clean stop are noticed.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import logging
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from broker.storage.errors import DirectoryLocked, DirectoryUnwritable, MetaPropertiesInvalid
 from broker.storage.files import Files
-from broker.storage.segment import Segment
 from pylog.model import BrokerId
 
 META_PROPERTIES: Final = "meta.properties"
 LOCK_FILE: Final = ".lock"
-CLEAN_MARKER: Final = ".kafka_cleanshutdown"
 
 _META_VERSION: Final = 1
-_MARKER_VERSION: Final = 0
-
-SegmentStats = dict[str, dict[str, list[int]]]
-"""Directory name -> segment file -> [size, modification time in ns]."""
 
 logger = logging.getLogger(__name__)
 
@@ -162,53 +152,3 @@ def find_broker_directories(files: Files, root: str) -> list[FoundDirectory]:
         inspect(files, f"{root}/{name}") for name in files.listdir(root) if name[:7] == "broker-"
     )
     return [directory for directory in found if directory is not None]
-
-
-def segment_stats(files: Files, segments: Iterable[Segment]) -> dict[str, list[int]]:
-    """Size and time of each segment's file, for the clean marker."""
-    stats = {}
-    for segment in segments:
-        status = files.stat(segment.log_path)
-        if status is not None:
-            stats[segment.log_path.rpartition("/")[2]] = [status.size, status.modified_ns]
-    return stats
-
-
-def same_segments(files: Files, directory: str, stats: Mapping[str, list[int]]) -> bool:
-    """Whether the segments in a partition directory are those that the marker saw."""
-    names = [name for name in files.listdir(directory) if name.endswith(".log")]
-    if sorted(stats) != names:
-        return False
-    for name in names:
-        status = files.stat(f"{directory}/{name}")
-        if status is None or [status.size, status.modified_ns] != stats[name]:
-            return False
-    return True
-
-
-def write_clean_marker(files: Files, directory: str, stats: SegmentStats) -> None:
-    """Say that everything is synced and closed."""
-    content = {"version": _MARKER_VERSION, "brokerEpoch": -1, "segments": stats}
-    data = json.dumps(content, sort_keys=True).encode("utf-8")
-    files.write_atomic(f"{directory}/{CLEAN_MARKER}", data)
-
-
-def take_clean_marker(files: Files, directory: str) -> SegmentStats | None:
-    """What the marker said; None without one. It is gone, durably, when this returns: a crash
-    while loading must not look like a clean stop.
-    """
-    path = f"{directory}/{CLEAN_MARKER}"
-    if not files.exists(path):
-        return None
-    try:
-        content = json.loads(files.read_all(path))
-        stats: SegmentStats = content["segments"]
-        usable = content["version"] == _MARKER_VERSION and isinstance(stats, dict)
-    except (ValueError, KeyError, TypeError):
-        usable = False
-    files.unlink(path)
-    files.fsync_dir(directory)
-    if not usable:
-        logger.warning("%s made no sense: every log is checked", path)
-        return {}
-    return stats

@@ -1,4 +1,4 @@
-"""A sync of full segments that may run on any thread."""
+"""A sync of full segments, with their indexes, that may run on any thread."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from broker.storage.errors import CorruptSegment, DiskFull
+from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
 from broker.storage.scan import BadBatch
 from broker.storage.segment import NO_ROOM
 from pylog.errors import KafkaStorageError
@@ -46,6 +46,9 @@ class FaultGuard:
             damage = CorruptSegment(
                 f"{self._directory} is damaged at position {error.position}: {error.reason}"
             )
+            raise self.fail(damage, reads=reads) from error
+        except InvalidOffset as error:
+            damage = CorruptSegment(f"an index in {self._directory} makes no sense: {error}")
             raise self.fail(damage, reads=reads) from error
         except CorruptSegment as error:
             raise self.fail(error, reads=reads) from None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Self
 
 from broker.config import TopicConfig
-from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from broker.storage.checkpoints import EPOCH_CHECKPOINT, write_epochs
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
@@ -23,11 +23,12 @@ from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_reader import LogReader
 from broker.storage.producer_history import ProducerHistory
-from broker.storage.producer_state import ProducerStates
+from broker.storage.producer_state import ProducerStates, read_marker
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
 from broker.storage.segment import NO_ROOM, BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
+from broker.storage.txn_index import AbortedTransaction
 from broker.storage.validator import CLIENT, Origin, as_stored, checked_header
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
 from pylog.model import (
@@ -83,7 +84,7 @@ class Log:
         self._recovery_point = 0
         self._wall_ms = 0  # the newest time that the log was told
         self._unflushed_since_ms = -1
-        self._producers = ProducerHistory()
+        self._producers = ProducerHistory(files, directory)
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -117,26 +118,18 @@ class Log:
         if not self._files.exists(self.directory):
             self._files.mkdir(self.directory)
             self._files.fsync_dir(self.directory.rpartition("/")[0] or "/")
-        scanned = LeaderEpochCache()
-
-        def on_batch(header: BatchHeader) -> None:
-            if header.partition_leader_epoch > scanned.latest:
-                epoch = LeaderEpoch(header.partition_leader_epoch)
-                scanned.assign(epoch, Offset(header.base_offset))
-            self.producers.apply(header, header.base_offset)
-
         loader = SegmentLoader(
             self._files,
             self.directory,
             self.config,
             last_stop,
+            self._producers,
             wall_ms=wall_ms,
             log_start_offset=known_start,
-            on_batch=on_batch,
-            on_segment=self._producers.keep,
         )
         self._segments.adopt(loader.load())
         self.recovery = loader.report
+        self.epochs = loader.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
@@ -145,23 +138,11 @@ class Log:
         self._recovery_point = min(last_stop.recovery_point, self._log_end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:
             self._recovery_point = self._log_end  # the loader has synced what is left
-        self._take_epochs(scanned)
+        self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
         if self._log_start > self._log_end:
             # Deleted records were lost together with the rest: nothing readable is there.
             self._restart_at(self._log_start)
         self.epochs.truncate_from_start(Offset(self._log_start))
-
-    def _take_epochs(self, scanned: LeaderEpochCache) -> None:
-        """The epochs of the batches, and from the checkpoint only what batches cannot show: an
-        epoch that began at the log's end and wrote nothing.
-        """
-        stored = read_epochs(self._files, f"{self.directory}/{EPOCH_CHECKPOINT}")
-        if stored and stored[-1].epoch > scanned.latest:
-            epoch, start_offset = stored[-1]
-            if start_offset == self._log_end:
-                scanned.assign(epoch, start_offset)
-        self.epochs = LeaderEpochCache(scanned.entries)
-        self.epochs.changed = list(self.epochs.entries) != stored
 
     def close(self, *, clean: bool) -> None:
         """Give the handles back; `clean` syncs everything first and raises when that fails."""
@@ -169,8 +150,12 @@ class Log:
             if clean and self._guard.failure is None:
                 self.flush()
                 with self._guard.io("closing the log"):
+                    self._producers.take(self._log_end, durable=True)
                     for segment in self._segments:
                         segment.write_indexes()
+                    self._segments.active.seal()
+                    self._segments.active.fsync()
+                    self._files.fsync_dir(self.directory)
         finally:
             self._guard.closed = True
             self._segments.close()
@@ -265,10 +250,7 @@ class Log:
         last = base + header.last_offset_delta
         head, rest = with_offset_and_epoch(batch, base, leader_epoch)
         place = BatchPlace(len(batch), base, last, header.max_timestamp)
-        self._write([(place, head, rest)], wall_ms)
-        if leader_epoch > self.epochs.latest:
-            self.epochs.assign(leader_epoch, Offset(base))
-        self.producers.apply(header, base)
+        self._write([(place, head, rest)], [header], wall_ms, leader_epoch)
         self._after_append(wall_ms)
         return AppendInfo(
             Offset(base),
@@ -300,12 +282,7 @@ class Log:
             end = self._log_end
             return AppendInfo(Offset(end), Offset(end - 1), -1, Offset(self._log_start))
         self._prepare_for(fetched)
-        self._write(fetched.placed, wall_ms)
-        for header in fetched.headers:
-            if header.partition_leader_epoch > self.epochs.latest:
-                epoch = LeaderEpoch(header.partition_leader_epoch)
-                self.epochs.assign(epoch, Offset(header.base_offset))
-            self.producers.apply(header, header.base_offset)
+        self._write(fetched.placed, fetched.headers, wall_ms)
         self._after_append(wall_ms)
         return AppendInfo(
             Offset(fetched.headers[0].base_offset),
@@ -331,21 +308,36 @@ class Log:
             if fetched.has_gap and not self.config.compacted and not self._files.exists(marker):
                 self._files.write_atomic(marker, b"")
 
-    def _write(self, batches: list[PlacedBatch], wall_ms: int) -> None:
-        """Write batches to the active segment, rolling where one does not fit."""
-        pending: list[PlacedBatch] = []
-        for batch in batches:
-            place = batch[0]
-            before = [waiting[0] for waiting in pending]
-            if self._segments.must_roll(place, before, self.config, wall_ms):
-                if pending:
-                    self._write_to_segment(pending)
-                    pending = []
-                self._roll(place.base_offset, wall_ms)
-            pending.append(batch)
-        self._write_to_segment(pending)
+    def _write(
+        self,
+        batches: list[PlacedBatch],
+        headers: list[BatchHeader],
+        wall_ms: int,
+        leader_epoch: int | None = None,
+    ) -> None:
+        """Write batches to the active segment, rolling where one does not fit.
 
-    def _write_to_segment(self, batches: list[PlacedBatch]) -> None:
+        `leader_epoch`: theirs, when it is not the one in the headers.
+        """
+        first = 0
+        for number, (place, _, _) in enumerate(batches):
+            before = [batch[0] for batch in batches[first:number]]
+            if self._segments.must_roll(place, before, self.config, wall_ms):
+                if first < number:
+                    self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
+                    first = number
+                self._roll(place.base_offset, wall_ms)
+        if first:
+            batches, headers = batches[first:], headers[first:]
+        self._write_to_segment(batches, headers, wall_ms, leader_epoch)
+
+    def _write_to_segment(
+        self,
+        batches: list[PlacedBatch],
+        headers: list[BatchHeader],
+        wall_ms: int,
+        leader_epoch: int | None = None,
+    ) -> None:
         segment = self._segments.active
         buffers: list[Buffer] = []
         for _, head, rest in batches:
@@ -360,9 +352,39 @@ class Log:
                 with self._guard.io("cutting a partial write"):
                     segment.drop_partial()
             raise self._guard.fault(error, "appending") from error
-        for place, head, rest in batches:
-            self._tail.add(place.base_offset, place.last_offset, head, rest)
         self._log_end = segment.end_offset
+        producers = self._producers.now
+        for (place, head, rest), header in zip(batches, headers, strict=True):
+            self._tail.add(place.base_offset, place.last_offset, head, rest)
+            epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
+            if epoch > self.epochs.latest:
+                self.epochs.assign(LeaderEpoch(epoch), Offset(place.base_offset))
+            if header.is_control:
+                self._note_marker(segment, header, place.base_offset, [head, rest], wall_ms)
+            elif header.producer_id >= 0:
+                producers.apply(header, place.base_offset, seen_ms=wall_ms)
+
+    def _note_marker(
+        self,
+        segment: Segment,
+        header: BatchHeader,
+        base_offset: int,
+        pieces: list[Buffer],
+        wall_ms: int,
+    ) -> None:
+        marker = read_marker(b"".join(pieces), header)
+        aborted = self.producers.apply(header, base_offset, marker, seen_ms=wall_ms)
+        if aborted is not None:
+            # No room for it: the log file would say more than its index, and nothing would tell.
+            try:
+                segment.append_aborted(aborted)
+            except OSError as error:
+                raise self._guard.fail(
+                    KafkaStorageError(
+                        f"{self.topic_partition}: {segment.txn_index_path} cannot be written: "
+                        f"{error}; this replica is offline until the broker starts again"
+                    )
+                ) from error
 
     def _after_append(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
@@ -390,7 +412,7 @@ class Log:
     def _roll(self, base_offset: int, wall_ms: int) -> None:
         with self._guard.io("rolling the log"):
             self._segments.add(base_offset, self.config, wall_ms)
-        self._producers.keep(self._log_end)
+            self._producers.take(self._log_end)
 
     # ---- read -----------------------------------------------------------------------------------
 
@@ -472,7 +494,7 @@ class Log:
         self._log_end = self._segments.active.end_offset
         self._log_start = min(self._log_start, self._log_end)
         self._tail.truncate(self._log_end)
-        self._producers.truncate(self._files, self._segments, self._log_end)
+        self._producers.truncate(self._segments, self._log_end)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Remove everything; the next record is `offset`."""
@@ -531,7 +553,31 @@ class Log:
         """Give segments wholly below the log start names that say they may go; the paths."""
         self._guard.check()
         with self._guard.io("deleting old segments"):
-            return self._segments.rename_below(self._log_start)
+            renamed = self._segments.rename_below(self._log_start)
+            self._producers.deleted_below(self._segments[0].base_offset)
+            return renamed
+
+    # ---- producers and transactions -----------------------------------------------------------
+
+    def expire_producers(self, wall_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were not heard of for so long; how many."""
+        return self.producers.expire(wall_ms, expiration_ms)
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [offset, upper_bound), by their markers.
+
+        A read-committed reader drops their records. Raises KafkaStorageError.
+        """
+        self._guard.check()
+        found: list[AbortedTransaction] = []
+        with self._guard.io("looking up aborted transactions", reads=True):
+            for segment in self._segments.from_offset(offset):
+                for entry in segment.aborted():
+                    if entry.last_offset >= offset and entry.first_offset < upper_bound:
+                        found.append(entry)
+                    if entry.last_stable_offset >= upper_bound:
+                        return found
+        return found
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 
@@ -551,7 +597,8 @@ class Log:
             for segment in self._segments.from_offset(self._recovery_point):
                 if segment.end_offset > self._recovery_point and segment.base_offset < end:
                     segment.fsync()
-        self._recovery_point = max(end, self._recovery_point)
+        if not self.epochs.changed:  # else a start must read them from the batches
+            self._recovery_point = max(end, self._recovery_point)
         self._unflushed_since_ms = -1
 
     def maybe_flush(self, wall_ms: int) -> None:
@@ -567,7 +614,7 @@ class Log:
         if up_to <= self._recovery_point:
             return None
         waiting = self._segments.from_offset(self._recovery_point)[:-1]
-        paths = [segment.log_path for segment in waiting]
+        paths = [path for segment in waiting for path in (segment.log_path, *segment.index_files())]
         return FlushTask(self._files, paths, Offset(up_to), self.generation)
 
     def on_flushed(self, task: FlushTask) -> None:
@@ -580,7 +627,8 @@ class Log:
         if task.generation == self.generation and task.up_to > self._recovery_point:
             with self._guard.io("writing the epochs"):
                 self._sync_epochs()
-            self._recovery_point = task.up_to
+            if not self.epochs.changed:
+                self._recovery_point = task.up_to
 
     def _sync_epochs(self) -> None:
         """Write the epochs if they changed. A full disk leaves that to the next time: all but an

@@ -63,7 +63,11 @@ class LogReader:
         """The first record in [start, end) at or after a time."""
         with self._guard.io("looking up a time", reads=True):
             return first_at_or_after(
-                self._files, self._segments, timestamp_ms, start=start, end=end
+                self._files,
+                self._segments.newer_than(timestamp_ms),
+                timestamp_ms,
+                start=start,
+                end=end,
             )
 
     def largest(self, start: int, end: int) -> OffsetAndTimestamp | None:

@@ -15,20 +15,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Final, Self
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.checkpoint_writer import CheckpointTask
+from broker.storage.clean_marker import (
+    ClosedLog,
+    closed_log,
+    take_clean_marker,
+    unchanged,
+    write_clean_marker,
+)
 from broker.storage.directory import (
     MetaProperties,
-    SegmentStats,
     lock_directory,
     read_meta,
-    same_segments,
-    segment_stats,
-    take_clean_marker,
     unwritable,
-    write_clean_marker,
     write_meta,
 )
 from broker.storage.errors import (
@@ -54,6 +56,9 @@ from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
+
+_EXPIRY_CHECK_MS: Final = 600_000
+"""How often idle producers are looked for, as in Kafka."""
 
 logger = logging.getLogger(__name__)
 
@@ -88,6 +93,7 @@ class LogManager:
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
         self._removals: list[tuple[int, str]] = []
+        self._expiry_due_ms = 0
         self._environment = Environment(
             TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
@@ -145,7 +151,7 @@ class LogManager:
 
     def _load(
         self,
-        marker: SegmentStats | None,
+        marker: dict[str, ClosedLog] | None,
         same_boot: bool,
         topic_config: Callable[[str], TopicConfig] | None,
     ) -> None:
@@ -165,14 +171,7 @@ class LogManager:
         for topic_partition in found.partitions:
             path = self._path(str(topic_partition))
             recovery_point = recovery_points.get(topic_partition, Offset(0))
-            last_stop = LastStop(recovery_point, recovery_point, same_boot)
-            if marker is not None:
-                stats = marker.get(str(topic_partition), {})
-                last_stop = LastStop(recovery_point, 0, same_boot)
-                if same_segments(self._files, path, stats):
-                    last_stop = LastStop.clean()
-            if self._health.is_suspect(topic_partition):
-                last_stop = LastStop(recovery_point, 0, same_boot)
+            last_stop = self._last_stop(topic_partition, recovery_point, marker, same_boot)
             config = topic_config(topic_partition.topic) if topic_config else self._config.topic
             topic_id = None
             try:
@@ -195,6 +194,24 @@ class LogManager:
             self._set_intact(False)
         self._health.loaded()
         self._checkpoints.loaded()
+
+    def _last_stop(
+        self,
+        topic_partition: TopicPartition,
+        recovery_point: Offset,
+        marker: dict[str, ClosedLog] | None,
+        same_boot: bool,
+    ) -> LastStop:
+        """How that log was left."""
+        if self._health.is_suspect(topic_partition):
+            return LastStop(recovery_point, 0, same_boot)
+        if marker is None:
+            return LastStop(recovery_point, recovery_point, same_boot)
+        closed = marker.get(str(topic_partition), ClosedLog({}, {}))
+        same_logs, all_same = unchanged(self._files, self._path(str(topic_partition)), closed)
+        if not same_logs:
+            return LastStop(recovery_point, 0, same_boot)
+        return LastStop.clean(closed.facts if all_same else None)
 
     def _set_failed(
         self,
@@ -396,9 +413,14 @@ class LogManager:
         """
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
+        expires = now_ms >= self._expiry_due_ms
+        if expires:
+            self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
         for log in self.logs:
             if log.failure is not None:
                 continue
+            if expires:
+                log.expire_producers(wall_ms, self._config.producer_id_expiration_ms)
             try:
                 log.maybe_roll(wall_ms)
                 log.maybe_flush(wall_ms)
@@ -454,7 +476,7 @@ class LogManager:
 
         Without it, this is what a kill leaves behind.
         """
-        stats: SegmentStats = {}
+        closed: dict[str, ClosedLog] = {}
         for log in self.logs:
             try:
                 log.close(clean=clean)
@@ -462,13 +484,16 @@ class LogManager:
                 logger.exception("%s could not be closed cleanly", log.topic_partition)
                 clean = False
             clean = clean and log.failure is None
-            stats[str(log.topic_partition)] = segment_stats(self._files, log.segments)
+            if clean:
+                closed[str(log.topic_partition)] = closed_log(
+                    self._files, log.directory, log.segments
+                )
         try:
             if clean:
                 self._checkpoints.write_recovery_points()
                 self._checkpoints.write_log_starts()
                 write_meta(self._files, self.directory, replace(self.meta, clean=True))
-                write_clean_marker(self._files, self.directory, stats)
+                write_clean_marker(self._files, self.directory, closed)
         finally:
             self._files.close(self._lock)
 

@@ -13,7 +13,9 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final
+from typing import Final, Self
+
+import numpy as np
 
 from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
 
@@ -31,8 +33,36 @@ class OffsetIndex:
         self._offsets = array("I")
         self._positions = array("I")
 
+    @classmethod
+    def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> Self:
+        """The index in a file; InvalidOffset when that cannot belong to a log of `log_bytes`."""
+        if len(data) % ENTRY.size:
+            raise InvalidOffset(f"{len(data)} bytes are no multiple of {ENTRY.size}")
+        index = cls(base_offset)
+        columns = np.frombuffer(data, ">u4").reshape(-1, 2)
+        offsets, positions = columns[:, 0].astype("u4"), columns[:, 1].astype("u4")
+        if len(offsets) and (
+            int(offsets[-1]) > RELATIVE_MAX
+            or int(positions[-1]) >= log_bytes
+            or bool((offsets[1:] <= offsets[:-1]).any())
+            or bool((positions[1:] <= positions[:-1]).any())
+        ):
+            raise InvalidOffset(
+                f"its {len(offsets)} entries are not in order, or reach beyond {log_bytes} bytes"
+            )
+        index._offsets.frombytes(offsets.tobytes())
+        index._positions.frombytes(positions.tobytes())
+        return index
+
     def __len__(self) -> int:
         return len(self._offsets)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """(offset, position) of the newest entry; (base offset - 1, 0) without one."""
+        if not self._offsets:
+            return self.base_offset - 1, 0
+        return self.base_offset + self._offsets[-1], self._positions[-1]
 
     def append(self, last_offset: int, position: int) -> bytes:
         """Add an entry; its 8 bytes. InvalidOffset or IndexOffsetOverflow when it cannot stand."""

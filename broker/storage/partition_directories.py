@@ -12,11 +12,12 @@ from broker.storage.checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from broker.storage.directory import CLEAN_MARKER, LOCK_FILE, META_PROPERTIES
+from broker.storage.clean_marker import CLEAN_MARKER
+from broker.storage.directory import LOCK_FILE, META_PROPERTIES
 from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
 from broker.storage.files import Files
-from broker.storage.recovery import PARTITION_METADATA
 from broker.storage.segment import CUT_SUFFIX
+from broker.storage.survey import PARTITION_METADATA
 from pylog.model import TopicId, TopicPartition, topic_name_fault
 
 DELETE_SUFFIX: Final = "-delete"

@@ -1,8 +1,15 @@
-"""Opening a log: what a partition directory holds, cut to what is whole.
+"""Opening a log: what a partition directory holds, cut to what is whole. In passes:
 
-Every header is read once at each start: that rebuilds the indexes, the epochs and the producers'
-state, and finds gaps. CRCs are checked too where the last stop was not a clean one, from the
-recovery point on. What is found decides:
+1. the names: leftovers go, segments are put in order (`survey.py`);
+2. segments that nothing can have happened to are trusted: all of them after a clean stop whose
+   files are as it left them, those below the recovery point after a crash when the ends of their
+   indexes lead to a whole last batch and the epoch checkpoint agrees with their first and last;
+3. the producers' newest snapshot before the rest, and what trusted batches say after it;
+4. the rest is read, with CRCs where the last stop was not a clean one, from the recovery point on:
+   that makes indexes, epochs and producers' state anew, and finds gaps;
+5. what was cut or is behind is written and synced.
+
+What pass 4 finds decides:
 
 - bytes that are no batch, and nothing valid behind them: a torn tail (zeros, garbage, a cut batch).
   It is cut; what was not zero is kept once in `<segment>.log.cut`;
@@ -15,38 +22,27 @@ recovery point on. What is found decides:
 from __future__ import annotations
 
 import logging
-import re
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from broker.config import TopicConfig
-from broker.storage.checkpoints import EPOCH_CHECKPOINT
-from broker.storage.errors import CorruptSegment
+from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs
+from broker.storage.errors import CorruptSegment, InvalidOffset
 from broker.storage.files import Files
+from broker.storage.leader_epochs import LeaderEpochCache
+from broker.storage.producer_history import ProducerHistory, headers
+from broker.storage.producer_state import read_marker
 from broker.storage.scan import BadBatch, find_valid_batch, scan
-from broker.storage.segment import (
-    CUT_SUFFIX,
-    DELETED_SUFFIX,
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    SNAPSHOT_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    TXN_INDEX_SUFFIX,
-    BatchPlace,
-    Segment,
-)
+from broker.storage.segment import CUT_SUFFIX, BatchPlace, Segment, SegmentFacts
+from broker.storage.segment_facts import read_facts
+from broker.storage.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
+from broker.storage.txn_index import AbortedTransaction
+from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import BatchHeader
 
-PARTITION_METADATA: Final = "partition.metadata"
-GAPS_ALLOWED: Final = "gaps-allowed"
-"""A file of no content in a log that may have gaps between its batches: compaction left them, here
-or on the leader that this replica copied from."""
+__all__ = ["GAPS_ALLOWED", "PARTITION_METADATA", "LastStop", "RecoveryReport", "SegmentLoader"]
 
-_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", ".cleaned")
-_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
-_SEGMENT_NAME: Final = re.compile(r"[0-9]{20}")
-_KNOWN: Final = frozenset({EPOCH_CHECKPOINT, PARTITION_METADATA, GAPS_ALLOWED})
 _CUT_KEPT_MAX: Final = 16 * 1024 * 1024
 
 logger = logging.getLogger(__name__)
@@ -58,16 +54,18 @@ class LastStop:
 
     `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
     is there and only the last batch can be torn. `recovery_point`: everything below was synced.
+    `facts`: no file of the log has changed since a clean stop that noted these; nothing is read.
     """
 
     recovery_point: int = 0
     verify_from: int | None = 0
     memory_survived: bool = True
+    facts: Mapping[int, SegmentFacts] | None = None
 
     @classmethod
-    def clean(cls) -> LastStop:
-        """An orderly stop: nothing to check."""
-        return cls(recovery_point=2**63 - 1, verify_from=None)
+    def clean(cls, facts: Mapping[int, SegmentFacts] | None = None) -> LastStop:
+        """An orderly stop: no CRC to check, and with `facts` nothing at all."""
+        return cls(recovery_point=2**63 - 1, verify_from=None, facts=facts)
 
 
 @dataclass(slots=True)
@@ -75,6 +73,7 @@ class RecoveryReport:
     """What opening found and did."""
 
     batches: int = 0
+    segments_trusted: int = 0
     bytes_cut: int = 0
     segments_cut: int = 0
     indexes_rebuilt: int = 0
@@ -82,11 +81,16 @@ class RecoveryReport:
     warnings: list[str] = field(default_factory=list)
 
 
+class _Distrust(Exception):
+    """What was to be trusted contradicts itself: everything must be read."""
+
+
 class SegmentLoader:
     """Loads the segments of one directory; made for one call of `load`.
 
-    `on_batch` sees every batch that stays, in order: a batch is shown only once the segment's scan
-    has passed it, and a cut never takes back one that was shown.
+    Afterwards `epochs` are those of the log, and the producers' history is at its end. A batch is
+    taken into account only once the segment's scan has passed it, and a cut never takes back one
+    that was.
     """
 
     def __init__(
@@ -95,31 +99,48 @@ class SegmentLoader:
         directory: str,
         config: TopicConfig,
         last_stop: LastStop,
+        producers: ProducerHistory,
         *,
         wall_ms: int,
         log_start_offset: int | None = None,
-        on_batch: Callable[[BatchHeader], None],
-        on_segment: Callable[[int], None],
     ) -> None:
         self._files = files
         self._directory = directory
         self._config = config
         self._stop = last_stop
+        self._producers = producers
         self._wall_ms = wall_ms
         self._log_start = log_start_offset
-        self._on_batch = on_batch
-        self._on_segment = on_segment
         self._gaps = config.compacted or files.exists(f"{directory}/{GAPS_ALLOWED}")
+        self.stored_epochs = read_epochs(files, f"{directory}/{EPOCH_CHECKPOINT}")
         self._epoch = -1
+        self._reading = False
+        self._trusts = True
+        self._aborted: list[AbortedTransaction] = []
+        self.epochs = LeaderEpochCache()
         self.report = RecoveryReport()
 
     def load(self) -> list[Segment]:
         """The segments in order; none when the directory holds none."""
-        bases = self._bases()
+        found = survey(self._files, self._directory)
+        self.report.warnings += found.warnings
+        self._producers.find(found.names)
+        try:
+            return self._load(found.bases)
+        except _Distrust as why:
+            logger.warning("%s: %s; all of it is read", self._directory, why)
+            self._trusts = self._reading = False
+            self._epoch = -1
+            self.report.segments_trusted = 0
+            return self._load(found.bases)
+
+    def _load(self, bases: list[int]) -> list[Segment]:
         segments: list[Segment] = []
+        looked_at: list[Segment] = []
         try:
             for number, base in enumerate(bases):
                 segment = self._segment(base)
+                looked_at.append(segment)
                 size = self._size(segment)
                 if not segments and self._lost_its_beginning(base):
                     self._cut_segments(bases[number:])
@@ -131,13 +152,18 @@ class SegmentLoader:
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
                     continue
+                later = bases[number + 1 :]
+                if self._is_trusted(segment, size, later):
+                    segments.append(segment)
+                    continue
+                self._begin_reading(segments, base)
                 segments.append(segment)
-                self._on_segment(base)
-                if not self._scan(segment, size, bases[number + 1 :]):
+                if not self._scan(segment, size, later):
                     break
+            self._begin_reading(segments, segments[-1].end_offset if segments else 0)
             self._settle(segments)
         except BaseException:
-            for segment in segments:
+            for segment in looked_at:
                 segment.close()
             raise
         return segments
@@ -151,34 +177,57 @@ class SegmentLoader:
             created_ms=self._wall_ms,
         )
 
-    # ---- the directory -------------------------------------------------------------------------
+    # ---- what is not read -----------------------------------------------------------------------
 
-    def _bases(self) -> list[int]:
-        names = self._files.listdir(self._directory)
-        bases = []
-        foreign = []
-        for name in names:
-            path = f"{self._directory}/{name}"
-            stem, dot, extension = name.partition(".")
-            suffix = dot + extension
-            if name.endswith(_LEFTOVERS):
-                self._files.unlink(path)
-            elif suffix == LOG_SUFFIX:
-                if not _SEGMENT_NAME.fullmatch(stem):
-                    raise CorruptSegment(f"{path}: a segment's name must be 20 digits")
-                status = self._files.stat(path)
-                if status is None or status.kind != "file":
-                    raise CorruptSegment(f"{path} is not a file; move it away")
-                bases.append(int(stem))
-            elif suffix in _INDEXES and _SEGMENT_NAME.fullmatch(stem):
-                if f"{stem}{LOG_SUFFIX}" not in names:
-                    self._warn(f"{path} has no segment: removed")
-                    self._files.unlink(path)
-            elif name not in _KNOWN and not name.endswith(CUT_SUFFIX):
-                foreign.append(name)
-        if foreign:
-            self._warn(f"{self._directory} holds what is not pylog's, ignored: {foreign[:10]}")
-        return bases
+    def _is_trusted(self, segment: Segment, size: int, later: list[int]) -> bool:
+        if self._reading or not self._trusts:
+            return False
+        if self._stop.facts is not None:
+            facts = self._stop.facts.get(segment.base_offset)
+            if facts is None or facts.size != size:
+                raise _Distrust(f"{segment.log_path} is not as the clean stop left it")
+        else:
+            verify_from = self._stop.verify_from
+            if verify_from is None or not later or later[0] > verify_from:
+                return False
+            found = read_facts(self._files, segment, size)
+            if found is None:
+                return False
+            facts, first, last = found
+            if facts.end_offset > later[0] or (facts.end_offset < later[0] and not self._gaps):
+                return False
+            self._compare_epochs(first, last)
+            self._epoch = last.partition_leader_epoch
+        segment.adopt(facts)
+        self.report.segments_trusted += 1
+        return True
+
+    def _compare_epochs(self, *headers_found: BatchHeader) -> None:
+        known = LeaderEpochCache(self.stored_epochs)
+        for header in headers_found:
+            # the checkpoint may start later than the log, at the log start offset
+            epoch = known.epoch_at(Offset(max(header.last_offset, self._log_start or 0)))
+            if epoch != header.partition_leader_epoch and header.partition_leader_epoch >= 0:
+                raise _Distrust(
+                    f"{EPOCH_CHECKPOINT} has epoch {epoch} for offset {header.last_offset}, the "
+                    f"log has {header.partition_leader_epoch}"
+                )
+
+    def _begin_reading(self, trusted: list[Segment], offset: int) -> None:
+        """From `offset` on batches are read: take what is known before it."""
+        if self._reading:
+            return
+        self._reading = True
+        self.epochs = LeaderEpochCache(self.stored_epochs if trusted else ())
+        self.epochs.truncate_from_end(Offset(offset))
+        used = self._producers.load((segment.base_offset for segment in trusted), offset)
+        try:
+            for header, marker in headers(self._files, trusted, used):
+                self._producers.apply(header, marker)
+        except BadBatch as bad:
+            raise _Distrust(f"a batch at position {bad.position}: {bad.reason}") from bad
+
+    # ---- how segments follow each other ---------------------------------------------------------
 
     def _follows(
         self,
@@ -234,19 +283,49 @@ class SegmentLoader:
         """Read the segment; False when its tail, and with it all later segments, was cut."""
         verify_from = self._stop.verify_from
         verify = verify_from is not None and (not later or later[0] > verify_from)
+        if self.report.batches or self.report.segments_trusted:
+            self._producers.take(segment.base_offset)
+        self._aborted.clear()
         try:
             for position, header in scan(self._files, segment.handle(), 0, size, verify=verify):
                 self._check_place(segment, position, header)
                 place = (header.size, header.base_offset, header.last_offset, header.max_timestamp)
                 segment.account(BatchPlace(*place))
-                self._on_batch(header)
+                self._take(segment, position, header)
                 self.report.batches += 1
         except BadBatch as bad:
             self._judge(segment, bad, size, later)
             self._cut_tail(segment, bad, size)
             self._cut_segments(later)
+            self._settle_aborted(segment)
             return False
+        self._settle_aborted(segment)
         return True
+
+    def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """A batch that stays."""
+        if header.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(
+                LeaderEpoch(header.partition_leader_epoch), Offset(header.base_offset)
+            )
+        if header.producer_id < 0:
+            return
+        marker = None
+        if header.is_control:
+            marker = read_marker(self._files.pread(segment.handle(), header.size, position), header)
+        aborted = self._producers.apply(header, marker)
+        if aborted is not None:
+            self._aborted.append(aborted)
+
+    def _settle_aborted(self, segment: Segment) -> None:
+        """Compare the segment's index of aborted transactions with what its markers said."""
+        try:
+            known = segment.aborted()
+        except (OSError, InvalidOffset):
+            known = None
+        if known != self._aborted:
+            segment.replace_aborted(self._aborted)
+            self.report.indexes_rebuilt += 1
 
     def _check_place(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Offset and epoch stand outside the CRC; what came before tells what they may be."""
@@ -339,14 +418,25 @@ class SegmentLoader:
                 if segment.end_offset > self._stop.recovery_point or segment is segments[-1]:
                     segment.fsync()
             self._files.fsync_dir(self._directory)
-        for segment in segments:
+        self._add_last_epoch(end)
+        for segment in segments[self.report.segments_trusted :]:
             if segment is not segments[-1]:
                 segment.note_sealed()
             if not segment.index_files_match():
                 segment.write_indexes(behind_only=False)
                 self.report.indexes_rebuilt += 1
-            if segment is not segments[-1]:
-                segment.close()
+        for segment in segments[:-1]:
+            segment.rest()
+        segments[-1].activate()
+
+    def _add_last_epoch(self, end: int) -> None:
+        """What the checkpoint knows and no batch can show: an epoch that began at the log's end
+        and wrote nothing.
+        """
+        if self.stored_epochs:
+            epoch, start_offset = self.stored_epochs[-1]
+            if epoch > self.epochs.latest and start_offset == end:
+                self.epochs.assign(epoch, start_offset)
 
     def _warn(self, message: str) -> None:
         self.report.warnings.append(message)

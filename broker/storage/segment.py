@@ -1,8 +1,10 @@
-"""One segment of a log: `<base offset, 20 digits>.log` with its `.index` and `.timeindex`.
+"""One segment of a log: `<base offset, 20 digits>.log` with its indexes.
 
-Writes go straight to the file; the indexes live in memory and are written along, 8 and 12 bytes at
-a time. They are a cache of what the log file says: a full disk leaves them behind without harm, and
-opening a log compares them with the file.
+Writes go straight to the file; the indexes are written along, 8 and 12 bytes at a time. Those of
+the active segment live in memory; those of others are loaded when they are needed first, and
+dropped with the handle. They are a cache of what the log file says: a full disk leaves them behind
+without harm, one that makes no sense, or does not lead to a batch, is made again from the headers.
+The index of aborted transactions has no copy in memory.
 """
 
 from __future__ import annotations
@@ -13,23 +15,38 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from broker.storage import offset_index, time_index
+from broker.storage.errors import InvalidOffset
 from broker.storage.files import Buffer, Files
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import scan
 from broker.storage.time_index import TimeIndex
+from broker.storage.txn_index import AbortedTransaction, decode_entries, encode_entry
+from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
-from pylog.records.batch import BatchHeader
+from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 SNAPSHOT_SUFFIX: Final = ".snapshot"
+PRODUCERS_SUFFIX: Final = ".producers"
+CACHE_SUFFIXES: Final = (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    PRODUCERS_SUFFIX,
+)
+"""What stands beside a segment's batches and can be made again from them."""
+
 DELETED_SUFFIX: Final = ".deleted"
 CUT_SUFFIX: Final = ".cut"
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a write that pass when somebody makes room."""
+
+_OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +63,20 @@ class BatchPlace(NamedTuple):
     base_offset: int
     last_offset: int
     max_timestamp: int
+
+
+def _place_of(header: BatchHeader) -> BatchPlace:
+    return BatchPlace(header.size, header.base_offset, header.last_offset, header.max_timestamp)
+
+
+class SegmentFacts(NamedTuple):
+    """What a segment's batches amount to, so that nobody need read them again."""
+
+    size: int
+    end_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    first_timestamp: int
 
 
 class Segment:
@@ -66,7 +97,7 @@ class Segment:
     ) -> None:
         self._files = files
         self._path = f"{directory}/{segment_name(base_offset)}"
-        self._index_interval_bytes = index_interval_bytes
+        self.index_interval_bytes = index_interval_bytes
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.size = 0
@@ -75,9 +106,10 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
-        self.offsets = OffsetIndex(base_offset)
-        self.times = TimeIndex(base_offset)
+        self._offsets: OffsetIndex | None = OffsetIndex(base_offset)
+        self._times: TimeIndex | None = TimeIndex(base_offset)
         self._bytes_since_entry = 0
+        self._sealed = False
         self._handle: int | None = None
         self._index_handles: tuple[int, int] | None = None
         self._indexes_behind = False
@@ -110,6 +142,48 @@ class Segment:
             self._handle = self._files.open(self.log_path, create=create)
         return self._handle
 
+    @property
+    def offsets(self) -> OffsetIndex:
+        """The offset index, loaded on first use. OSError, BadBatch when it must be made again."""
+        if self._offsets is None:
+            self._load_indexes()
+            assert self._offsets is not None
+        return self._offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        """The time index, likewise."""
+        if self._times is None:
+            self._load_indexes()
+            assert self._times is not None
+        return self._times
+
+    @property
+    def facts(self) -> SegmentFacts:
+        """What the batches amount to."""
+        return SegmentFacts(
+            self.size,
+            self.end_offset,
+            self.max_timestamp,
+            self.offset_of_max_timestamp,
+            self.first_timestamp,
+        )
+
+    def adopt(self, facts: SegmentFacts) -> None:
+        """Take over what is known for sure; the index files are trusted until they are used."""
+        self.size = facts.size
+        self.end_offset = facts.end_offset
+        self.max_timestamp = facts.max_timestamp
+        self.offset_of_max_timestamp = facts.offset_of_max_timestamp
+        self.first_timestamp = facts.first_timestamp
+        self._offsets = self._times = None
+        self._sealed = True
+
+    def activate(self) -> None:
+        """Make ready for appends. OSError, BadBatch."""
+        self._sealed = False
+        self._bytes_since_entry = self.size - self.offsets.last[1]
+
     def create(self) -> None:
         """Make the three files, empty. The caller syncs the directory."""
         try:
@@ -139,6 +213,12 @@ class Segment:
             self._handle = None
         self._close_indexes()
 
+    def rest(self) -> None:
+        """Nobody has read it for long: give the handles and the memory of the indexes back."""
+        self.close()
+        if self._sealed and not self._indexes_behind:
+            self._offsets = self._times = None
+
     def _close_indexes(self) -> None:
         if self._index_handles is not None:
             for handle in self._index_handles:
@@ -155,7 +235,8 @@ class Segment:
         """Whether one more entry would make an index file too large."""
         return (
             len(self.offsets) >= index_bytes_max // offset_index.ENTRY.size
-            or len(self.times) >= index_bytes_max // time_index.ENTRY.size
+            # the seal may add one more
+            or len(self.times) >= index_bytes_max // time_index.ENTRY.size - 1
         )
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchPlace]) -> None:
@@ -188,7 +269,7 @@ class Segment:
         if not self.size:
             self.first_timestamp = batch.max_timestamp
         offset_entry = time_entry = b""
-        if self._bytes_since_entry > self._index_interval_bytes:
+        if self._bytes_since_entry > self.index_interval_bytes:
             offset_entry = self.offsets.append(batch.last_offset, self.size)
             time_entry = self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
             self._bytes_since_entry = 0
@@ -215,7 +296,13 @@ class Segment:
             self._indexes_behind = True
 
     def seal(self) -> None:
-        """The segment takes no more batches: its largest timestamp enters the time index."""
+        """The segment takes no more batches, or the log closes: its largest timestamp enters the
+        time index.
+        """
+        self._sealed = True
+        if self._times is None:
+            self._close_indexes()
+            return  # it was sealed before, and is not even loaded
         entry = self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         if entry and not self._indexes_behind:
             try:
@@ -228,21 +315,59 @@ class Segment:
 
     def note_sealed(self) -> None:
         """As `seal`, but only in memory: the files are compared afterwards."""
+        self._sealed = True
         self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
 
     def index_files_match(self) -> bool:
         """Whether the index files hold what the log file says."""
-        pairs = (
-            (self.index_path, self.offsets.encode()),
-            (self.time_index_path, self.times.encode()),
-        )
-        for path, expected in pairs:
-            status = self._files.stat(path)
-            if status is None or status.kind != "file" or status.size != len(expected):
-                return False
-            if self._files.read_all(path) != expected:
-                return False
+        if not self._file_holds(self.index_path, self.offsets.encode()):
+            return False
+        if self._file_holds(self.time_index_path, self.times.encode()):
+            return True
+        # A clean stop seals the active segment too.
+        sealed = TimeIndex.decode(self.base_offset, self.times.encode(), self.end_offset)
+        sealed.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        if not self._file_holds(self.time_index_path, sealed.encode()):
+            return False
+        self._times = sealed
         return True
+
+    def _file_holds(self, path: str, expected: bytes) -> bool:
+        status = self._files.stat(path)
+        return (
+            status is not None
+            and status.kind == "file"
+            and status.size == len(expected)
+            and self._files.read_all(path) == expected
+        )
+
+    def _load_indexes(self) -> None:
+        try:
+            data = self._files.read_all(self.index_path)
+            self._offsets = OffsetIndex.decode(self.base_offset, data, self.size)
+            data = self._files.read_all(self.time_index_path)
+            self._times = TimeIndex.decode(self.base_offset, data, self.end_offset)
+        except (OSError, InvalidOffset) as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_MOMENT:
+                raise
+            logger.warning("the indexes of %s are made again: %s", self.log_path, error)
+            self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes from the headers, in memory and on disk. OSError, BadBatch."""
+        sealed, expected = self._sealed, self.facts
+        self._offsets, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self._bytes_since_entry = self.size = 0
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        try:
+            for _, header in scan(self._files, self.handle(), 0, expected.size, verify=False):
+                self.account(_place_of(header))
+        except BaseException:
+            self.adopt(expected)
+            raise
+        if sealed:
+            self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.write_indexes(behind_only=False)
 
     def write_indexes(self, *, behind_only: bool = True) -> None:
         """Replace index files that are behind (or, after a recovery, wrong).
@@ -272,52 +397,124 @@ class Segment:
         self._files.truncate(self.handle(), position)
         self._files.fsync(self.handle())
         kept = self.offsets.truncate_to_position(position)
-        last_indexed, last_position = self.offsets.entries()[-1] if kept else (-1, 0)
+        last_indexed, last_position = self.offsets.last
         # Also drops the entry of the seal: the segment may be the active one again.
         times_kept = self.times.truncate_to_offset(last_indexed + 1)
         self.size = position
         self.end_offset = end_offset
+        self._sealed = False
         self._bytes_since_entry = position - last_position
-        self._find_max_timestamp()
+        self._find_max_timestamp(last_position)
         if self._indexes_behind:
             self.write_indexes()
         else:
             offsets, times = self._open_indexes()
             self._files.truncate(offsets, kept * offset_index.ENTRY.size)
             self._files.truncate(times, times_kept * time_index.ENTRY.size)
+        self._cut_aborted(end_offset)
 
-    def _find_max_timestamp(self) -> None:
-        self.max_timestamp = NO_TIMESTAMP
-        self.offset_of_max_timestamp = self.base_offset
-        start = 0
-        if len(self.times):
-            # Nothing before this entry's batch is as new as the entry, so look from there on.
-            start = self.offsets.lookup(self.times.entries()[-1][1])
+    def _find_max_timestamp(self, last_position: int) -> None:
+        """Of all that is older than the newest index entry, the time index knows the maximum."""
+        self.max_timestamp, self.offset_of_max_timestamp = self.times.last
         if not self.size:
             self.first_timestamp = NO_TIMESTAMP
-        for _, header in scan(self._files, self.handle(), start, self.size, verify=False):
+        for _, header in scan(self._files, self.handle(), last_position, self.size, verify=False):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
 
+    # ---- aborted transactions -------------------------------------------------------------------
+
+    @property
+    def txn_index_path(self) -> str:
+        """The index of aborted transactions; the file is there when one was aborted."""
+        return self._path + TXN_INDEX_SUFFIX
+
+    def append_aborted(self, entry: AbortedTransaction) -> None:
+        """A marker in this segment aborted a transaction."""
+        handle = self._files.open(self.txn_index_path, create=True)
+        try:
+            self._files.append(handle, [encode_entry(entry)])
+        finally:
+            self._files.close(handle)
+
+    def aborted(self) -> list[AbortedTransaction]:
+        """The transactions that markers in this segment aborted. OSError, InvalidOffset."""
+        try:
+            data = self._files.read_all(self.txn_index_path)
+        except FileNotFoundError:
+            return []
+        return decode_entries(data, self.base_offset)
+
+    def replace_aborted(self, entries: Sequence[AbortedTransaction]) -> None:
+        """Write the index anew."""
+        if entries:
+            data = b"".join(map(encode_entry, entries))
+            self._files.write_atomic(self.txn_index_path, data)
+        else:
+            self._files.unlink(self.txn_index_path)
+
+    def _cut_aborted(self, end_offset: int) -> None:
+        if not self._files.exists(self.txn_index_path):
+            return
+        try:
+            entries = self.aborted()
+        except InvalidOffset:
+            entries = []
+        self.replace_aborted([entry for entry in entries if entry.last_offset < end_offset])
+
     # ---- look-ups -------------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int:
+        """Where to begin to look for `offset`: a batch begins there that is not behind it.
+
+        An index that leads elsewhere is made again. OSError, BadBatch.
+        """
+        position = self.offsets.lookup(offset)
+        if position and not self._leads_to_batch(position, offset):
+            logger.warning("%s leads nowhere: made again", self.index_path)
+            self.rebuild_indexes()
+            position = self.offsets.lookup(offset)
+        return position
+
+    def _leads_to_batch(self, position: int, offset: int) -> bool:
+        try:
+            header = read_header(self._files.pread(self.handle(), HEADER_SIZE, position))
+        except CorruptMessage:
+            return False
+        return (
+            self.base_offset <= header.base_offset <= offset
+            and position + header.size <= self.size
+            and header.last_offset < self.end_offset
+        )
 
     def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
         """(position, header) of the first batch that ends at or behind `offset`."""
-        start = self.offsets.lookup(offset)
+        start = self.position_of(offset)
         for position, header in scan(self._files, self.handle(), start, self.size, verify=False):
             if header.last_offset >= offset:
                 return position, header
         return None
 
     def fsync(self) -> None:
-        """Make the batches durable."""
+        """Make the batches durable, and of a full segment the indexes too."""
         self._files.fsync(self.handle())
+        if self._sealed:
+            for path in self.index_files():
+                handle = self._files.open(path)
+                try:
+                    self._files.fsync(handle)
+                finally:
+                    self._files.close(handle)
+
+    def index_files(self) -> list[str]:
+        """Those of its index files that are there."""
+        paths = (self._path + suffix for suffix in CACHE_SUFFIXES)
+        return [path for path in paths if self._files.exists(path)]
 
     def paths(self) -> tuple[str, ...]:
         """Every file that a segment can have."""
-        suffixes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX, LOG_SUFFIX)
-        return tuple(self._path + suffix for suffix in suffixes)
+        return tuple(self._path + suffix for suffix in (*CACHE_SUFFIXES, LOG_SUFFIX))
 
     def unlink(self) -> None:
         """Remove the files, the log last: an index without a log is cleared away at the start."""

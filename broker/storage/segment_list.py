@@ -5,7 +5,8 @@ Raises OSErrors as they come; `Log` says what they mean.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -28,6 +29,8 @@ class SegmentList:
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._opened: deque[Segment] = deque()
+        # the largest timestamp up to each full segment, as far as somebody asked
+        self._largest = array("q")
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -52,6 +55,7 @@ class SegmentList:
         """Take over what a start found."""
         self._segments = segments
         self._bases = [segment.base_offset for segment in segments]
+        del self._largest[:]
 
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that holds `offset` (or the first), and all later ones."""
@@ -65,7 +69,15 @@ class SegmentList:
         while len(self._opened) > _OPEN_MAX:
             oldest = self._opened.popleft()
             if oldest is not self._segments[-1]:
-                oldest.close()
+                oldest.rest()
+
+    def newer_than(self, timestamp: int) -> list[Segment]:
+        """The first segment with a record at or after a time, and all later ones."""
+        largest = self._largest
+        for segment in self._segments[len(largest) : -1]:
+            before = largest[-1] if largest else -1
+            largest.append(max(before, segment.max_timestamp))
+        return self._segments[bisect_left(largest, timestamp) :]
 
     def close(self) -> None:
         """Give all handles back."""
@@ -138,7 +150,7 @@ class SegmentList:
     def _keep_handle(self, segment: Segment) -> None:
         self._opened.append(segment)
         if len(self._opened) > _OPEN_MAX:
-            self._opened.popleft().close()
+            self._opened.popleft().rest()
 
     # ---- shrinking ------------------------------------------------------------------------------
 
@@ -156,6 +168,7 @@ class SegmentList:
         """Remove segments that begin at or behind `offset`, newest first (the very first stays),
         then the last one's batches from the cut point on.
         """
+        del self._largest[:]
         removed = False
         while len(self._segments) > 1 and self._bases[-1] >= offset:
             self._bases.pop()
@@ -165,10 +178,12 @@ class SegmentList:
             # A name that came back after a loss of power would overlap what is written next.
             self._files.fsync_dir(self._directory)
         last = self._segments[-1]
+        last.activate()
         last.truncate(*(cut or (last.size, last.end_offset)))
 
     def remove_all(self) -> None:
         """Remove every segment, newest first."""
+        del self._largest[:]
         while self._segments:
             self._bases.pop()
             self._segments.pop().unlink()
@@ -177,6 +192,7 @@ class SegmentList:
     def rename_below(self, offset: int) -> list[str]:
         """Give segments wholly below `offset` names that say they may go; the paths."""
         renamed: list[str] = []
+        del self._largest[:]
         while len(self._segments) > 1 and self._bases[1] <= offset:
             renamed += self._segments.pop(0).rename_deleted()
             self._bases.pop(0)

@@ -5,6 +5,7 @@ The check is cheap beside the read, and keeps rotten bytes from ever being serve
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from broker.storage.errors import CorruptSegment
@@ -16,6 +17,8 @@ from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_head
 
 _SLACK: Final = 8 * 1024
 """Read besides the wanted bytes: about one index interval lies before the wanted batch."""
+
+logger = logging.getLogger(__name__)
 
 
 class PagesCold(Exception):
@@ -64,11 +67,28 @@ class SegmentReader:
         At most `max_bytes`, or one batch with `min_one`; none that reaches to `upper_bound`.
         """
         position = self._segment.offsets.lookup(offset)
+        try:
+            return self._read(position, offset, max_bytes, upper_bound, min_one)
+        except CorruptSegment as error:
+            if not position:
+                raise
+            path = self._segment.log_path
+            logger.warning("the index of %s may be wrong: made again (%s)", path, error)
+            self._segment.rebuild_indexes()
+            position = self._segment.offsets.lookup(offset)
+            return self._read(position, offset, max_bytes, upper_bound, min_one)
+
+    def _read(
+        self, position: int, offset: int, max_bytes: int, upper_bound: int, min_one: bool
+    ) -> TailRead | None:
+        begin = position
         while position < self._segment.size:
             window = self._pread(position, max_bytes + _SLACK)
             at = 0
             while at + HEADER_SIZE <= len(window):
                 header = self._header(window, at, position)
+                if begin and position + at == begin and header.base_offset > offset:
+                    raise self._corrupt(begin, f"offset {offset} should be there or later")
                 if header.last_offset >= offset:
                     if header.last_offset >= upper_bound or (
                         header.size > max_bytes and not min_one

@@ -14,9 +14,11 @@ from __future__ import annotations
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from typing import Final
+from typing import Final, Self
 
-from broker.storage.errors import IndexOffsetOverflow
+import numpy as np
+
+from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
 from broker.storage.offset_index import RELATIVE_MAX
 
 ENTRY: Final = struct.Struct(">qI")
@@ -32,8 +34,36 @@ class TimeIndex:
         self._timestamps = array("q")
         self._offsets = array("I")
 
+    @classmethod
+    def decode(cls, base_offset: int, data: bytes, end_offset: int) -> Self:
+        """The index in a file; InvalidOffset when that cannot belong to a log that ends there."""
+        if len(data) % ENTRY.size:
+            raise InvalidOffset(f"{len(data)} bytes are no multiple of {ENTRY.size}")
+        index = cls(base_offset)
+        rows = np.frombuffer(data, [("timestamp", ">i8"), ("offset", ">u4")])
+        timestamps, offsets = rows["timestamp"].astype("i8"), rows["offset"].astype("u4")
+        if len(rows) and (
+            int(timestamps[0]) < 0
+            or base_offset + int(offsets[-1]) >= end_offset
+            or bool((timestamps[1:] <= timestamps[:-1]).any())
+            or bool((offsets[1:] <= offsets[:-1]).any())
+        ):
+            raise InvalidOffset(
+                f"its {len(rows)} entries are not in order, or reach beyond offset {end_offset}"
+            )
+        index._timestamps.frombytes(timestamps.tobytes())
+        index._offsets.frombytes(offsets.tobytes())
+        return index
+
     def __len__(self) -> int:
         return len(self._timestamps)
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """(timestamp, offset) of the newest entry; (-1, base offset) without one."""
+        if not self._timestamps:
+            return -1, self.base_offset
+        return self._timestamps[-1], self.base_offset + self._offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> bytes:
         """Add an entry if its timestamp is larger than the last one's; its bytes, else none."""
@@ -49,10 +79,20 @@ class TimeIndex:
         self._offsets.append(relative)
         return ENTRY.pack(timestamp, relative)
 
+    def entry_at(self, timestamp: int) -> tuple[int, int] | None:
+        """(timestamp, offset) of the last entry that is not newer than `timestamp`; None without.
+
+        Every record before that entry's batch is older than `timestamp`.
+        """
+        index = bisect_right(self._timestamps, timestamp)
+        if not index:
+            return None
+        return self._timestamps[index - 1], self.base_offset + self._offsets[index - 1]
+
     def lookup(self, timestamp: int) -> int:
         """An offset before which every record is older than `timestamp`."""
-        index = bisect_right(self._timestamps, timestamp)
-        return self.base_offset + (self._offsets[index - 1] if index else 0)
+        entry = self.entry_at(timestamp)
+        return self.base_offset if entry is None else entry[1]
 
     def truncate_to_offset(self, offset: int) -> int:
         """Drop entries of records at or behind `offset`; the number of entries left."""

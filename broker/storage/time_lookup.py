@@ -29,11 +29,21 @@ def first_at_or_after(
             break
         if segment.max_timestamp < timestamp or segment.end_offset <= start:
             continue
-        from_offset = max(start, segment.times.lookup(timestamp))
+        from_offset = max(start, _begin_at(segment, timestamp))
         found = _first_in(files, segment, timestamp, from_offset, start, end)
         if found is not None:
             return found
     return None
+
+
+def _begin_at(segment: Segment, timestamp: int) -> int:
+    """An offset before which every record is older; a time index that is wrong is made again."""
+    entry = segment.times.entry_at(timestamp)
+    if entry is not None:
+        found = segment.locate(entry[1])
+        if found is None or (found[1].max_timestamp, found[1].last_offset) != entry:
+            segment.rebuild_indexes()
+    return segment.times.lookup(timestamp)
 
 
 def largest(
@@ -98,8 +108,8 @@ def _largest_in(files: Files, segment: Segment, start: int, end: int) -> int:
 
 
 def _headers(files: Files, segment: Segment, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    position = segment.offsets.lookup(from_offset)
     try:
+        position = segment.position_of(from_offset)
         yield from scan(files, segment.handle(), position, segment.size, verify=False)
     except BadBatch as error:
         raise CorruptSegment(

@@ -17,8 +17,8 @@ from broker.storage.checkpoints import (
     read_offsets,
     write_offsets,
 )
+from broker.storage.clean_marker import CLEAN_MARKER
 from broker.storage.directory import (
-    CLEAN_MARKER,
     META_PROPERTIES,
     find_broker_directories,
     inspect,
@@ -280,6 +280,7 @@ def test_a_loss_of_power_is_remembered_until_the_controller_knows() -> None:
 def test_a_crash_while_loading_is_not_a_clean_stop() -> None:
     files, manager = running()
     manager.close(clean=True)
+    files.fail("read_all", "t-0/0", errno.EIO)
     files.fail("pread", "t-0", errno.EIO)
     first = open_manager(files)
     assert TOPIC in first.failed
@@ -390,6 +391,7 @@ def test_a_disk_that_refuses_once_leaves_the_log_whole_but_damage_does_not() -> 
     files, manager = running()
     manager.close(clean=True)
     path = f"{ROOT}/t-0/{0:020d}.log"
+    files.fail("read_all", "t-0/0", errno.EIO)
     files.fail("pread", "t-0", errno.EIO)
     assert open_manager(files).failed_replicas == ((TOPIC_ID, 0),)
     files.kill()

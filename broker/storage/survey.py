@@ -1,0 +1,88 @@
+"""The first pass of a start: the names in a partition directory, and what is not to stay.
+
+Leftovers of deletions and of unfinished writes go. An index without a log goes. What nobody here
+wrote is left alone, with one warning.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from broker.storage.checkpoints import EPOCH_CHECKPOINT
+from broker.storage.errors import CorruptSegment
+from broker.storage.files import Files
+from broker.storage.segment import (
+    CUT_SUFFIX,
+    DELETED_SUFFIX,
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    PRODUCERS_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+
+PARTITION_METADATA: Final = "partition.metadata"
+GAPS_ALLOWED: Final = "gaps-allowed"
+"""A file of no content in a log that may have gaps between its batches: compaction left them, here
+or on the leader that this replica copied from."""
+
+_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", ".cleaned")
+_INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
+_PRODUCERS: Final = (SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)
+_SEGMENT_NAME: Final = re.compile(r"[0-9]{20}")
+_KNOWN: Final = frozenset({EPOCH_CHECKPOINT, PARTITION_METADATA, GAPS_ALLOWED})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Survey:
+    """The base offsets of the segments in order, all names that stay, and warnings."""
+
+    bases: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+def survey(files: Files, directory: str) -> Survey:
+    """Look at a partition directory and clear away what is left over.
+
+    Raises OSError, and CorruptSegment for a segment whose name or kind makes no sense.
+    """
+    found = Survey()
+    names = files.listdir(directory)
+    foreign = []
+    for name in names:
+        path = f"{directory}/{name}"
+        stem, dot, extension = name.partition(".")
+        suffix = dot + extension
+        is_ours = _SEGMENT_NAME.fullmatch(stem) is not None
+        if name.endswith(_LEFTOVERS):
+            files.unlink(path)
+            continue
+        if suffix == LOG_SUFFIX:
+            if not is_ours:
+                raise CorruptSegment(f"{path}: a segment's name must be 20 digits")
+            status = files.stat(path)
+            if status is None or status.kind != "file":
+                raise CorruptSegment(f"{path} is not a file; move it away")
+            found.bases.append(int(stem))
+        elif suffix in _INDEXES and is_ours:
+            if f"{stem}{LOG_SUFFIX}" not in names:
+                found.warnings.append(f"{path} has no segment: removed")
+                files.unlink(path)
+                continue
+        elif not (suffix in _PRODUCERS and is_ours) and (
+            name not in _KNOWN and not name.endswith(CUT_SUFFIX)
+        ):
+            foreign.append(name)
+        found.names.append(name)
+    if foreign:
+        found.warnings.append(f"{directory} holds what is not pylog's, ignored: {foreign[:10]}")
+    for warning in found.warnings:
+        logger.warning("%s", warning)
+    return found
