@@ -91,6 +91,7 @@ _SOURCE_CLIENT: Final = ConfigTable(
         CONSUMER_SETTINGS[name]
         for name in (
             "client_id",
+            "client_routing",
             "request_timeout_ms",
             "default_api_timeout_ms",
             "retry_backoff_ms",

@@ -1,30 +1,54 @@
-"""The gateway's public socket: a look at the first bytes, then straight through to gRPC.
+"""The gateway's public socket: a look at the first bytes, then straight through, to gRPC here or to
+a broker.
 
 gRPC closes a connection that does not speak HTTP/2 without telling anyone, and shows nobody the
-bytes. The gateway's address is what a Kafka client would be pointed at by mistake, and its traffic
-is small (metadata, administration, brokers' sessions), so here an extra hop over a local socket is
-worth one clear line in the log. Brokers' own ports carry the data and have no such hop (`knocks`).
+bytes. The gateway's address is what a Kafka client would be pointed at by mistake, and its own
+traffic is small (metadata, administration, brokers' sessions), so here an extra hop over a local
+socket is worth one clear line in the log. Brokers' own ports have no such hop (`knocks`).
+
+A connection that begins with HTTP CONNECT is joined to the broker that it names (`tunnels`). What
+is read from one side is not read faster than the other side takes it, so a connection holds at most
+a few hundred KiB here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
 from broker.grpc.strangers import StrangerReports
+from broker.grpc.tunnels import (
+    CONNECT,
+    ESTABLISHED,
+    HEAD_BYTES_MAX,
+    HEAD_END,
+    broker_asked_for,
+    not_a_broker,
+    unreachable,
+)
+from broker.metadata.records import Endpoint
 from pylog.clock import Clock
+from pylog.model import BrokerId
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
 CONNECTIONS_MAX: Final = 10_000
+BROKER_SECONDS_MAX: Final = 3.0
+"""How long a broker may take to accept a connection."""
+LAST_WORD_SECONDS: Final = 0.2
+"""From the answer of a refusal to the close: what is unread at a close takes the answer with it."""
+
+Locate = Callable[[BrokerId], Endpoint | None]
+"""Where a broker is; None when the cluster has no such broker."""
 
 
 def stranger(first: bytes) -> str | None:
     """What a peer is that begins with `first`; None while it may be HTTP/2."""
-    if PREFACE.startswith(first[: len(PREFACE)]):
+    if PREFACE.startswith(first[: len(PREFACE)]) or CONNECT.startswith(first[: len(CONNECT)]):
         return None
     if first[:2] == b"\x16\x03":
         return "a TLS client seems to have connected to the plaintext gRPC port"
@@ -43,10 +67,21 @@ def stranger(first: bytes) -> str | None:
 class Front:
     """Accepts, looks, connects through. Lives on the head's loop."""
 
-    def __init__(self, inner_path: str, clock: Clock, report: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        inner_path: str,
+        clock: Clock,
+        report: Callable[[str], None],
+        locate: Locate = lambda broker: None,
+    ) -> None:
         """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL."""
         self.inner_path = inner_path
+        self.locate = locate
         self.connections: set[_Outer] = set()
+        self.tunnels = 0
+        """Connections that are joined to a broker, at the moment."""
+        self.tunnel_bytes_in = 0
+        self.tunnel_bytes_out = 0
         self._reports = StrangerReports(clock, report)
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -77,12 +112,14 @@ class _Outer(asyncio.Protocol):
     """The client's side of one connection."""
 
     def __init__(self, front: Front) -> None:
-        self._front = front
+        self.front = front
+        self.to_broker = False
         self._first = bytearray()
         self._backlog: deque[bytes] | None = deque()
         self._inner: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._deadline: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._refused = False
         self._peer = "?"
         self.transport: asyncio.Transport | None = None
 
@@ -90,34 +127,65 @@ class _Outer(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
-        if len(self._front.connections) >= CONNECTIONS_MAX:
+        if len(self.front.connections) >= CONNECTIONS_MAX:
             self.abort()
             return
-        self._front.connections.add(self)
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(FIRST_BYTES_SECONDS_MAX, self._on_deadline)
+        self.front.connections.add(self)
+        self._after(FIRST_BYTES_SECONDS_MAX, self._on_deadline)
+
+    def _after(self, seconds: float, then: Callable[[], None]) -> None:
+        """One timer a connection."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(seconds, then)
 
     def _on_deadline(self) -> None:
         if self._connecting is None:
             if self._first:
-                self._front.report(self._peer, stranger(bytes(self._first) + bytes(8)) or "someone")
+                self.front.report(self._peer, stranger(bytes(self._first) + bytes(8)) or "someone")
             self.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._inner is not None:
+            if self.to_broker:
+                self.front.tunnel_bytes_in += len(data)
             self._inner.write(data)
             return
-        assert self._backlog is not None
-        self._backlog.append(data)
-        if self._connecting is not None:
+        if self._refused:
             return
-        self._first += data[: len(PREFACE)]
-        what = stranger(bytes(self._first))
+        assert self._backlog is not None
+        if self._connecting is not None:
+            # Whoever says more before the other end is there does not know how to wait.
+            self._backlog.append(data)
+            if self.transport is not None:
+                self.transport.pause_reading()
+            return
+        self._first += data
+        self._look()
+
+    def _look(self) -> None:
+        """Decide by the first bytes."""
+        first, backlog = bytes(self._first), self._backlog
+        assert backlog is not None
+        what = stranger(first)
         if what is not None:
-            self._front.report(self._peer, what)
+            self.front.report(self._peer, what)
             self.abort()
-        elif len(self._first) >= len(PREFACE):
+        elif first.startswith(CONNECT):
+            head, end, rest = first.partition(HEAD_END)
+            if end:
+                self._first.clear()
+                if rest:
+                    backlog.append(rest)
+                self._tunnel(head)
+            elif len(first) > HEAD_BYTES_MAX:
+                self.abort()
+        elif len(first) >= len(PREFACE):
+            self._first.clear()
+            backlog.append(first)
             self._connecting = asyncio.ensure_future(self._connect())
+
+    # ---- to gRPC in this process -----------------------------------------------------------------
 
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
@@ -125,18 +193,70 @@ class _Outer(asyncio.Protocol):
         inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         inner.setblocking(False)
         try:
-            await loop.sock_connect(inner, self._front.inner_path)
+            await loop.sock_connect(inner, self.front.inner_path)
             transport, _ = await loop.create_unix_connection(lambda: _Inner(self), sock=inner)
         except OSError:
             inner.close()
             self.abort()
             return
+        self._join(transport)
+
+    def _join(self, transport: asyncio.Transport) -> None:
         if self.transport is None or self.transport.is_closing():
             transport.abort()
             return
         backlog, self._backlog = self._backlog or deque(), None
         self._inner = transport
         transport.writelines(backlog)
+        self.transport.resume_reading()
+
+    # ---- to a broker -----------------------------------------------------------------------------
+
+    def _tunnel(self, head: bytes) -> None:
+        broker = broker_asked_for(head)
+        if broker is None:
+            self.front.report(self._peer, "an HTTP client asked for something other than a broker")
+            self._refuse(not_a_broker(head))
+        else:
+            self._connecting = asyncio.ensure_future(self._connect_to(broker))
+
+    async def _connect_to(self, broker: BrokerId) -> None:
+        endpoint = self.front.locate(broker)
+        if endpoint is None:
+            self._refuse(unreachable(f"the gateway knows of no broker {broker}"))
+            return
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(BROKER_SECONDS_MAX):
+                transport, _ = await loop.create_connection(
+                    lambda: _Inner(self), endpoint.host, endpoint.port
+                )
+        except TimeoutError:
+            reason = f"no answer within {BROKER_SECONDS_MAX:g} s"
+        except OSError as error:
+            reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        else:
+            if self.transport is not None:
+                self.to_broker = True
+                self.front.tunnels += 1
+                self.transport.write(ESTABLISHED)
+            self._join(transport)
+            return
+        self._refuse(
+            unreachable(f"the gateway cannot reach broker {broker} at {endpoint}, {reason}")
+        )
+
+    def _refuse(self, answer: bytes) -> None:
+        """Say why not, and close a little later."""
+        if self.transport is None:
+            return
+        self._refused = True
+        self._backlog = None
+        self.transport.resume_reading()
+        self.transport.write(answer)
+        self._after(LAST_WORD_SECONDS, self.abort)
+
+    # ---- both ------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         if self._inner is not None:
@@ -151,9 +271,11 @@ class _Outer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
-        self._front.connections.discard(self)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self.front.connections.discard(self)
+        if self.to_broker:
+            self.front.tunnels -= 1
+        if self._timer is not None:
+            self._timer.cancel()
         if self._inner is not None:
             self._inner.close()
 
@@ -164,14 +286,17 @@ class _Outer(asyncio.Protocol):
 
 
 class _Inner(asyncio.Protocol):
-    """gRPC's side of one connection."""
+    """The other side of one connection: gRPC here, or a broker."""
 
     def __init__(self, outer: _Outer) -> None:
         self._outer = outer
 
     def data_received(self, data: bytes) -> None:
-        if self._outer.transport is not None:
-            self._outer.transport.write(data)
+        outer = self._outer
+        if outer.transport is not None:
+            if outer.to_broker:
+                outer.front.tunnel_bytes_out += len(data)
+            outer.transport.write(data)
 
     def pause_writing(self) -> None:
         if self._outer.transport is not None:

@@ -410,12 +410,14 @@ class GatewayLog(log_pb2_grpc.LogServicer):
         self, request: log_pb2.MetadataRequest, context: Context
     ) -> log_pb2.MetadataResponse:
         """What leads where, as committed."""
-        return metadata_response(self._image(), request, self._controller())
+        response = metadata_response(self._image(), request, self._controller())
+        response.gateway = True
+        return response
 
     async def _elsewhere(self, request: Any, context: Context) -> None:
         raise errors.NotOffered(
             "this is the gateway, which serves metadata and administration; send this call to the "
-            "broker that its metadata names"
+            "broker that its metadata names, or connect to it through here (client.routing=gateway)"
         )
 
     ProduceStream = Produce = FetchStream = Fetch = _elsewhere

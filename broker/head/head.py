@@ -118,10 +118,16 @@ class Head:
         server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")
         inner = f"pylog-gateway-{uuid.uuid4().hex}"
         await server.start(f"unix-abstract:{inner}")
-        self._front = Front(f"\0{inner}", SYSTEM_CLOCK, _log.warning)
+        self._front = Front(f"\0{inner}", SYSTEM_CLOCK, _log.warning, self._locate)
         bound = await self._front.start(host, port)
         await server.set_serving(True)
         return bound
+
+    def _locate(self, broker: BrokerId) -> Endpoint | None:
+        """Where clients that come through the gateway find a broker."""
+        assert self._shell is not None
+        registration = self._shell.controller.image.brokers.get(broker)
+        return None if registration is None else registration.client_endpoint
 
     # ---- while it runs --------------------------------------------------------------------------
 

@@ -49,7 +49,11 @@ def main() -> int:
     _log_to_stderr()
     try:
         driver = _prepare()
-        return asyncio.run(driver.run())
+        import uvloop
+
+        # Clients' data pass here when they come through the gateway.
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(driver.run())
     except (CannotStart, errors.PylogError) as error:
         sys.stderr.write(f"pylog: {error}\n")
         return 1

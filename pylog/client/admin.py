@@ -17,7 +17,7 @@ from pylog.client import admin_wire
 from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings, Server
-from pylog.client.metadata import Address, ClusterSnapshot, TopicInfo
+from pylog.client.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
 from pylog.client.settings import ADMIN_SETTINGS
@@ -438,13 +438,13 @@ class AdminClient:
         return snapshot_of(self._retry(attempt, timeout_ms, "metadata"))
 
     async def _gateway(self) -> Server:
-        address: Address | None = self._cluster.metadata.controller
-        if address is None:
+        server = self._cluster.gateway()
+        if server is None:
             self._cluster.refresh_soon()
             raise errors.NotController(
                 "no server knows where the controller's gateway is; is the controller running?"
             )
-        return self._cluster.server(address)
+        return server
 
 
 def _check_name(name: str) -> None:

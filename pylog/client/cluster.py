@@ -27,7 +27,7 @@ from pylog.client.metadata import (
 )
 from pylog.client.wire import NOT_CONNECTED, fault_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.rpc.channel import aio_channel
+from pylog.rpc.channel import aio_channel, through_gateway
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc
 
 ASK_NEXT_AFTER_S: Final = 0.3
@@ -54,6 +54,8 @@ class ClusterSettings:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
+    by_gateway: bool = False
+    """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
@@ -66,6 +68,7 @@ class ClusterSettings:
             values["retry.backoff.ms"],
             values["retry.backoff.max.ms"],
             values["metadata.max.age.ms"],
+            values["client.routing"] == "gateway",
         )
 
     def backoff_s(self, attempts: int, jitter: float) -> float:
@@ -75,14 +78,22 @@ class ClusterSettings:
 
 
 class Server:
-    """One address: its channel, and how many calls wait on it."""
+    """One address: its channel, and how many calls wait on it. With a `broker` the address is the
+    gateway's, and the channel ends at that broker.
+    """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, broker: int | None = None) -> None:
         self.address = address
-        self.channel = aio_channel(str(address))
+        self.broker = broker
+        options = [] if broker is None else through_gateway(broker)
+        self.channel = aio_channel(str(address), options=options)
         self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
         self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
         self.waiting = 0
+
+    def __str__(self) -> str:
+        where = str(self.address)
+        return where if self.broker is None else f"broker {self.broker} through {where}"
 
     async def call(
         self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
@@ -95,7 +106,7 @@ class Server:
             fault = fault_of(error, timeout_s)
             if fault == NOT_CONNECTED:
                 fault = await why_not_connected(self.address)
-            raise errors.BrokerUnreachable(f"{self.address}: {fault}") from error
+            raise errors.BrokerUnreachable(f"{self}: {fault}") from error
         finally:
             self.waiting -= 1
 
@@ -141,7 +152,8 @@ class Cluster:
         self.denied: dict[str, tuple[int, errors.PylogError]] = {}
         """Topics that the cluster does not know: since when, and its words."""
         self._on_change = on_change
-        self._servers: dict[Address, Server] = {}
+        self._servers: dict[tuple[Address, int | None], Server] = {}
+        self._gateway: Address | None = None  # who answered last; only with routing by gateway
         self._wanted: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
@@ -152,15 +164,28 @@ class Cluster:
 
     def server(self, address: Address) -> Server:
         """The server at an address; its channel connects at the first call."""
-        server = self._servers.get(address)
+        return self._server(address, None)
+
+    def _server(self, address: Address, broker: int | None) -> Server:
+        server = self._servers.get((address, broker))
         if server is None:
-            server = self._servers[address] = Server(address)
+            server = self._servers[address, broker] = Server(address, broker)
         return server
 
     def broker(self, broker: int) -> Server | None:
         """A live broker's server, None when metadata does not have it."""
         info = self.metadata.brokers.get(broker)
-        return self.server(info.address) if info is not None else None
+        if info is None:
+            return None
+        if self.settings.by_gateway:
+            assert self._gateway is not None, "who told of the broker?"
+            return self._server(self._gateway, broker)
+        return self.server(info.address)
+
+    def gateway(self) -> Server | None:
+        """Where administration goes, None when no server said."""
+        address = self._gateway if self.settings.by_gateway else self.metadata.controller
+        return self.server(address) if address is not None else None
 
     def start(self) -> None:
         """Begin to keep metadata fresh. On the loop."""
@@ -281,12 +306,9 @@ class Cluster:
             else:
                 since = self.denied.get(topic.name, (now_ms, topic.error))[0]
                 self.denied[topic.name] = (since, topic.error)
-        live = {broker.address for broker in self.metadata.brokers.values()}
-        live.update(self.settings.bootstrap)
-        if self.metadata.controller is not None:
-            live.add(self.metadata.controller)
-        for address in [a for a, s in self._servers.items() if a not in live and not s.waiting]:
-            closing = asyncio.ensure_future(self._servers.pop(address).channel.close(None))
+        live = self._live()
+        for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
+            closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
         if self._on_change is not None:
@@ -295,11 +317,23 @@ class Cluster:
             except Exception:  # noqa: BLE001  refreshing must go on
                 logger.exception("a metadata change could not be applied")
 
+    def _live(self) -> set[tuple[Address, int | None]]:
+        """The servers that this client may need again."""
+        live: set[tuple[Address, int | None]] = {(a, None) for a in self.settings.bootstrap}
+        if self.settings.by_gateway and self._gateway is not None:
+            live.update((self._gateway, broker) for broker in self.metadata.brokers)
+            return live
+        live.update((broker.address, None) for broker in self.metadata.brokers.values())
+        if self.metadata.controller is not None:
+            live.add((self.metadata.controller, None))
+        return live
+
     async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
         """The first answer of any server; BootstrapFailed when all refused."""
-        load = {address: server.waiting for address, server in self._servers.items()}
+        load = {address: server.waiting for (address, _), server in self._servers.items()}
         shuffle: Callable[[list[Address]], None] = self.rng.shuffle
-        addresses = addresses_to_ask(self.metadata, self.settings.bootstrap, load, shuffle)
+        known = ClusterMetadata() if self.settings.by_gateway else self.metadata
+        addresses = addresses_to_ask(known, self.settings.bootstrap, load, shuffle)
         timeout_s = min(self.settings.request_timeout_ms / 1000, METADATA_ANSWER_S_MAX)
         asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
         self.faults = {a: f for a, f in self.faults.items() if a in addresses}
@@ -309,8 +343,7 @@ class Cluster:
             while True:
                 if address is not None:
                     server = self.server(address)
-                    call = server.call(server.log.Metadata, request, timeout_s)
-                    asked[asyncio.ensure_future(call)] = address
+                    asked[asyncio.ensure_future(self._ask(server, request, timeout_s))] = address
                 address = next(remaining, None)
                 wait_s = ASK_NEXT_AFTER_S if address is not None else None
                 done, _ = await asyncio.wait(
@@ -327,6 +360,20 @@ class Cluster:
         finally:
             for task in asked:
                 task.cancel()
+
+    async def _ask(
+        self, server: Server, request: log_pb2.MetadataRequest, timeout_s: float
+    ) -> log_pb2.MetadataResponse:
+        response: log_pb2.MetadataResponse
+        response = await server.call(server.log.Metadata, request, timeout_s)
+        if self.settings.by_gateway:
+            if not response.gateway:
+                raise errors.BrokerUnreachable(
+                    f"{server.address}: it is a broker and not the gateway, which client.routing="
+                    "gateway asks for"
+                )
+            self._gateway = server.address
+        return response
 
     # ---- calls with retries -------------------------------------------------------------------
 

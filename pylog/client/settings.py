@@ -16,6 +16,14 @@ _COMMON: Final = (
     ),
     ConfigKey("client.id", str, "", "A name for this client in logs of the brokers."),
     ConfigKey(
+        "client.routing",
+        str,
+        "direct",
+        "Whether brokers are reached at their own addresses (direct), or all of them through the "
+        "gateway, which bootstrap.servers must then name (gateway). pylog's own.",
+        choices=("direct", "gateway"),
+    ),
+    ConfigKey(
         "request.timeout.ms", int, 30_000, "How long to wait for one answer.", low=1, high=INT_MAX
     ),
     ConfigKey(

@@ -16,7 +16,7 @@ import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]
 
 from pylog.client.cluster import Server
-from pylog.client.wire import fault_of
+from pylog.client.wire import fault_of, refused_by_gateway
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -85,7 +85,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
                 if response is EOF:
                     code = await self._call.code()
                     if code is not grpc.StatusCode.OK:
-                        fault = f"{code.name}: {await self._call.details()}"
+                        details = await self._call.details()
+                        fault = refused_by_gateway(details) or f"{code.name}: {details}"
                     break
                 if not self._closed:
                     self._on_response(self.broker, response)
@@ -97,7 +98,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
             fault = "the stream was cancelled"
         if not self._closed:
             self._end()
-            self._on_broken(self, f"{self._server.address}: {fault}")
+            self._on_broken(self, f"{self._server}: {fault}")
 
     def _end(self) -> None:
         self._closed = True

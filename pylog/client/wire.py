@@ -116,6 +116,9 @@ def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
     """Why a call failed, in a few words."""
     if isinstance(error, grpc.aio.AioRpcError):
         code, details = error.code(), (error.details() or "").strip()
+        refused = refused_by_gateway(details)
+        if refused:
+            return refused
         if code is grpc.StatusCode.DEADLINE_EXCEEDED:
             return "no answer" + (f" within {timeout_s:.3g} s" if timeout_s else "")
         if code is grpc.StatusCode.UNIMPLEMENTED:
@@ -131,6 +134,14 @@ def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
     if isinstance(error, TimeoutError):
         return "no answer" + (f" within {timeout_s:.3g} s" if timeout_s else "")
     return _cut(str(error)) or type(error).__name__
+
+
+def refused_by_gateway(details: str) -> str:
+    """The gateway's reason why it cannot connect to a broker, in gRPC's words; empty if it is
+    something else.
+    """
+    _, said, text = details.partition("Debug Text: the gateway ")
+    return f"the gateway {text.partition(')')[0]}" if said else ""
 
 
 def _cut(text: str) -> str:

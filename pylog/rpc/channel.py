@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Upper bound of one gRPC message in both directions; brokers bound requests tighter."""
 
 SECRET_METADATA_KEY: Final = "pylog-cluster-secret"
+
+BROKER_HOST_PREFIX: Final = "broker-"
+"""What the gateway calls its brokers in HTTP CONNECT: `broker-3:0` is broker 3, wherever it is."""
 
 _GRPC_VARIABLES: Final = {
     "GRPC_EXPERIMENTS": "-event_engine_client,-event_engine_listener",
@@ -82,6 +86,18 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
     ]
 
 
+def through_gateway(broker: int) -> list[tuple[str, int | str]]:
+    """Options of a channel to the gateway that ends at this broker: gRPC asks the gateway to
+    connect it through by HTTP CONNECT, at every connection anew, before it speaks HTTP/2.
+
+    Proxies of the environment stay out of it: their rules are about the machine, not about pylog.
+    """
+    return [
+        ("grpc.enable_http_proxy", 0),
+        ("grpc.http_connect_server", f"{BROKER_HOST_PREFIX}{broker}:0"),
+    ]
+
+
 def sync_channel(target: str, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> grpc.Channel:
     """A blocking plaintext channel to `host:port`."""
     tune_process()
@@ -90,12 +106,18 @@ def sync_channel(target: str, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> 
     return grpc.insecure_channel(target, options=channel_options(message_bytes_max))
 
 
-def aio_channel(target: str, *, message_bytes_max: int = MESSAGE_BYTES_MAX) -> grpc.aio.Channel:
-    """A plaintext channel to `host:port` for the running loop."""
+def aio_channel(
+    target: str,
+    *,
+    message_bytes_max: int = MESSAGE_BYTES_MAX,
+    options: Sequence[tuple[str, int | str]] = (),
+) -> grpc.aio.Channel:
+    """A plaintext channel to `host:port` for the running loop; `options` beside the usual ones."""
     tune_process()
     import grpc.aio
 
-    return grpc.aio.insecure_channel(target, options=channel_options(message_bytes_max))
+    together = [*channel_options(message_bytes_max), *options]
+    return grpc.aio.insecure_channel(target, options=together)
 
 
 def secret_metadata(secret: bytes) -> tuple[tuple[str, str], ...]:

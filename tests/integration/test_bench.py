@@ -26,3 +26,16 @@ def test_a_benchmark_runs(part: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("(") >= 3
+
+
+def test_the_benchmark_of_the_gateway_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.gateway", "--scale", "0.01"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("by gateway") == 4

@@ -62,6 +62,20 @@ def test_what_is_written_is_read(
     assert len(ends) == 3
 
 
+def test_sink_and_source_through_the_gateway(
+    spark: SparkSession, cluster: LocalCluster, admin: AdminClient
+) -> None:
+    admin.create_topics([NewTopic("by-gateway", 3, 3)])
+    rows = spark.range(5_000).selectExpr("cast(cast(id as string) as binary) value")
+    how = {
+        "pylog.bootstrap.servers": cluster.bootstrap_servers.split(",")[0],
+        "pylog.client.routing": "gateway",
+    }
+    write(rows, cluster, "by-gateway", **how)
+    back = read(spark, cluster, "by-gateway", **how).select("value")
+    assert_df_equality(back, rows, ignore_row_order=True, ignore_nullable=True)
+
+
 def test_deleted_records_are_data_loss(
     spark: SparkSession, cluster: LocalCluster, admin: AdminClient
 ) -> None:

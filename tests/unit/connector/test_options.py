@@ -63,6 +63,7 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
             "includeHeaders": "TRUE",
             "failOnDataLoss": "false",
             "pylog.Fetch.Max.Wait.Ms": "100",
+            "pylog.client.routing": "gateway",
         },
         streaming=True,
     )
@@ -79,6 +80,7 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
     assert options.include_headers
     assert not options.fail_on_data_loss
     assert options.client["fetch.max.wait.ms"] == 100
+    assert options.client["client.routing"] == "gateway"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,9 @@ import uvloop
 
 from broker.grpc.front import PREFACE, Front, stranger
 from broker.grpc.strangers import REPORT_INTERVAL_MS
+from broker.grpc.tunnels import ESTABLISHED
+from broker.metadata.records import Endpoint
+from pylog.model import BrokerId
 
 KAFKA = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20)
 
@@ -40,6 +43,8 @@ class SteppedClock:
         (KAFKA[:4], None),
         (KAFKA, "a Kafka client"),
         (b"GET / HTTP/1.1", "a plain HTTP client"),
+        (b"CONNECT broker-1:0 HTTP/1.1", None),
+        (b"CONNECTED", "a plain HTTP client"),
         (b"\x16\x03\x01\x02\0\x01", "a TLS client"),
         (b"\xff\xff\xff\xff\xff\xff\xff\xff", "an unknown client"),
     ],
@@ -68,7 +73,13 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         inner = await asyncio.start_unix_server(echo, sock=listener)
-        front = Front(path, clock, lines.append)
+        broker = await asyncio.start_server(echo, "127.0.0.1", 0)
+        there = Endpoint("127.0.0.1", broker.sockets[0].getsockname()[1])
+        with socket.socket() as nobody:
+            nobody.bind(("127.0.0.1", 0))
+            gone = Endpoint("127.0.0.1", nobody.getsockname()[1])
+        brokers = {BrokerId(1): there, BrokerId(2): gone}
+        front = Front(path, clock, lines.append, brokers.get)
         await front.start("127.0.0.1", 0)
         try:
             async with asyncio.timeout(10):
@@ -76,6 +87,7 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         finally:
             await front.close()
             inner.close()
+            broker.close()
             await asyncio.gather(*(task for task in echoes if task))
 
     # The head runs on uvloop, whose transports differ in small ways.
@@ -112,5 +124,81 @@ def test_a_kafka_client_leaves_one_line_and_is_closed() -> None:
         assert f"a Kafka client seems to have connected to the gRPC port {front.port}" in lines[0]
         assert "set spark.pylog.kafka.listen" in lines[0]
         assert "(2 more since the last line)" in lines[1]
+
+    run(test)
+
+
+def test_connect_joins_a_client_to_its_broker() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        writer.write(b"CONNECT broker-1:0 HTTP/1.1\r\nHost: broker-1:0\r\n\r\n" + b"early")
+        assert await reader.readexactly(len(ESTABLISHED) + 5) == ESTABLISHED + b"early"
+        assert front.tunnels == 1
+        sent = bytes(range(256)) * 8_000
+        writer.write(sent)
+        assert await reader.readexactly(len(sent)) == sent
+        assert (front.tunnel_bytes_in, front.tunnel_bytes_out) == (len(sent), len(sent) + 5)
+        writer.close()
+        while front.tunnels:
+            await asyncio.sleep(0)
+        assert lines == []
+
+    run(test)
+
+
+def test_what_cannot_be_reached_is_refused_with_the_reason() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        for target, words in (
+            ("broker-2:0", b"the gateway cannot reach broker 2 at 127.0.0.1:"),
+            ("broker-2:0", b"connection refused"),
+            ("broker-7:0", b"the gateway knows of no broker 7"),
+            ("example.com:443", b"HTTP/1.1 403 "),
+        ):
+            reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+            writer.write(f"CONNECT {target} HTTP/1.1\r\n\r\n".encode())
+            writer.write(PREFACE)  # as gRPC goes on, which must not take the answer away
+            answer = b""
+            with contextlib.suppress(ConnectionResetError):
+                while data := await reader.read(65536):
+                    answer += data
+            assert words in answer, target
+            writer.close()
+        assert front.tunnels == 0
+        assert "something other than a broker" in lines[0]
+
+    run(test)
+
+
+def test_an_endless_request_head_is_cut_off() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        writer.write(b"CONNECT broker-1:0 HTTP/1.1\r\n" + b"x: y\r\n" * 10_000)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+    run(test)
+
+
+def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
+    """However much the client has to say, the gateway holds a bounded part of it."""
+
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        silent = socket.create_server(("127.0.0.1", 0))
+        front.locate = lambda broker: Endpoint("127.0.0.1", silent.getsockname()[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        writer.write(b"CONNECT broker-1:0 HTTP/1.1\r\n\r\n")
+        await reader.readexactly(len(ESTABLISHED))
+        sent = 0
+        with contextlib.suppress(TimeoutError):
+            while sent < 256 << 20:
+                writer.write(bytes(1 << 20))
+                sent += 1 << 20
+                async with asyncio.timeout(0.3):
+                    await writer.drain()
+        assert sent < 64 << 20, "nobody read, and it went on"
+        assert front.tunnel_bytes_in < 32 << 20
+        writer.transport.abort()
+        silent.close()
 
     run(test)
