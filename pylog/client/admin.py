@@ -356,7 +356,7 @@ class AdminClient:
                     raise errors.BrokerNotAvailable(
                         f"no broker {broker} is live; live are: {there}"
                     )
-                server = self._cluster.server(live[broker].address)
+                server = self._cluster.server_of(live[broker])
                 stub = admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
                 request = admin_pb2.DescribeLogDirsRequest()
                 response = await server.call(stub.DescribeLogDirs, request, timeout_ms / 1000)

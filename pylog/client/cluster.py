@@ -20,6 +20,7 @@ from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.metadata import (
     Address,
+    BrokerInfo,
     ClusterMetadata,
     TopicInfo,
     addresses_to_ask,
@@ -175,12 +176,14 @@ class Cluster:
     def broker(self, broker: int) -> Server | None:
         """A live broker's server, None when metadata does not have it."""
         info = self.metadata.brokers.get(broker)
-        if info is None:
-            return None
+        return self.server_of(info) if info is not None else None
+
+    def server_of(self, broker: BrokerInfo) -> Server:
+        """The way to a broker that metadata told of."""
         if self.settings.by_gateway:
             assert self._gateway is not None, "who told of the broker?"
-            return self._server(self._gateway, broker)
-        return self.server(info.address)
+            return self._server(self._gateway, broker.id)
+        return self.server(broker.address)
 
     def gateway(self) -> Server | None:
         """Where administration goes, None when no server said."""

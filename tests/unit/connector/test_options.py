@@ -162,6 +162,7 @@ WRONG_OF_SOURCES = {
     "fetchOffset.numRetries": ["-1", "x", "101"],
     "fetchOffset.retryIntervalMs": ["-1", "x", "600001"],
     "pylog.client.id": [],
+    "pylog.client.routing": ["proxy", ""],
     "pylog.request.timeout.ms": ["0", "x"],
     "pylog.default.api.timeout.ms": ["-1", "x"],
     "pylog.retry.backoff.ms": ["-1", "x"],
