@@ -135,6 +135,8 @@ _OWN_BROKER_KEYS: Final = (
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
               "So much imbalance is left alone.", low=0, high=100),
+    ConfigKey("log.retention.check.interval.ms", int, 300_000,
+              "How often retention is looked at.", low=1, high=INT_MAX),
     ConfigKey("log.tail.cache.max.bytes", int, 256 * _MIB,
               "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
     ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
@@ -274,6 +276,7 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 * _MIB
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
     message_decompressed_max_bytes: int = 32 * _MIB

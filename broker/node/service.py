@@ -340,7 +340,10 @@ class BrokerService:
         while True:
             await asyncio.sleep(MAINTENANCE_SECONDS)
             now_ms = self._clock.monotonic_ms()
-            self._logs.maintain(now_ms, self._clock.wall_ms())
+            high_watermarks = self._engine.manager.high_watermarks()
+            self._logs.maintain(now_ms, self._clock.wall_ms(), high_watermarks)
+            if (removal := self._logs.removal_task(now_ms)) is not None:
+                await self._loop.run_in_executor(self._pool, removal.run)
             for log, task in self._logs.flush_tasks():
                 await self._loop.run_in_executor(self._pool, task.run)
                 try:

@@ -25,6 +25,7 @@ from broker.storage.log_reader import LogReader
 from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import ProducerStates, read_marker
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
+from broker.storage.retention import doomed_segments
 from broker.storage.segment import NO_ROOM, BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
@@ -549,6 +550,37 @@ class Log:
             self._environment.log_start_moved(self)
         return True
 
+    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+        """Let the log begin behind what its settings do not keep; why, or nothing.
+
+        `trusted_ms`: the time that ages go by, None when there is none. Only in memory: write the
+        log starts before `delete_old_segments`.
+        """
+        self._guard.check()
+        with self._guard.io("looking for old segments"):
+            doomed = doomed_segments(
+                self._segments,
+                self.config,
+                log_start=self._log_start,
+                high_watermark=high_watermark,
+                wall_ms=trusted_ms,
+                modified_ms=self._modified_ms,
+            )
+        if not doomed.count:
+            return ""
+        end = self._segments[doomed.count - 1].end_offset
+        if doomed.count == len(self._segments):
+            self._roll(self._log_end, wall_ms)
+        if end <= self._log_start:
+            return ""
+        self._log_start = end
+        self.epochs.truncate_from_start(Offset(end))
+        return doomed.reason
+
+    def _modified_ms(self, segment: Segment) -> int:
+        status = self._files.stat(segment.log_path)
+        return self._wall_ms if status is None else status.modified_ns // 1_000_000
+
     def delete_old_segments(self) -> list[str]:
         """Give segments wholly below the log start names that say they may go; the paths."""
         self._guard.check()
@@ -601,19 +633,21 @@ class Log:
             self._recovery_point = max(end, self._recovery_point)
         self._unflushed_since_ms = -1
 
-    def maybe_flush(self, wall_ms: int) -> None:
-        """Sync when `flush.ms` says so."""
-        since = self._unflushed_since_ms
-        if since >= 0 and wall_ms - since >= self.config.flush_ms:
-            self.flush()
-
-    def flush_task(self) -> FlushTask | None:
-        """Syncs the segments that are full, on a thread of its own; None when there is none."""
+    def flush_task(self, wall_ms: int | None = None) -> FlushTask | None:
+        """Syncs the segments that are full, on a thread of its own, and the active one too when
+        `flush.ms` has passed; None when there is nothing to sync.
+        """
         self._guard.check()
         up_to = self._segments.active.base_offset
+        waiting = self._segments.from_offset(self._recovery_point)
+        since = self._unflushed_since_ms
+        if wall_ms is not None and 0 <= since <= wall_ms - self.config.flush_ms:
+            up_to = self._log_end
+            self._unflushed_since_ms = -1
+        else:
+            waiting = waiting[:-1]
         if up_to <= self._recovery_point:
             return None
-        waiting = self._segments.from_offset(self._recovery_point)[:-1]
         paths = [path for segment in waiting for path in (segment.log_path, *segment.index_files())]
         return FlushTask(self._files, paths, Offset(up_to), self.generation)
 

@@ -158,11 +158,11 @@ class LogCheckpoints:
         return offsets | {key: log.recovery_point for key, log in self._logs.items()}
 
     def _log_starts(self) -> Offsets:
-        """Only starts inside a segment need the file; others show in the segments' names."""
+        """Kafka leaves out starts that show in a segment's name. Here they tell a log whose first
+        segments were deleted from one that has lost them.
+        """
         found = self._start_file.found
         offsets = {key: found[key] for key in self._failed if key in found}
         return offsets | {
-            key: log.log_start_offset
-            for key, log in self._logs.items()
-            if log.log_start_offset > log.segments[0].base_offset
+            key: log.log_start_offset for key, log in self._logs.items() if log.log_start_offset > 0
         }

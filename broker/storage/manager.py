@@ -15,7 +15,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Final, Self
+from types import MappingProxyType
+from typing import Self
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.checkpoint_writer import CheckpointTask
@@ -54,11 +55,9 @@ from broker.storage.partition_directories import (
 from broker.storage.recovery import LastStop
 from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
+from broker.storage.upkeep import LogUpkeep, RemovalTask
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
-
-_EXPIRY_CHECK_MS: Final = 600_000
-"""How often idle producers are looked for, as in Kafka."""
 
 logger = logging.getLogger(__name__)
 
@@ -92,8 +91,7 @@ class LogManager:
         """Replicas that could not be opened, and why. Their files are left alone."""
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
-        self._removals: list[tuple[int, str]] = []
-        self._expiry_due_ms = 0
+        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config)
         self._environment = Environment(
             TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
@@ -194,6 +192,7 @@ class LogManager:
             self._set_intact(False)
         self._health.loaded()
         self._checkpoints.loaded()
+        self._upkeep.loaded(self._wall_ms)
 
     def _last_stop(
         self,
@@ -406,37 +405,29 @@ class LogManager:
 
     # ---- upkeep ---------------------------------------------------------------------------------
 
-    def maintain(self, now_ms: int, wall_ms: int) -> None:
-        """What time asks for: rolls, `flush.ms`, files that may go. Every few seconds.
+    def maintain(
+        self,
+        now_ms: int,
+        wall_ms: int,
+        high_watermarks: Mapping[TopicPartition, Offset] = MappingProxyType({}),
+    ) -> None:
+        """What time asks for: rolls, retention, files that may go. Every few seconds.
 
         A log that fails at it is offline from then on and says so at its next use.
         """
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
-        expires = now_ms >= self._expiry_due_ms
-        if expires:
-            self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
-        for log in self.logs:
-            if log.failure is not None:
-                continue
-            if expires:
-                log.expire_producers(wall_ms, self._config.producer_id_expiration_ms)
-            try:
-                log.maybe_roll(wall_ms)
-                log.maybe_flush(wall_ms)
-                due_ms = now_ms + log.config.file_delete_delay_ms
-                self._removals += [(due_ms, path) for path in log.delete_old_segments()]
-            except KafkaStorageError as error:
-                logger.warning("%s: %s", log.topic_partition, error)
-        for due_ms, path in self._removals:
-            if due_ms <= now_ms:
-                self._files.unlink(path)
-        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        self._upkeep.maintain(now_ms, wall_ms, high_watermarks)
+
+    def removal_task(self, now_ms: int) -> RemovalTask | None:
+        """Files that may go now, to be removed on a pool thread."""
+        return self._upkeep.removal_task(now_ms)
 
     def flush_tasks(self) -> list[tuple[Log, FlushTask]]:
-        """Syncs of full segments, to be run on a pool thread; then `log.on_flushed(task)` here."""
-        usable = [log for log in self.logs if log.failure is None]
-        return [(log, task) for log in usable if (task := log.flush_task()) is not None]
+        """Syncs of full segments and of what `flush.ms` asks for, to be run on a pool thread; then
+        `log.on_flushed(task)` here.
+        """
+        return self._upkeep.flush_tasks(self._wall_ms)
 
     def checkpoint_recovery_points(self) -> None:
         """Write what is synced of each log. A full disk leaves the last ones, which are lower."""

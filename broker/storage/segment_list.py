@@ -8,8 +8,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, overload
 
 from broker.config import TopicConfig
 from broker.storage.files import Files
@@ -19,7 +19,7 @@ _OPEN_MAX: Final = 8
 """Segments besides the active one that keep a handle: enough for some slow readers of one log."""
 
 
-class SegmentList:
+class SegmentList(Sequence[Segment]):
     """Segments, oldest first; the last is active. Empty only before the first `add`."""
 
     def __init__(self, files: Files, directory: str, jitter: Callable[[int], int]) -> None:
@@ -38,7 +38,11 @@ class SegmentList:
     def __iter__(self) -> Iterator[Segment]:
         return iter(self._segments)
 
-    def __getitem__(self, index: int) -> Segment:
+    @overload
+    def __getitem__(self, index: int) -> Segment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Segment]: ...
+    def __getitem__(self, index: int | slice) -> Segment | Sequence[Segment]:
         return self._segments[index]
 
     @property

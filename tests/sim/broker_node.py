@@ -533,7 +533,10 @@ class BrokerProcess(Actor):
         try:
             self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
             self.logs.checkpoint_recovery_points()
-            self.logs.maintain(self.now_ms(), self.cluster.wall_ms())
+            watermarks = self.core.high_watermarks()
+            self.logs.maintain(self.now_ms(), self.cluster.wall_ms(), watermarks)
+            if (removal := self.logs.removal_task(self.now_ms())) is not None:
+                removal.run()
         except (OSError, errors.PylogError) as error:
             self.cluster.scheduler.note("checkpoint", self.name, error)
         self.timer(500 + self.node.rng.random() * 2_000, self._checkpoint)

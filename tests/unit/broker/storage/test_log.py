@@ -427,9 +427,12 @@ def test_flush_by_count_and_time() -> None:
     log = open_log(MemoryFiles(), config=TopicConfig(flush_messages=3, flush_ms=100))
     append(log, b"a", b"b")
     assert log.recovery_point == 0
-    log.maybe_flush(WALL_MS + 99)
-    assert log.recovery_point == 0
-    log.maybe_flush(WALL_MS + 100)
+    assert log.flush_task(WALL_MS + 99) is None
+    task = log.flush_task(WALL_MS + 100)
+    assert task is not None
+    assert log.flush_task(WALL_MS + 100) is None
+    task.run()
+    log.on_flushed(task)
     assert log.recovery_point == 2
     append(log, b"a", b"b", b"c")
     assert log.recovery_point == 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -568,12 +569,20 @@ def test_checkpoints_of_failed_logs_are_kept() -> None:
     assert read_offsets(files, f"{ROOT}/{RECOVERY_POINT_CHECKPOINT}") == {TOPIC: 3}
 
 
+def run_flushes(manager: LogManager) -> None:
+    for log, task in manager.flush_tasks():
+        task.run()
+        with suppress(KafkaStorageError):
+            log.on_flushed(task)
+
+
 def test_upkeep_rolls_flushes_and_removes() -> None:
     files, manager = running(0)
     log = log_of(manager)
     log.config = TopicConfig(segment_ms=100, flush_ms=50, file_delete_delay_ms=1000)
     append(log, b"a")
     manager.maintain(0, WALL_MS + 60)
+    run_flushes(manager)
     assert (log.recovery_point, len(log.segments)) == (1, 1)
     manager.maintain(0, WALL_MS + 101)
     assert len(log.segments) == 2
@@ -582,7 +591,11 @@ def test_upkeep_rolls_flushes_and_removes() -> None:
     manager.maintain(1499, WALL_MS + 102)
     deleted = [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
     assert len(deleted) == 3
-    manager.maintain(1500, WALL_MS + 102)
+    assert manager.removal_task(1499) is None
+    removal = manager.removal_task(1500)
+    assert removal is not None
+    removal.run()
+    assert manager.removal_task(1500) is None
     assert not [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
 
 
@@ -591,6 +604,7 @@ def test_upkeep_passes_over_failed_logs() -> None:
     log_of(manager).config = TopicConfig(flush_ms=0)
     files.fail("fsync", "t-0", errno.EIO)
     manager.maintain(0, WALL_MS + 1)
+    run_flushes(manager)
     assert log_of(manager).failure is not None
     manager.maintain(0, WALL_MS + 1)
     assert manager.flush_tasks() == []

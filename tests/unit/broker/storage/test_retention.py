@@ -1,0 +1,232 @@
+"""Which segments go, and which never: by time, size, start; the high watermark; the clock."""
+
+from __future__ import annotations
+
+import errno
+import random
+
+import pytest
+
+from broker.config import BrokerConfig, TopicConfig
+from broker.storage.log import Log
+from broker.storage.manager import LogManager
+from broker.storage.retention import JUMP_MS, RetentionClock
+from pylog.errors import OffsetOutOfRange
+from pylog.model import BrokerId, Offset
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, open_log, values_of
+from tests.fakes.memory_files import MemoryFiles
+
+DAY = 86_400_000
+ROOT = "/data/broker-1"
+
+
+def log_of(config: TopicConfig, *, count: int = 10, files: MemoryFiles | None = None) -> Log:
+    """One record to a segment, of times WALL_MS, WALL_MS + 1000, ..."""
+    log = open_log(files or MemoryFiles(), config=config)
+    for number in range(count):
+        if number:
+            log.roll(WALL_MS)
+        append(log, b"v" * 100, timestamps=WALL_MS + number * 1000)
+    return log
+
+
+def retained(log: Log, *, high_watermark: int | None = None, wall_ms: int | None = WALL_MS) -> int:
+    mark = log.log_end_offset if high_watermark is None else high_watermark
+    log.retain(high_watermark=mark, wall_ms=WALL_MS, trusted_ms=wall_ms)
+    log.delete_old_segments()
+    return log.log_start_offset
+
+
+def test_time_goes_by_the_largest_timestamp_of_a_segment() -> None:
+    config = TopicConfig(retention_ms=5000)
+    assert retained(log_of(config), wall_ms=WALL_MS + 5000) == 0
+    assert retained(log_of(config), wall_ms=WALL_MS + 5001) == 1
+    assert retained(log_of(config), wall_ms=WALL_MS + 8001) == 4
+    assert retained(log_of(config), wall_ms=None) == 0  # the clock cannot be trusted
+    assert retained(log_of(TopicConfig(retention_ms=-1)), wall_ms=WALL_MS * 2) == 0
+
+
+def test_a_young_segment_keeps_the_older_ones_behind_it() -> None:
+    log = log_of(TopicConfig(retention_ms=5000), count=2)
+    log.roll(WALL_MS)
+    append(log, b"old", timestamps=5)
+    assert retained(log, wall_ms=WALL_MS + 5500) == 1  # the second one is young still
+
+
+def test_all_may_go_and_the_log_goes_on() -> None:
+    log = log_of(TopicConfig(retention_ms=5))
+    assert retained(log, wall_ms=WALL_MS + DAY) == 10
+    assert [segment.base_offset for segment in log.segments] == [10]
+    assert append(log, b"next", timestamps=WALL_MS) == 10
+    assert values_of(log) == [(10, b"next")]
+
+
+def test_size_keeps_at_least_what_is_asked() -> None:
+    one = log_of(TopicConfig()).segments[0].size
+    assert retained(log_of(TopicConfig(retention_bytes=4 * one))) == 6
+    assert retained(log_of(TopicConfig(retention_bytes=4 * one + 1))) == 5
+    assert retained(log_of(TopicConfig(retention_bytes=0))) == 10
+    assert retained(log_of(TopicConfig(retention_bytes=-1))) == 0
+
+
+@pytest.mark.parametrize("mark", range(11))
+def test_nothing_at_or_above_the_high_watermark_goes(mark: int) -> None:
+    log = log_of(TopicConfig(retention_ms=0, retention_bytes=0))
+    assert retained(log, high_watermark=mark, wall_ms=WALL_MS + DAY) == mark
+
+
+def test_a_compacted_topic_only_loses_what_is_below_its_start() -> None:
+    config = TopicConfig(cleanup_policy=("compact",), retention_ms=0, retention_bytes=0)
+    log = log_of(TopicConfig())
+    log.config = config
+    assert retained(log, wall_ms=WALL_MS + DAY) == 0
+    log.advance_log_start(Offset(4))
+    assert retained(log, wall_ms=WALL_MS + DAY) == 4
+    assert log.segments[0].base_offset == 4
+
+
+def test_segments_without_timestamps_are_as_old_as_their_files() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(retention_ms=1000))
+    append(log, b"x", timestamps=-1)
+    log.roll(WALL_MS)
+    assert retained(log, wall_ms=900) == 0
+    assert retained(log, wall_ms=WALL_MS) == 1
+
+
+def test_readers_get_data_or_a_clear_answer() -> None:
+    log = log_of(TopicConfig(retention_ms=5000))
+    assert retained(log, wall_ms=WALL_MS + 8001) == 4
+    with pytest.raises(OffsetOutOfRange):
+        log.read(3, 100, upper_bound=10)
+    assert log.read(4, 100, upper_bound=10).first_offset == 4
+
+
+# ---- the clock ----------------------------------------------------------------------------------
+
+
+def test_a_jump_forward_is_believed_when_all_before_it_is_old_by_any_clock() -> None:
+    clock = RetentionClock()
+    assert clock.tick(0, WALL_MS) == 0
+    assert clock.tick(1000, WALL_MS + 1000) == 0
+    assert clock.tick(2000, WALL_MS + 10 * DAY) == 10 * DAY - 2000
+    assert clock.time_for(7 * DAY) == WALL_MS + 2000
+    clock.tick(2000 + DAY, WALL_MS + 11 * DAY)
+    assert clock.time_for(7 * DAY) == WALL_MS + 2000 + DAY
+    assert clock.time_for(DAY - 1) == WALL_MS + 11 * DAY
+
+
+def test_a_jump_back_takes_the_lead_back() -> None:
+    clock = RetentionClock()
+    clock.tick(0, WALL_MS)
+    clock.tick(1000, WALL_MS + DAY)
+    clock.tick(2000, WALL_MS + 2000)
+    assert clock.time_for(DAY) == WALL_MS + 2000
+
+
+def test_small_steps_of_the_clock_are_no_jump() -> None:
+    clock = RetentionClock()
+    clock.tick(0, WALL_MS)
+    assert clock.tick(1000, WALL_MS + JUMP_MS) == 0
+    assert clock.time_for(DAY) == WALL_MS + JUMP_MS
+
+
+def test_a_clock_far_behind_the_files_tells_nothing_until_it_has_passed_them() -> None:
+    clock = RetentionClock(newest_file_ms=WALL_MS)
+    clock.tick(0, WALL_MS - 2 * DAY)
+    assert clock.time_for(1000) is None
+    clock.tick(1000, WALL_MS)
+    clock.tick(2001, WALL_MS + 1001)
+    assert clock.time_for(1000) == WALL_MS + 1001
+
+
+# ---- by the manager -----------------------------------------------------------------------------
+
+
+def manager_of(files: MemoryFiles, *, boot: str = "boot") -> LogManager:
+    return LogManager.open(
+        files,
+        ROOT,
+        cluster_id="c",
+        broker_id=BrokerId(1),
+        boot_id=boot,
+        new_directory_id="d",
+        wall_ms=WALL_MS,
+        config=BrokerConfig(log_retention_check_interval_ms=1000),
+        topic_config=lambda topic: TopicConfig(retention_ms=5000, file_delete_delay_ms=100),
+    )
+
+
+def filled(files: MemoryFiles) -> tuple[LogManager, Log]:
+    manager = manager_of(files)
+    log = manager.create(TOPIC, TOPIC_ID, TopicConfig(retention_ms=5000, file_delete_delay_ms=100))
+    for number in range(10):
+        append(log, b"v" * 100, timestamps=WALL_MS + number * 1000)
+        log.roll(WALL_MS)
+    return manager, log
+
+
+def test_what_retention_took_stays_away_after_any_end() -> None:
+    for ending in ("kill", "power", "clean"):
+        files = MemoryFiles()
+        manager, log = filled(files)
+        log.flush()
+        manager.maintain(0, WALL_MS + 8001, {TOPIC: Offset(10)})
+        assert log.log_start_offset == 4
+        assert log.segments[0].base_offset == 4
+        if ending == "clean":
+            manager.close(clean=True)
+            files.kill()
+        elif ending == "power":
+            files.lose_power()
+        else:
+            files.kill()
+        again = manager_of(files, boot="other" if ending == "power" else "boot").get(TOPIC)
+        assert again is not None
+        assert (again.log_start_offset, again.log_end_offset) == (4, 10), ending
+
+
+def test_a_log_without_a_high_watermark_keeps_everything() -> None:
+    manager, log = filled(MemoryFiles())
+    manager.maintain(0, WALL_MS + DAY)
+    assert log.log_start_offset == 0
+
+
+def test_a_full_disk_is_made_room_on() -> None:
+    files = MemoryFiles()
+    manager, log = filled(files)
+    files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC)
+    manager.maintain(0, WALL_MS + 8001, {TOPIC: Offset(10)})
+    assert log.log_start_offset == 4
+    assert not [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
+    assert b"t 0 4" in files.read_all(f"{ROOT}/log-start-offset-checkpoint")
+
+
+def test_retention_runs_at_its_interval() -> None:
+    manager, log = filled(MemoryFiles())
+    manager.maintain(0, WALL_MS + 1, {TOPIC: Offset(10)})
+    manager.maintain(999, WALL_MS + 9001, {TOPIC: Offset(10)})
+    assert log.log_start_offset == 0
+    manager.maintain(1000, WALL_MS + 9001, {TOPIC: Offset(10)})
+    assert log.log_start_offset == 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_random_kill_never_brings_deleted_records_back(seed: int) -> None:
+    rng = random.Random(seed)
+    files = MemoryFiles()
+    manager, log = filled(files)
+    start = 0
+    for round_ in range(12):
+        mark = rng.randrange(log.log_start_offset, log.log_end_offset + 1)
+        wall_ms = WALL_MS + rng.randrange(20_000)
+        manager.maintain(round_ * 2000, wall_ms, {TOPIC: Offset(mark)})
+        start = max(start, int(log.log_start_offset))
+        assert start <= max(mark, start)
+        append(log, b"w" * 50, timestamps=wall_ms)
+        files.kill()
+        manager = manager_of(files)
+        found = manager.get(TOPIC)
+        assert found is not None
+        log = found
+        assert log.log_start_offset == start
+        log.config = TopicConfig(retention_ms=5000, file_delete_delay_ms=100)
