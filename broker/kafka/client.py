@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
+from broker.kafka import follower_fetch
 from broker.kafka.framing import FrameCutter, frame
 from broker.kafka.generated import (
     fetch,
@@ -24,8 +25,6 @@ from broker.kafka.translate import (
     IdOf,
     NameOf,
     ends_from_wire,
-    fetch_to_wire,
-    fetched_from_wire,
     query_to_wire,
 )
 from broker.kafka.wire import Chunks, MalformedMessage
@@ -40,7 +39,7 @@ ANSWER_SECONDS_MAX: Final = 30.0
 FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
 """A fetch answer may exceed the asked size by one batch for each partition (KIP-74)."""
 
-FETCH_VERSION: Final = 18
+FETCH_VERSION: Final = follower_fetch.VERSION
 EPOCHS_VERSION: Final = 4
 
 
@@ -88,13 +87,13 @@ class LeaderConnections:
                 return
             try:
                 body = response_body(buffer, fetch.KEY, FETCH_VERSION)
-                message = fetch.decode_response(buffer, body, FETCH_VERSION)
+                fetched = follower_fetch.decode_response(buffer, body)
             except MalformedMessage:
                 done(None)
                 raise
-            done(fetched_from_wire(message))
+            done(fetched)
 
-        body = fetch.encode_request(fetch_to_wire(request), FETCH_VERSION)
+        body = follower_fetch.encode_request(request)
         seconds = ANSWER_SECONDS_MAX + request.max_wait_ms / 1000
         self._send(leader, fetch.KEY, FETCH_VERSION, body, seconds, on_answer)
 

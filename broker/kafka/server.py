@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
+from broker.kafka import follower_fetch
 from broker.kafka.framing import FrameCutter, FrameRefused, frame
 from broker.kafka.generated import (
     api_versions,
@@ -128,8 +129,11 @@ class _Slot:
     def __call__(self, fetched: ReplicaFetched) -> None:
         """Answer a Fetch."""
         self.connection.server.count(fetched, ticks() - self.began)
-        body = fetch.encode_response(fetched_to_wire(fetched), self.header.api_version)
-        self.complete(body)
+        version = self.header.api_version
+        if version == follower_fetch.VERSION:
+            self.complete(follower_fetch.encode_response(fetched))
+        else:
+            self.complete(fetch.encode_response(fetched_to_wire(fetched), version))
 
     def complete(self, body: Chunks) -> None:
         """Answer with `body`."""
@@ -293,8 +297,11 @@ class _Connection(asyncio.BufferedProtocol):
                 self._deadline.cancel()
 
     def _on_fetch(self, buffer: memoryview, slot: _Slot) -> None:
-        message = fetch.decode_request(buffer, slot.header.body, slot.header.api_version)
-        request = fetch_from_wire(message)
+        version, body = slot.header.api_version, slot.header.body
+        if version == follower_fetch.VERSION:
+            request = follower_fetch.decode_request(buffer, body)
+        else:
+            request = fetch_from_wire(fetch.decode_request(buffer, body, version))
         server = self.server
         server.perform(server.manager.replica_fetch(server.clock.monotonic_ms(), request, slot))
 

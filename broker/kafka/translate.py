@@ -43,12 +43,12 @@ UNTOLD: Final = 2**63 - 1
 v18 decodes to. In the values of replication that is -1. (-1 on the wire is a follower that knows of
 nothing committed.)"""
 
-_id_from_bytes = lru_cache(maxsize=4096)(topic_id_from_bytes)
-_id_to_bytes = lru_cache(maxsize=4096)(topic_id_to_bytes)
+id_from_bytes = lru_cache(maxsize=4096)(topic_id_from_bytes)
+id_to_bytes = lru_cache(maxsize=4096)(topic_id_to_bytes)
 
 
-def _failure(code: int) -> Failure | None:
-    """The text does not travel in Kafka's messages; the code's own stands for it."""
+def failure_of(code: int) -> Failure | None:
+    """None for code 0. The text does not travel in Kafka's messages; the code's own stands in."""
     return Failure(code, str(errors.from_code(code))) if code else None
 
 
@@ -58,7 +58,7 @@ def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
     for item in request.partitions:
         topic = topics.get(item.topic_id)
         if topic is None:
-            topic = wire_fetch.FetchTopic(topic_id=_id_to_bytes(item.topic_id))
+            topic = wire_fetch.FetchTopic(topic_id=id_to_bytes(item.topic_id))
             topics[item.topic_id] = topic
         topic.partitions.append(
             wire_fetch.FetchPartition(
@@ -71,12 +71,21 @@ def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:
                 high_watermark=item.high_watermark if item.high_watermark >= 0 else UNTOLD,
             )
         )
+    forgotten: dict[TopicId, list[int]] = {}
+    for topic_id, number in request.forgotten:
+        forgotten.setdefault(topic_id, []).append(number)
     return wire_fetch.FetchRequest(
         replica_state=wire_fetch.ReplicaState(request.replica_id, request.replica_epoch),
         max_wait_ms=request.max_wait_ms,
         min_bytes=request.min_bytes,
         max_bytes=request.max_bytes,
+        session_id=request.session_id,
+        session_epoch=request.session_epoch,
         topics=list(topics.values()),
+        forgotten_topics_data=[
+            wire_fetch.ForgottenTopic(topic_id=id_to_bytes(topic_id), partitions=numbers)
+            for topic_id, numbers in forgotten.items()
+        ],
     )
 
 
@@ -90,7 +99,7 @@ def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
         max_bytes=message.max_bytes,
         partitions=tuple(
             ReplicaPartitionFetch(
-                topic_id=_id_from_bytes(topic.topic_id),
+                topic_id=id_from_bytes(topic.topic_id),
                 partition=item.partition,
                 current_leader_epoch=LeaderEpoch(item.current_leader_epoch),
                 fetch_offset=Offset(item.fetch_offset),
@@ -101,6 +110,13 @@ def fetch_from_wire(message: wire_fetch.FetchRequest) -> ReplicaFetch:
             )
             for topic in message.topics
             for item in topic.partitions
+        ),
+        session_id=message.session_id,
+        session_epoch=message.session_epoch,
+        forgotten=tuple(
+            (id_from_bytes(topic.topic_id), number)
+            for topic in message.forgotten_topics_data
+            for number in topic.partitions
         ),
     )
 
@@ -115,7 +131,7 @@ def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
     for item in fetched.partitions:
         topic = topics.get(item.topic_id)
         if topic is None:
-            topic = wire_fetch.FetchableTopicResponse(topic_id=_id_to_bytes(item.topic_id))
+            topic = wire_fetch.FetchableTopicResponse(topic_id=id_to_bytes(item.topic_id))
             topics[item.topic_id] = topic
         data = wire_fetch.PartitionData(
             partition_index=item.partition,
@@ -135,6 +151,7 @@ def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
         topic.partitions.append(data)
     return wire_fetch.FetchResponse(
         error_code=fetched.failure.code if fetched.failure else 0,
+        session_id=fetched.session_id,
         responses=list(topics.values()),
     )
 
@@ -142,12 +159,13 @@ def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
 def fetched_from_wire(message: wire_fetch.FetchResponse) -> ReplicaFetched:
     """Fetch v18's answer as a leader's answer."""
     return ReplicaFetched(
-        failure=_failure(message.error_code),
+        failure=failure_of(message.error_code),
+        session_id=message.session_id,
         partitions=tuple(
             ReplicaPartitionData(
-                topic_id=_id_from_bytes(topic.topic_id),
+                topic_id=id_from_bytes(topic.topic_id),
                 partition=item.partition_index,
-                failure=_failure(item.error_code),
+                failure=failure_of(item.error_code),
                 high_watermark=Offset(item.high_watermark),
                 last_stable_offset=Offset(item.last_stable_offset),
                 log_start_offset=Offset(item.log_start_offset),
@@ -229,7 +247,7 @@ def ends_from_wire(message: wire_epochs.OffsetForLeaderEpochResponse, id_of: IdO
             ReplicaEpochEnd(
                 topic_id,
                 item.partition,
-                _failure(item.error_code),
+                failure_of(item.error_code),
                 LeaderEpoch(item.leader_epoch),
                 Offset(item.end_offset),
             )

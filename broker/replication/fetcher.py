@@ -4,14 +4,19 @@ Pure. One fetch for all partitions is normally in flight, as a long poll at the 
 partitions come in meanwhile (a new leader was elected, or one that was set aside is due), a second
 fetch follows at once instead of waiting for the first to time out: a leader answers a follower's
 parked fetch as soon as the next one of the same follower arrives.
+
+Fetches after the first name only what changed (a fetch session, see `sessions.py`). The session
+ends with any failure, and then and now without one; the next fetch names everything again.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from broker.replication.messages import ReplicaPartitionFetch
 from broker.replication.partition import Partition
-from pylog.model import BrokerId
+from broker.replication.sessions import FIRST, NO_SESSION, next_epoch
+from pylog.model import BrokerId, TopicId
 
 IN_FLIGHT_MAX: Final = 2
 
@@ -19,42 +24,92 @@ IN_FLIGHT_MAX: Final = 2
 class LeaderFetcher:
     """The fetches from one leader broker.
 
-    Invariant: a partition is either in `active` or in `aside`. `active` is in the order of asking:
-    one that got data goes to the back, so that a full answer does not starve the others.
+    Invariants: a partition is either in `active` or in `aside`. In a session every active partition
+    is in `_changed`, or the leader knows its question; it is then in `_known`.
     """
 
     def __init__(self, leader: BrokerId, backoff_ms: int, backoff_max_ms: int) -> None:
         self.leader = leader
         self.active: dict[Partition, None] = {}
         self.aside: dict[Partition, int] = {}  # when to ask for it again
-        self.in_flight: list[int] = []  # request ids, oldest first
+        # request ids, oldest first, and in which life of the session each was sent
+        self.in_flight: dict[int, int] = {}
         self.failures = 0  # broken connections in a row
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = backoff_max_ms
         self._not_before_ms = 0
         self._fresh = False  # partitions came in since the last request
+        self._session_id = NO_SESSION
+        self._session_epoch = FIRST  # of the next fetch
+        self._life = 0  # grows with each session
+        self._of_this_life = False  # whether the last answer was to a fetch of this session
+        self._known: dict[Partition, ReplicaPartitionFetch] = {}
+        self._changed: dict[Partition, None] = {}
+        self._forgotten: dict[tuple[TopicId, int], None] = {}
 
     def add(self, partition: Partition) -> None:
         """Fetch this partition too, from the next request on."""
         self.aside.pop(partition, None)
         self.active[partition] = None
+        self._changed[partition] = None
         self._fresh = True
 
     def remove(self, partition: Partition) -> None:
         """Do not fetch it any more; what is in flight for it is ignored when it comes."""
         self.active.pop(partition, None)
         self.aside.pop(partition, None)
+        self._changed.pop(partition, None)
+        if self._known.pop(partition, None) is not None:
+            self._forgotten[partition.topic_id, partition.topic_partition.partition] = None
 
     def set_aside(self, partition: Partition, retry_at_ms: int) -> None:
         """Leave it out until `retry_at_ms`: one bad partition must not stop the others."""
-        self.active.pop(partition, None)
+        self.remove(partition)
         self.aside[partition] = retry_at_ms
 
-    def rotate(self, partition: Partition) -> None:
-        """It got data: ask for it after the others next time."""
+    def answered_for(self, partition: Partition, *, refused: bool) -> None:
+        """The leader said something about it: its question may be another one now. `refused`: the
+        leader has dropped it from the session.
+        """
         if partition in self.active:
-            del self.active[partition]
-            self.active[partition] = None
+            self._changed[partition] = None
+            if refused:
+                self._known.pop(partition, None)
+
+    # ---- the session ----------------------------------------------------------------------------
+
+    def next_fetch(
+        self, request_id: int
+    ) -> tuple[tuple[ReplicaPartitionFetch, ...], int, int, tuple[tuple[TopicId, int], ...]]:
+        """What to put into the fetch that goes out now: questions, session, epoch, forgotten."""
+        if self._session_epoch == FIRST:
+            self._life += 1
+            asked = {partition: partition.question() for partition in self.active}
+            self._known = asked
+            forgotten: tuple[tuple[TopicId, int], ...] = ()
+        else:
+            asked = {}
+            for partition in self._changed:
+                question = partition.question()
+                if self._known.get(partition) is not question:
+                    asked[partition] = self._known[partition] = question
+            forgotten = tuple(self._forgotten)
+        for partition in asked:
+            assert partition.following is not None
+            partition.following.sent_in(request_id)
+        self._changed.clear()
+        self._forgotten.clear()
+        session, epoch = self._session_id, self._session_epoch
+        if epoch != FIRST:
+            self._session_epoch = next_epoch(epoch)
+        self.in_flight[request_id] = self._life
+        self._fresh = False
+        return tuple(asked.values()), session, epoch, forgotten
+
+    def name_all_again(self) -> None:
+        """End the session: the next fetch names every partition and opens a new one."""
+        self._session_id, self._session_epoch = NO_SESSION, FIRST
+        self._life += 1
 
     def due(self, now_ms: int) -> list[Partition]:
         """Take back, and return, the partitions whose time aside is over."""
@@ -71,25 +126,27 @@ class LeaderFetcher:
             return False
         return not self.in_flight or (self._fresh and len(self.in_flight) < IN_FLIGHT_MAX)
 
-    def sent(self, request_id: int) -> None:
-        """A fetch of everything in `active` went out."""
-        self.in_flight.append(request_id)
-        self._fresh = False
-
     def answered(self, request_id: int) -> bool:
         """An answer came; False when it is one that is not waited for (any more)."""
-        if request_id not in self.in_flight:
-            return False
-        self.in_flight.remove(request_id)
-        return True
+        life = self.in_flight.pop(request_id, None)
+        self._of_this_life = life == self._life
+        return life is not None
 
-    def on_success(self) -> None:
-        """The connection works."""
+    def on_success(self, session_id: int) -> None:
+        """The connection works; the fetch belonged to this session of the leader."""
         self.failures = 0
+        if self._of_this_life and self._session_epoch == FIRST and session_id != NO_SESSION:
+            self._session_id, self._session_epoch = session_id, next_epoch(FIRST)
+
+    def on_session_lost(self) -> None:
+        """The leader does not know the session of a fetch."""
+        if self._of_this_life:
+            self.name_all_again()
 
     def on_failure(self, now_ms: int) -> None:
         """The connection broke, or the leader refused us as a whole: wait, longer each time."""
         self.in_flight.clear()
+        self.name_all_again()
         wait = min(self._backoff_ms << min(self.failures, 16), self._backoff_max_ms)
         self.failures += 1
         self._not_before_ms = now_ms + wait
@@ -102,7 +159,8 @@ class LeaderFetcher:
     @property
     def next_deadline(self) -> int | None:
         """When something is to be done here without an event."""
-        waits = list(self.aside.values())
+        earliest = min(self.aside.values()) if self.aside else None
         if self.active and not self.in_flight:
-            waits.append(self._not_before_ms)
-        return min(waits, default=None)
+            wait = self._not_before_ms
+            return wait if earliest is None else min(wait, earliest)
+        return earliest

@@ -74,8 +74,9 @@ class LogView:
 class FollowerState:
     """One broker following one leader of one partition in one leader epoch.
 
-    Invariant: an answer is used only if it answers the newest question, and the question still is
-    what we would ask: same epoch, same log end.
+    Invariant: an answer is used only if it answers the newest question (or a later request of the
+    same session, which asks it again), and the question still is what we would ask: same epoch,
+    same log end.
     """
 
     topic_id: TopicId
@@ -90,24 +91,22 @@ class FollowerState:
     # failures in a row, and what the last one was
     failures: int = field(default=0, init=False)
     fault: str = field(default="", init=False)
-    # the newest question, and the id of the request that carried it last
+    # the newest question, and the id of the request that named it last (see `sent_in`)
     asked: ReplicaPartitionFetch | None = field(default=None, init=False)
-    asked_in: int = field(default=-1, init=False)
+    asked_in: int = field(default=0, init=False)
 
     def question(
         self,
-        request_id: int,
         log_end_offset: Offset,
         last_epoch: LeaderEpoch,
         log_start_offset: Offset,
         high_watermark: Offset,
     ) -> ReplicaPartitionFetch:
-        """What to ask in request `request_id`.
+        """What to ask now.
 
         Always read off the log, so it cannot be forgotten over an empty answer (KAFKA-15510); the
         same object as long as nothing changed.
         """
-        self.asked_in = request_id
         asked = self.asked
         if (
             asked is None
@@ -128,12 +127,16 @@ class FollowerState:
             )
         return asked
 
+    def sent_in(self, request_id: int) -> None:
+        """The newest question goes out in this request; answers to earlier ones are out of date."""
+        self.asked_in = request_id
+
     def on_answer(
         self, now_ms: int, request_id: int, data: ReplicaPartitionData, log: LogView
     ) -> FollowerAction | None:
         """What to do about the leader's answer; None: it is out of date, ignore it."""
         asked = self.asked
-        if asked is None or request_id != self.asked_in:
+        if asked is None or request_id < self.asked_in:
             return None
         if asked.fetch_offset != log.log_end_offset:
             return None

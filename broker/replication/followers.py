@@ -17,7 +17,12 @@ from broker.replication.messages import (
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingRoom
 from broker.storage.errors import DiskFull
-from pylog.errors import KafkaStorageError, PylogError
+from pylog.errors import (
+    FetchSessionIdNotFound,
+    InvalidFetchSessionEpoch,
+    KafkaStorageError,
+    PylogError,
+)
 from pylog.model import BrokerEpoch, BrokerId
 
 NO_ROOM_WAIT_MS: Final = 2_000
@@ -25,6 +30,8 @@ NO_ROOM_WAIT_MS: Final = 2_000
 
 If it asked at once it would seem caught up, join the ISR again, and hold up every commit until it
 is thrown out for lagging. By then the new leader has had writes that it lacks, and it stays out."""
+
+_SESSION_LOST: Final = frozenset({FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code})
 
 
 class Followers:
@@ -77,6 +84,13 @@ class Followers:
         if fetcher is not None:
             fetcher.forgive()
 
+    def name_all_again(self) -> None:
+        """Let the next fetch from each leader name everything. Call it now and then: whatever one
+        side should have missed of what the other knows then comes right.
+        """
+        for fetcher in self._fetchers.values():
+            fetcher.name_all_again()
+
     def send(self, broker_epoch: BrokerEpoch) -> None:
         """Send every fetch that may go out now."""
         now_ms = self._room.now_ms
@@ -91,15 +105,18 @@ class Followers:
         settings = self._room.settings
         self._last_request_id += 1
         request_id = self._last_request_id
+        questions, session_id, session_epoch, forgotten = fetcher.next_fetch(request_id)
         request = ReplicaFetch(
             self._hosted.me,
             broker_epoch,
             settings.replica_fetch_wait_max_ms,
             settings.replica_fetch_min_bytes,
             settings.replica_fetch_response_max_bytes,
-            tuple([partition.question(request_id) for partition in fetcher.active]),
+            questions,
+            session_id,
+            session_epoch,
+            forgotten,
         )
-        fetcher.sent(request_id)
         self._room.outbox.append(SendReplicaFetch(leader, request_id, request))
 
     def on_fetched(
@@ -109,10 +126,16 @@ class Followers:
         fetcher = self._fetchers.get(leader)
         if fetcher is None or not fetcher.answered(request_id):
             return
-        if fetched is None or fetched.failure is not None:
+        if fetched is None:
             fetcher.on_failure(self._room.now_ms)
             return
-        fetcher.on_success()
+        if fetched.failure is not None:
+            if fetched.failure.code in _SESSION_LOST:
+                fetcher.on_session_lost()
+            else:
+                fetcher.on_failure(self._room.now_ms)
+            return
+        fetcher.on_success(fetched.session_id)
         for data in fetched.partitions:
             partition = self._hosted.by_id.get((data.topic_id, data.partition))
             if partition is not None and self._fetcher_of.get(partition) is fetcher:
@@ -128,6 +151,8 @@ class Followers:
     ) -> None:
         following = partition.following
         assert following is not None
+        refused = data.failure is not None or data.diverging is not None
+        fetcher.answered_for(partition, refused=refused)
         action = following.on_answer(self._room.now_ms, request_id, data, partition.view())
         if action is None:
             return
@@ -137,8 +162,6 @@ class Followers:
         fault = self._do(wall_ms, partition, action)
         if fault is None:
             following.on_progress()
-            if data.records:
-                fetcher.rotate(partition)
         elif partition.following is following:
             # One bad partition, or one batch broken on the way: asked for again later, while the
             # others go on (KIP-461).

@@ -51,6 +51,16 @@ _NOTHING: Final[tuple[IsrEffect, ...]] = ()
 
 
 @dataclass(slots=True)
+class FetchClock:
+    """When a follower fetched last; one for all the partitions that its fetches cover.
+
+    Its fetches do not name a partition again of which nothing changed, but each says so.
+    """
+
+    last_ms: int = NEVER_MS
+
+
+@dataclass(slots=True)
 class FollowerProgress:
     """What the leader knows of one follower in this leader epoch."""
 
@@ -62,6 +72,8 @@ class FollowerProgress:
     caught_up_ms: int = NEVER_MS
     last_fetch_ms: int = NEVER_MS
     leader_end_at_last_fetch: Offset = Offset(0)
+    # of the fetches that cover this partition, named or not; None when each names it
+    clock: FetchClock | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +137,13 @@ class LeaderState:
 
     def on_append(self, now_ms: int, log_end_offset: Offset) -> Sequence[IsrEffect]:
         """The leader's own log ends at `log_end_offset` now."""
-        assert log_end_offset >= self.log_end_offset
+        end = self.log_end_offset
+        assert log_end_offset >= end
+        for progress in self.followers.values():
+            # Up to now it had all there was, so its last fetch, of whatever, was one at the end.
+            if progress.end_offset == end and progress.clock is not None:
+                progress.last_fetch_ms = max(progress.last_fetch_ms, progress.clock.last_ms)
+                progress.caught_up_ms = max(progress.caught_up_ms, progress.last_fetch_ms)
         self.log_end_offset = log_end_offset
         return self._advance(now_ms)
 
@@ -136,10 +154,12 @@ class LeaderState:
         broker_epoch: BrokerEpoch,
         fetch_offset: Offset,
         log_start_offset: Offset,
+        clock: FetchClock | None = None,
     ) -> Sequence[IsrEffect]:
         """A fetch at `fetch_offset` proves that the follower holds everything below it.
 
-        Call it only for a fetch that does not diverge, from a current incarnation.
+        Call it only for a fetch that does not diverge, from a current incarnation. With a `clock`
+        later fetches need not name the partition while the follower's end stays.
         """
         progress = self.followers[follower]
         assert fetch_offset <= self.log_end_offset
@@ -154,6 +174,7 @@ class LeaderState:
         progress.end_offset = fetch_offset
         progress.log_start_offset = log_start_offset
         progress.broker_epoch = broker_epoch
+        progress.clock = clock
         if follower not in self.isr and self._may_join(follower, progress):
             joined = self._propose(now_ms, (*self.isr, follower))
             return (*joined, *self._advance(now_ms)) if joined else self._advance(now_ms)

@@ -11,16 +11,16 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     replica_fetches  followers' long polls                 fetcher    one connection to a leader
     followers        our own fetches from leaders          proposals  ISR changes to the controller
     deletions        DeleteRecords                         partition  one replica
+    sessions         what followers asked last             replicas   who leads, who follows
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.config import BrokerConfig, TopicConfig
+from broker.config import BrokerConfig
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import Failure, PartitionsAltered
-from broker.metadata.records import ConfigResourceType, PartitionRecord
 from broker.metrics.counters import IsrChanges
 from broker.replication.deletions import Deletions
 from broker.replication.fetches import Fetches
@@ -31,7 +31,6 @@ from broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
 from broker.replication.messages import (
     ColdRead,
     DeleteRecords,
-    DeleteReplicaLater,
     Effect,
     EpochEndQuery,
     EpochEnds,
@@ -42,7 +41,6 @@ from broker.replication.messages import (
     Produce,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
-    ReplicaFailed,
     ReplicaFetch,
     ReplicaFetched,
 )
@@ -51,13 +49,11 @@ from broker.replication.partition import Partition
 from broker.replication.produces import Produces
 from broker.replication.proposals import IsrProposals
 from broker.replication.replica_fetches import ReplicaFetches
+from broker.replication.replicas import Replicas
 from broker.replication.settings import ReplicationSettings
 from broker.replication.waiting import WaitingRoom
-from broker.replication.without_room import WithoutRoom
-from broker.storage.errors import DiskFull
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
-from pylog.errors import PylogError
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 NOT_REGISTERED = BrokerEpoch(-1)
@@ -90,17 +86,12 @@ class ReplicaManager:
         high watermarks None: `logs.load_high_watermarks()`.
         """
         self._me = broker_id
-        self._logs = logs
-        self._config = config
-        self._defaults = config.topic
         self._settings = settings or ReplicationSettings.from_config(config)
         if initial_high_watermarks is None:
             initial_high_watermarks = logs.load_high_watermarks()
-        self._known_high_watermarks = initial_high_watermarks
         self._broker_epoch = NOT_REGISTERED
         self._started = False
         self._next_lag_check_ms: int | None = None
-        self._without_room = WithoutRoom()
         self._hosted = HostedPartitions(broker_id)
         self._room = WaitingRoom(0, self._settings)
         hosted, room = self._hosted, self._room
@@ -112,6 +103,18 @@ class ReplicaManager:
         )
         self._followers = Followers(hosted, room, self._storage_failed)
         self._deletions = Deletions(hosted, room)
+        self._replicas = Replicas(
+            broker_id,
+            logs,
+            config,
+            hosted,
+            room,
+            self._followers,
+            self._lead,
+            known_high_watermarks=initial_high_watermarks,
+            leader_state=self.leader_state,
+            follower_state=self.follower_state,
+        )
 
     # ---- clients --------------------------------------------------------------------------------
 
@@ -224,6 +227,7 @@ class ReplicaManager:
         self._room.begin(now_ms)
         if broker_epoch > self._broker_epoch:
             self._broker_epoch = broker_epoch
+            self._replica_fetches.registered(broker_epoch)
             self._refresh_brokers()
         self._start_if_ready()
         return self._finish()
@@ -242,9 +246,9 @@ class ReplicaManager:
             for removed in delta.removed_topics
             for record in removed.partitions
         ]
-        self._delete([partition for partition in gone if partition is not None])
-        self._reconfigure_all(delta.configs)
-        self._take_up(delta.partitions)
+        self._replicas.delete([partition for partition in gone if partition is not None])
+        self._replicas.reconfigure_all(delta.configs)
+        self._replicas.take_up(delta.partitions)
         return self._finish()
 
     def _start_if_ready(self) -> None:
@@ -254,106 +258,10 @@ class ReplicaManager:
             return
         self._started = True
         self._refresh_brokers()
-        self._refresh_defaults()
+        self._replicas.refresh_defaults()
         mine = image.partitions_of(self._me)
-        self._delete_strays(mine)
-        self._take_up(mine)
-
-    def _take_up(self, records: list[PartitionRecord] | tuple[PartitionRecord, ...]) -> None:
-        moved_away = []
-        for record in records:
-            partition = self._hosted.by_id.get((record.topic_id, record.partition))
-            if self._me not in record.replicas:
-                if partition is not None:
-                    moved_away.append(partition)
-            elif partition is None:
-                self._host(record)
-            elif record.partition_epoch > partition.partition_epoch:
-                self._change_role(partition, record)
-        self._delete(moved_away)
-
-    def _host(self, record: PartitionRecord, *, again: bool = False) -> None:
-        name = self._hosted.image.topic_name(record.topic_id)
-        assert name is not None, record
-        topic_partition = TopicPartition(name, record.partition)
-        predecessor = self._hosted.by_name.get(topic_partition)
-        if predecessor is not None:  # the same name under an older id
-            self._delete([predecessor])
-        config = self._topic_config(name)
-        log = self._logs.by_id(record.topic_id, record.partition)
-        fault: Exception | None = None
-        high_watermark = Offset(0)
-        try:
-            if log is None:
-                log = self._logs.create(topic_partition, record.topic_id, config)
-            else:
-                log.config = config
-                high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
-        except (OSError, PylogError) as error:
-            fault = error
-        partition = Partition(
-            self._me, topic_partition, record.topic_id, config, log, high_watermark
-        )
-        self._hosted.add(partition)
-        if fault is None:
-            self._change_role(partition, record)
-            return
-        partition.retire(record, str(fault))
-        if isinstance(fault, DiskFull):
-            self._without_room.add(self._room.now_ms, record.topic_id, record.partition)
-            if not again:
-                self._room.outbox.append(ReplicaFailed(topic_partition, str(fault)))
-        else:
-            self._report_failed(partition, str(fault))
-
-    def _look_for_room(self) -> None:
-        """Somebody may have made room: host again what had none."""
-        for key in self._without_room.take(self._room.now_ms):
-            partition = self._hosted.by_id.get(key)
-            record = self._hosted.image.partition(*key)
-            if partition is not None and record is not None and self._me in record.replicas:
-                self._hosted.remove(partition)
-                self._host(record, again=True)
-
-    def _change_role(self, partition: Partition, record: PartitionRecord) -> None:
-        if partition.offline:
-            partition.retire(record)
-            return
-        now_ms = self._room.now_ms
-        new_epoch = record.leader_epoch > partition.leader_epoch
-        try:
-            if record.leader == self._me:
-                leading = partition.leading
-                if leading is not None and not new_epoch:
-                    effects = leading.on_isr_committed(
-                        now_ms,
-                        record.isr,
-                        record.partition_epoch,
-                        record.replicas,
-                        record.failed_replicas,
-                    )
-                    self._hosted.isr_changes.note(partition.isr, record.isr)
-                    partition.take(record)
-                    self._lead(partition, tuple(effects))
-                    self._room.deletions.check(partition)
-                    return
-                self._followers.unfollow(partition)
-                partition.become_leader(
-                    now_ms, record, self._hosted.eligible, self._settings, self.leader_state
-                )
-            elif new_epoch or record.leader != partition.leader or partition.leading:
-                partition.become_follower(record, self._settings, self.follower_state)
-                self._followers.follow(partition)
-            else:
-                partition.take(record)
-                return
-        except (OSError, PylogError) as error:
-            partition.retire(record)
-            self._storage_failed(partition, error)
-            return
-        self._room.role_changed(partition)
-        if partition.leading is not None:
-            self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
+        self._replicas.delete_strays(mine)
+        self._replicas.take_up(mine)
 
     def _refresh_brokers(self) -> None:
         hosted = self._hosted
@@ -377,91 +285,6 @@ class ReplicaManager:
                 self._lead(partition, tuple(leading.on_eligibility_changed(self._room.now_ms)))
         self._room.deletions.check_all()
 
-    def _topic_config(self, name: str) -> TopicConfig:
-        overrides = self._hosted.image.topic_configs(name)
-        return TopicConfig.resolve(overrides, self._defaults) if overrides else self._defaults
-
-    def _refresh_defaults(self) -> bool:
-        """Whether the defaults of topic settings have changed: this broker's over the cluster's."""
-        image, before = self._hosted.image, self._defaults
-        self._defaults = self._config.topic_defaults(
-            image.cluster_configs(), image.broker_configs(self._me)
-        )
-        return self._defaults != before
-
-    def _reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> None:
-        if self._refresh_defaults():
-            names = list(self._hosted.image.topics_by_name)
-        else:
-            names = [name for kind, name in changed if kind is ConfigResourceType.TOPIC]
-        for name in names:
-            self._reconfigure(name)
-
-    def _reconfigure(self, name: str) -> None:
-        topic = self._hosted.image.topics_by_name.get(name)
-        if topic is None:
-            return
-        config = self._topic_config(name)
-        for number in topic.partitions:
-            partition = self._hosted.by_id.get((topic.topic_id, number))
-            if partition is None or partition.config == config:
-                continue
-            partition.config = config
-            if partition.has_log:
-                partition.log.config = config
-            leading = partition.leading
-            if leading is not None:
-                effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
-                self._lead(partition, tuple(effects))
-
-    # ---- replicas that go -----------------------------------------------------------------------
-
-    def _delete(self, partitions: list[Partition]) -> None:
-        for partition in partitions:
-            self._followers.unfollow(partition)
-            partition.retire(None)
-            self._hosted.remove(partition)
-            self._room.role_changed(partition)
-        self._delete_logs({p.topic_partition: p.config for p in partitions})
-
-    def _delete_strays(self, mine: list[PartitionRecord]) -> None:
-        """Delete what the metadata does not (or not any more) assign to this broker."""
-        image = self._hosted.image
-        wanted = {(record.topic_id, record.partition) for record in mine}
-        names = {(image.topic_name(topic_id), number) for topic_id, number in wanted}
-        strays = {
-            log.topic_partition: log.config
-            for log in self._logs.logs
-            if (log.topic_id, log.topic_partition.partition) not in wanted
-        }
-        lost = [name for name in sorted(self._logs.failed) if name not in names]
-        strays |= dict.fromkeys(lost, self._config.topic)
-        self._delete_logs(strays)
-
-    def _delete_logs(self, configs: dict[TopicPartition, TopicConfig]) -> None:
-        for topic_partition in configs:
-            self._known_high_watermarks.pop(topic_partition, None)
-        for topic_partition, outcome in self._logs.delete_all(configs).items():
-            if isinstance(outcome, PylogError):
-                self._room.outbox.append(ReplicaFailed(topic_partition, str(outcome)))
-            else:
-                delay_ms = configs[topic_partition].file_delete_delay_ms
-                self._room.outbox.append(DeleteReplicaLater(outcome, delay_ms))
-
-    def _storage_failed(self, partition: Partition, error: Exception) -> None:
-        """The log is unusable: the replica is offline here until a restart."""
-        if partition.offline:
-            return
-        reason = str(error) or type(error).__name__
-        self._followers.unfollow(partition)
-        partition.retire(None, reason)
-        self._report_failed(partition, reason)
-        self._room.role_changed(partition)
-
-    def _report_failed(self, partition: Partition, reason: str) -> None:
-        failed = ReplicaFailed(partition.topic_partition, reason, topic_id=partition.topic_id)
-        self._room.outbox.append(failed)
-
     def on_logs_failed(self, now_ms: int, logs: Iterable[Log]) -> list[Effect]:
         """Logs went offline over something that nobody asked for here: upkeep, a sync."""
         self._room.begin(now_ms)
@@ -470,6 +293,9 @@ class ReplicaManager:
             if partition is not None and log.failure is not None:
                 self._storage_failed(partition, log.failure)
         return self._finish()
+
+    def _storage_failed(self, partition: Partition, error: Exception) -> None:
+        self._replicas.storage_failed(partition, error)
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -492,11 +318,12 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
-        self._look_for_room()
+        self._replicas.look_for_room()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
+            self._followers.name_all_again()
             for partition in list(self._hosted.by_id.values()):
                 leading = partition.leading
                 if leading is not None:
@@ -513,7 +340,7 @@ class ReplicaManager:
         """When to call `on_time` next at the latest."""
         deadlines = (
             self._next_lag_check_ms or 0,
-            self._without_room.next_deadline,
+            self._replicas.next_deadline,
             self._room.next_deadline,
             self._followers.next_deadline if self._broker_epoch >= 0 else None,
             self._proposals.next_deadline,

@@ -147,7 +147,9 @@ class ReplicaFetch:
     """One fetch of a follower from one leader broker, over all partitions that they share.
 
     `replica_epoch` is the follower's broker epoch: a late fetch of an earlier life is refused
-    (KIP-903).
+    (KIP-903). In a session (KIP-227) the first fetch, of epoch 0, names all partitions; later ones
+    only those whose question changed, and those (`forgotten`) that are not asked for any more.
+    Epoch -1: all are named, and no session is wanted.
     """
 
     replica_id: BrokerId
@@ -156,6 +158,9 @@ class ReplicaFetch:
     min_bytes: int
     max_bytes: int
     partitions: tuple[ReplicaPartitionFetch, ...]
+    session_id: int = 0
+    session_epoch: int = -1
+    forgotten: tuple[tuple[TopicId, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +184,14 @@ class ReplicaPartitionData:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFetched:
-    """The answer to a ReplicaFetch; partitions with nothing new may be left out."""
+    """The answer to a ReplicaFetch; partitions with nothing new may be left out.
+
+    `session_id`: of the session that the fetch belongs to, 0 without one.
+    """
 
     failure: Failure | None = None
     partitions: tuple[ReplicaPartitionData, ...] = ()
+    session_id: int = 0
 
 
 @dataclass(frozen=True, slots=True)

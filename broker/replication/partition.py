@@ -212,12 +212,11 @@ class Partition:
 
     # ---- the follower's log ----------------------------------------------------------------------
 
-    def question(self, request_id: int) -> ReplicaPartitionFetch:
-        """What this follower asks its leader next."""
+    def question(self) -> ReplicaPartitionFetch:
+        """What this follower asks its leader next; the same object while nothing changed."""
         following, log = self.following, self.log
         assert following is not None
         return following.question(
-            request_id,
             log.log_end_offset,
             log.epochs.latest,
             log.log_start_offset,

@@ -129,8 +129,8 @@ class Produces:
         for partition, effects in appended:
             if effects:
                 self._lead(partition, effects)
-        for partition in dict.fromkeys(partition for partition, _ in appended):
-            self._room.appended(partition)
+        if appended:
+            self._room.appended({partition: None for partition, _ in appended})
         for request, token, acks, open_acks in outcomes:
             self._answer_or_wait(request, token, acks, open_acks)
 

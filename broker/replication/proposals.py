@@ -102,6 +102,7 @@ class IsrProposals:
         effects = leading.on_proposal_accepted(self._room.now_ms, item.isr, item.partition_epoch)
         self._hosted.isr_changes.note(partition.isr, leading.isr)
         partition.note_isr(leading.isr, leading.partition_epoch)
+        self._room.replica_fetches.isr_changed(partition)
         self._lead(partition, tuple(effects))
 
     def _again(self, sent: dict[tuple[TopicId, int], tuple[Partition, ProposeIsr]]) -> None:

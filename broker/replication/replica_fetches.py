@@ -9,6 +9,7 @@ data does so after `high_watermark_linger_ms`. Only partitions with news are in 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from broker.metadata.messages import Failure
@@ -17,8 +18,8 @@ from broker.replication.hosted import HostedPartitions, Missing
 from broker.replication.isr import IsrEffect
 from broker.replication.messages import (
     ColdRead,
-    Effect,
     EpochEnd,
+    OperationFailed,
     ReplicaFetch,
     ReplicaFetchDone,
     ReplicaFetched,
@@ -26,7 +27,8 @@ from broker.replication.messages import (
     ReplicaPartitionFetch,
 )
 from broker.replication.partition import Partition
-from broker.replication.waiting import WaitingOperation, WaitingRoom
+from broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
+from broker.replication.waiting import WaitingRoom
 from broker.storage.segment_reader import PagesCold
 from pylog.errors import (
     BrokerIdNotRegistered,
@@ -37,74 +39,22 @@ from pylog.errors import (
     StaleBrokerEpoch,
     UnknownServerError,
 )
-from pylog.model import BrokerId, Offset, TopicId
+from pylog.model import BrokerEpoch, Offset
 
 # What one partition of a parked fetch has to tell.
 NO_NEWS: Final = 0
 MARKS: Final = 1  # high watermark or log start: not urgent
 URGENT: Final = 2  # data, an error, a divergence
 
-News = dict[tuple[TopicId, int], ReplicaPartitionData]
 
+@dataclass(slots=True)
+class _Answer:
+    """An answer in the making; `found` is known before anything is read."""
 
-class DelayedReplicaFetch(WaitingOperation):
-    """A follower's fetch that waits for news of any of its partitions."""
-
-    __slots__ = ("_deadline_ms", "_fetches", "_room", "_touched", "_wanted", "request")
-
-    def __init__(
-        self,
-        token: object,
-        request: ReplicaFetch,
-        wanted: dict[Partition, ReplicaPartitionFetch],
-        touched: dict[Partition, None],
-        deadline_ms: int,
-        fetches: ReplicaFetches,
-        room: WaitingRoom,
-    ) -> None:
-        super().__init__(token)
-        self.request = request
-        self._touched = touched
-        self._deadline_ms = deadline_ms
-        self._wanted = wanted
-        self._fetches = fetches
-        self._room = room
-
-    def is_satisfied(self, key: Partition | None) -> bool:
-        assert key is not None
-        news = self._fetches.news_of(key, self._wanted[key])
-        if news:
-            self._touched[key] = None
-        if news < URGENT:
-            return False
-        min_bytes = self.request.min_bytes
-        return min_bytes <= 1 or self._fetches.enough(self._touched_items(), min_bytes)
-
-    def mark(self, partition: Partition) -> bool:
-        item = self._wanted[partition]
-        if item.high_watermark == partition.high_watermark and (
-            item.log_start_offset >= partition.log.log_start_offset
-        ):
-            return False
-        self._touched[partition] = None
-        return True
-
-    def _touched_items(self) -> list[ReplicaPartitionFetch]:
-        return [self._wanted[partition] for partition in self._touched]
-
-    def on_complete(self, expired: bool) -> None:
-        self._room.finished(self)
-        self._fetches.unparked(self)
-        items = self._touched_items()
-        if expired and self._room.now_ms >= self._deadline_ms:
-            # A follower that does not say which high watermark it has is told now and then.
-            silent = (item for item in self._wanted.values() if item.high_watermark < 0)
-            items = list(dict.fromkeys((*items, *silent)))
-        self._fetches.answer(self.request, items, {}, self.token)
-
-    def on_fault(self, error: Exception) -> Effect:
-        fault = Failure(UnknownServerError.code, f"the broker failed over the fetch: {error!r}")
-        return ReplicaFetchDone(self.token, ReplicaFetched(fault))
+    token: object
+    min_bytes: int
+    max_bytes: int
+    found: list[ReplicaPartitionData] = field(default_factory=list)
 
 
 class ReplicaFetches:
@@ -121,81 +71,134 @@ class ReplicaFetches:
         self._room = room
         self._lead = lead
         self._storage_failed = storage_failed
-        self._parked: dict[BrokerId, DelayedReplicaFetch] = {}
-        self._cold: dict[object, tuple[ReplicaFetch, list[ReplicaPartitionFetch], News]] = {}
+        self._sessions = room.replica_fetches = FetchSessions(self._wake, self._expire)
+        self._cold: dict[object, tuple[FetchSession, _Answer]] = {}
+
+    def registered(self, broker_epoch: BrokerEpoch) -> None:
+        """This broker has a new epoch."""
+        self._sessions.number_from(broker_epoch)
 
     def replica_fetch(self, request: ReplicaFetch, token: object) -> None:
         """Take in what the fetch proves, then answer or park it."""
         fault = self._request_fault(request)
-        if fault is not None:
-            self._room.outbox.append(ReplicaFetchDone(token, ReplicaFetched(fault)))
-            return
-        # A follower that asks again does not wait for its last answer any more: it has more
-        # partitions to ask for, or a new connection.
-        parked = self._parked.get(request.replica_id)
-        if parked is not None:
-            self._room.replica_fetches.complete(parked)
-        wanted: dict[Partition, ReplicaPartitionFetch] = {}
-        failed: News = {}
+        if fault is None:
+            # A follower that asks again does not wait for its last answer any more: it has more
+            # partitions to ask for, or a new connection.
+            before = self._sessions.of(request.replica_id)
+            if before is not None and before.parked is not None:
+                self._unpark(before)
+            session = self._sessions.begin(request)
+            if isinstance(session, FetchSession):
+                self._take_all_in(session, request, token)
+                return
+            fault = session
+        self._room.outbox.append(ReplicaFetchDone(token, ReplicaFetched(fault)))
+
+    def _take_all_in(self, session: FetchSession, request: ReplicaFetch, token: object) -> None:
+        answer = _Answer(token, request.min_bytes, request.max_bytes)
+        for topic_id, number in request.forgotten:
+            partition = self._hosted.find_by_id(topic_id, number)
+            if not isinstance(partition, Missing):
+                self._forget(session, partition)
+        session.clock.last_ms = self._room.now_ms
         moved: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
+        outside = session.outside_items()
         for item in request.partitions:
-            partition = self._hosted.find_by_id(item.topic_id, item.partition)
-            data = (
-                self._missing(item, partition)
-                if isinstance(partition, Missing)
-                else self._take_in(partition, item, request, moved)
-            )
-            if data is not None:
-                failed[item.topic_id, item.partition] = data
-            elif isinstance(partition, Partition):
-                wanted[partition] = item
+            found = self._hosted.find_by_id(item.topic_id, item.partition)
+            if isinstance(found, Missing):
+                answer.found.append(self._missing(item, found))
+                continue
+            data = self._take_in(found, item, session, moved)
+            if data is None:
+                self._sessions.ask(session, found, item)
+                self._sessions.isr_changed(found)
+            else:
+                self._forget(session, found)
+                answer.found.append(data)
+        for partition, item in outside:
+            if session.wanted.get(partition) is item and (
+                self._take_in(partition, item, session, moved) is not None
+            ):
+                session.touched[partition] = None
         for partition, effects in moved:
             self._lead(partition, effects)
-        self._answer_or_park(request, wanted, failed, token)
+        self._answer_or_park(session, request, answer)
 
     def _answer_or_park(
-        self,
-        request: ReplicaFetch,
-        wanted: dict[Partition, ReplicaPartitionFetch],
-        failed: News,
-        token: object,
+        self, session: FetchSession, request: ReplicaFetch, answer: _Answer
     ) -> None:
-        touched: dict[Partition, None] = {}
-        most_urgent = URGENT if failed else NO_NEWS
-        for partition, item in wanted.items():
-            news = self.news_of(partition, item)
-            if news:
-                touched[partition] = None
-                most_urgent = max(most_urgent, news)
+        most_urgent = URGENT if answer.found else self._look(session)
         settings = self._room.settings
         wait_ms = min(max(request.max_wait_ms, 0), settings.request_wait_max_ms)
-        items = [wanted[partition] for partition in touched]
-        if most_urgent == URGENT and (
-            failed or request.min_bytes <= 1 or self.enough(items, request.min_bytes)
-        ):
+        ends_ms = self._room.now_ms + wait_ms
+        if most_urgent == URGENT and (answer.found or self._enough(session, request.min_bytes)):
             wait_ms = 0
         elif most_urgent == MARKS:
             wait_ms = min(wait_ms, settings.high_watermark_linger_ms)
-        if wait_ms <= 0 or not wanted or self._room.full() is not None:
-            self.answer(request, items, failed, token)
+        if wait_ms <= 0 or not session.wanted or self._room.full() is not None:
+            self._answer(session, answer)
             return
-        deadline = self._room.now_ms + wait_ms
-        operation = DelayedReplicaFetch(token, request, wanted, touched, deadline, self, self._room)
-        self._parked[request.replica_id] = operation
-        self._room.wait(self._room.replica_fetches, operation, tuple(wanted), deadline)
+        session.parked = ParkedFetch(
+            answer.token,
+            request.min_bytes,
+            request.max_bytes,
+            self._room.now_ms + wait_ms,
+            ends_ms,
+        )
 
-    def unparked(self, operation: DelayedReplicaFetch) -> None:
-        """It waits no more."""
-        follower = operation.request.replica_id
-        if self._parked.get(follower) is operation:
-            del self._parked[follower]
+    # ---- parked fetches -------------------------------------------------------------------------
+
+    def _wake(self, session: FetchSession) -> None:
+        """Something touched the session: answer its parked fetch if it can be."""
+        parked = session.parked
+        assert parked is not None
+        try:
+            news = self._look(session)
+            enough = news == URGENT and self._enough(session, parked.min_bytes)
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(session, parked, error)
+        else:
+            if enough:
+                self._unpark(session)
+
+    def _expire(self, session: FetchSession) -> None:
+        parked = session.parked
+        assert parked is not None
+        if self._room.now_ms >= parked.ends_ms:
+            # A follower that does not say which high watermark it has is told now and then.
+            silent = (p for p, item in session.wanted.items() if item.high_watermark < 0)
+            session.touched.update(dict.fromkeys(silent))
+        self._unpark(session)
+
+    def _unpark(self, session: FetchSession) -> None:
+        parked, session.parked = session.parked, None
+        assert parked is not None
+        try:
+            self._answer(session, _Answer(parked.token, parked.min_bytes, parked.max_bytes))
+        except Exception as error:  # noqa: BLE001 - see _fail
+            self._fail(session, parked, error)
+
+    def _fail(self, session: FetchSession, parked: ParkedFetch, error: Exception) -> None:
+        # One follower's fetch must not take down the step it happened in (KAFKA-17240).
+        self._sessions.close(session)
+        fault = Failure(UnknownServerError.code, f"the broker failed over the fetch: {error!r}")
+        self._room.outbox.append(ReplicaFetchDone(parked.token, ReplicaFetched(fault)))
+        self._room.outbox.append(OperationFailed(f"fetch of a follower: {error!r}"))
+
+    def isr_changed(self, partition: Partition) -> None:
+        """The committed ISR of a partition led here changed."""
+        self._sessions.isr_changed(partition)
+
+    def _forget(self, session: FetchSession, partition: Partition) -> None:
+        self._sessions.forget(session, partition)
+        leading = partition.leading
+        progress = None if leading is None else leading.followers.get(session.follower)
+        if progress is not None and progress.clock is session.clock:
+            progress.clock = None  # later fetches say nothing of this partition
 
     def cancel(self, token: object) -> None:
-        """Forget a request whose pages are being read, or that was withdrawn from waiting."""
+        """Forget a request whose pages are being read."""
         self._cold.pop(token, None)
-        for operation in list(self._parked.values()):
-            if operation.done:
-                self.unparked(operation)
 
     # ---- what a fetch proves ---------------------------------------------------------------------
 
@@ -229,15 +232,16 @@ class ReplicaFetches:
         self,
         partition: Partition,
         item: ReplicaPartitionFetch,
-        request: ReplicaFetch,
+        session: FetchSession,
         moved: list[tuple[Partition, tuple[IsrEffect, ...]]],
     ) -> ReplicaPartitionData | None:
+        """What the fetch proves; the answer, if it is a failure or a divergence."""
         failure = partition.leader_fault(item.current_leader_epoch)
         leading = partition.leading
         if failure is not None or leading is None:
             assert failure is not None
             return self._failed(partition, item, failure)
-        follower = request.replica_id
+        follower = session.follower
         if follower not in leading.followers:
             return self._failed(
                 partition,
@@ -253,9 +257,10 @@ class ReplicaFetches:
             effects = leading.on_follower_fetch(
                 self._room.now_ms,
                 follower,
-                request.replica_epoch,
+                session.follower_epoch,
                 min(item.fetch_offset, partition.log.log_end_offset),
                 item.log_start_offset,
+                session.clock,
             )
             if effects:
                 moved.append((partition, tuple(effects)))
@@ -286,12 +291,26 @@ class ReplicaFetches:
             return MARKS
         return MARKS if item.log_start_offset < log.log_start_offset else NO_NEWS
 
-    def enough(self, items: list[ReplicaPartitionFetch], min_bytes: int) -> bool:
-        """Whether these partitions have `min_bytes` to give, or something that cannot wait."""
+    def _look(self, session: FetchSession) -> int:
+        """The most urgent of what the session has to tell; what has nothing leaves `touched`."""
+        most_urgent = NO_NEWS
+        wanted = session.wanted
+        for partition in list(session.touched):
+            news = self.news_of(partition, wanted[partition])
+            if not news:
+                del session.touched[partition]
+            elif news > most_urgent:
+                most_urgent = news
+        return most_urgent
+
+    def _enough(self, session: FetchSession, min_bytes: int) -> bool:
+        """Whether there are `min_bytes` to give, or something that cannot wait."""
+        if min_bytes <= 1:
+            return True
         total = 0
-        for item in items:
-            partition = self._hosted.find_by_id(item.topic_id, item.partition)
-            if isinstance(partition, Missing) or partition.leader_fault(item.current_leader_epoch):
+        for partition in session.touched:
+            item = session.wanted[partition]
+            if partition.leader_fault(item.current_leader_epoch):
                 return True
             log = partition.log
             if item.fetch_offset < log.log_start_offset:
@@ -299,44 +318,38 @@ class ReplicaFetches:
             total += log.bytes_between(item.fetch_offset, log.log_end_offset)
         return total >= min_bytes
 
-    def answer(
-        self,
-        request: ReplicaFetch,
-        items: list[ReplicaPartitionFetch],
-        found: News,
-        token: object,
-        *,
-        nowait: bool = True,
-    ) -> None:
-        """Read these partitions and answer; or ask for cold pages first."""
-        max_bytes = max(request.max_bytes, 1)
+    def _answer(self, session: FetchSession, answer: _Answer, *, nowait: bool = True) -> None:
+        """Read what was touched and answer; or ask for cold pages first."""
+        max_bytes = max(answer.max_bytes, 1)
         room = max_bytes
         cold: list[PagesCold] = []
-        answers: list[ReplicaPartitionData] = list(found.values())
-        for item in items:
-            partition = self._hosted.find_by_id(item.topic_id, item.partition)
-            if isinstance(partition, Missing):
-                answers.append(self._missing(item, partition))
-                continue
+        answers = list(answer.found)
+        for partition in list(session.touched):
+            item = session.wanted[partition]
             try:
                 data = self._read(partition, item, room, first=room == max_bytes, nowait=nowait)
             except PagesCold as pages:
                 cold.append(pages)
                 continue
-            room -= len(data.records)
             answers.append(data)
+            if data.failure is not None:
+                self._forget(session, partition)
+            elif data.records:
+                room -= len(data.records)
+                del session.touched[partition]
+                session.touched[partition] = None
         if cold:
-            self._cold[token] = (request, items, found)
-            self._room.outbox.append(ColdRead(token, Warmup(request, cold)))
+            self._cold[answer.token] = (session, answer)
+            self._room.outbox.append(ColdRead(answer.token, Warmup(answer, cold)))
             return
-        self._room.outbox.append(ReplicaFetchDone(token, ReplicaFetched(None, tuple(answers))))
+        fetched = ReplicaFetched(None, tuple(answers), session.session_id)
+        self._room.outbox.append(ReplicaFetchDone(answer.token, fetched))
 
     def on_cold_read(self, read: ColdRead) -> None:
         """The pages were read: check and read everything again, now without asking."""
         waiting = self._cold.pop(read.token, None)
         if waiting is not None:
-            request, items, found = waiting
-            self.answer(request, items, found, read.token, nowait=False)
+            self._answer(*waiting, nowait=False)
 
     def _read(
         self,

@@ -7,12 +7,13 @@ order of happening.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 from broker.delayed.purgatory import DelayedOperation, Purgatory
 from broker.metadata.messages import Failure
 from broker.replication.messages import Effect, OperationFailed
 from broker.replication.partition import Partition
+from broker.replication.sessions import FetchSessions
 from broker.replication.settings import ReplicationSettings
 from pylog.errors import ThrottlingQuotaExceeded
 
@@ -26,17 +27,13 @@ class WaitingOperation(DelayedOperation[Partition]):
         super().__init__()
         self.token = token
 
-    def mark(self, partition: Partition) -> bool:
-        """Note that marks of `partition` moved; True if that is news to whoever waits."""
-        return False
-
     def on_fault(self, error: Exception) -> Effect:
         """The answer to give when this program fails over the request."""
         raise NotImplementedError
 
 
 class WaitingRoom:
-    """The purgatories, by what they wait for.
+    """Who waits, by what for.
 
     produces        a partition's high watermark (or the loss of its leadership)
     fetches         the same: consumers read below it
@@ -44,15 +41,16 @@ class WaitingRoom:
     deletions       followers' log starts
     """
 
+    replica_fetches: FetchSessions
+    """Set by `ReplicaFetches`, which answers them."""
+
     def __init__(self, now_ms: int, settings: ReplicationSettings) -> None:
         self.settings = settings
         self.now_ms = now_ms
         self.outbox: list[Effect] = []
         self.produces: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
         self.fetches: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
-        self.replica_fetches: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
         self.deletions: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
-        self._all = (self.produces, self.fetches, self.replica_fetches, self.deletions)
         self._by_token: dict[object, tuple[WaitingOperation, Purgatory[Partition]]] = {}
 
     def begin(self, now_ms: int) -> None:
@@ -65,8 +63,14 @@ class WaitingRoom:
         effects, self.outbox = self.outbox, []
         return effects
 
+    @property
+    def _all(self) -> tuple[Purgatory[Partition] | FetchSessions, ...]:
+        return (self.produces, self.fetches, self.replica_fetches, self.deletions)
+
     def __len__(self) -> int:
-        return sum(map(len, self._all))
+        return (
+            len(self.produces) + len(self.fetches) + len(self.replica_fetches) + len(self.deletions)
+        )
 
     def full(self) -> Failure | None:
         """The refusal of one more waiting request, when there are too many."""
@@ -107,7 +111,9 @@ class WaitingRoom:
     def cancel(self, token: object) -> bool:
         """Nobody waits for this answer any more: forget the request. False: it does not wait."""
         found = self._by_token.pop(token, None)
-        return found is not None and found[1].withdraw(found[0])
+        if found is None:
+            return self.replica_fetches.withdraw(token)
+        return found[1].withdraw(found[0])
 
     # ---- what wakes -----------------------------------------------------------------------------
 
@@ -117,17 +123,13 @@ class WaitingRoom:
         self.fetches.check(partition)
         self.mark_followers(partition)
 
-    def appended(self, partition: Partition) -> None:
+    def appended(self, partitions: Iterable[Partition]) -> None:
         """Followers have something to fetch."""
-        self.replica_fetches.check(partition)
+        self.replica_fetches.check_all(partitions)
 
     def mark_followers(self, partition: Partition) -> None:
         """A mark moved without data: parked fetches of followers end soon instead of late."""
-        soon = self.now_ms + self.settings.high_watermark_linger_ms
-        for operation in self.replica_fetches.waiting(partition):
-            assert isinstance(operation, WaitingOperation)
-            if operation.mark(partition):
-                self.replica_fetches.hasten(operation, soon)
+        self.replica_fetches.mark(partition, self.now_ms + self.settings.high_watermark_linger_ms)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The leader's or a follower's log start moved."""
@@ -146,8 +148,12 @@ class WaitingRoom:
     @property
     def next_deadline(self) -> int | None:
         """When to call `advance` next."""
-        deadlines = [purgatory.next_deadline for purgatory in self._all]
-        return min((at for at in deadlines if at is not None), default=None)
+        earliest: int | None = None
+        for waiting in self._all:
+            at = waiting.next_deadline
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest
 
     def _on_failure(self, operation: DelayedOperation[Partition], error: Exception) -> None:
         assert isinstance(operation, WaitingOperation)

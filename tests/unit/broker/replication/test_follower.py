@@ -42,9 +42,11 @@ def log(start: int, end: int, *epochs: tuple[int, int]) -> LogView:
 
 
 def ask(follower: FollowerState, view: LogView, request_id: int = 1) -> ReplicaPartitionFetch:
-    return follower.question(
-        request_id, view.log_end_offset, view.epochs.latest, view.log_start_offset, Offset(0)
+    asked = follower.question(
+        view.log_end_offset, view.epochs.latest, view.log_start_offset, Offset(0)
     )
+    follower.sent_in(request_id)
+    return asked
 
 
 def data(
@@ -92,11 +94,16 @@ def test_the_last_epoch_is_asked_for_after_an_empty_answer_too() -> None:
     assert ask(follower, view, 2).last_fetched_epoch == 3
 
 
-@pytest.mark.parametrize("request_id", [0, 2])
-def test_answers_to_other_questions_are_ignored(request_id: int) -> None:
+def test_answers_to_earlier_questions_are_ignored() -> None:
     follower, view = state(), log(0, 5, (3, 0))
-    ask(follower, view)
-    assert follower.on_answer(0, request_id, data(records=b"x"), view) is None
+    ask(follower, view, 2)
+    assert follower.on_answer(0, 1, data(records=b"x"), view) is None
+
+
+def test_a_later_request_of_the_session_asks_the_same_again() -> None:
+    follower, view = state(), log(0, 5, (3, 0))
+    ask(follower, view, 2)
+    assert follower.on_answer(0, 3, data(records=b"x"), view) is not None
 
 
 def test_an_answer_is_ignored_when_the_log_moved_meanwhile() -> None:

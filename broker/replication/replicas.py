@@ -1,0 +1,246 @@
+"""Which replicas are here, in which role, by which settings: what metadata makes of a broker.
+
+The records say who leads and who follows; this carries it out on partitions and logs, and takes a
+replica offline whose log fails. Pure, like the manager whose part it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from broker.config import BrokerConfig, TopicConfig
+from broker.metadata.records import ConfigResourceType, PartitionRecord
+from broker.replication.follower import FollowerState
+from broker.replication.followers import Followers
+from broker.replication.hosted import HostedPartitions
+from broker.replication.isr import IsrEffect, LeaderState
+from broker.replication.messages import DeleteReplicaLater, ReplicaFailed
+from broker.replication.partition import Partition
+from broker.replication.waiting import WaitingRoom
+from broker.replication.without_room import WithoutRoom
+from broker.storage.errors import DiskFull
+from broker.storage.manager import LogManager
+from pylog.errors import PylogError
+from pylog.model import BrokerId, Offset, TopicPartition
+
+
+class Replicas:
+    """The roles of one broker's partitions. A part of `ReplicaManager`, on its room."""
+
+    def __init__(
+        self,
+        me: BrokerId,
+        logs: LogManager,
+        config: BrokerConfig,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        followers: Followers,
+        lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
+        *,
+        known_high_watermarks: dict[TopicPartition, Offset],
+        leader_state: type[LeaderState],
+        follower_state: type[FollowerState],
+    ) -> None:
+        self._me = me
+        self._logs = logs
+        self._config = config
+        self._defaults = config.topic
+        self._hosted = hosted
+        self._room = room
+        self._settings = room.settings
+        self._followers = followers
+        self._lead = lead
+        self._known_high_watermarks = known_high_watermarks
+        self._leader_state = leader_state
+        self._follower_state = follower_state
+        self._without_room = WithoutRoom()
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When to call `look_for_room` next."""
+        return self._without_room.next_deadline
+
+    def take_up(self, records: Iterable[PartitionRecord]) -> None:
+        """Host, lead, follow or delete what these records say."""
+        moved_away = []
+        for record in records:
+            partition = self._hosted.by_id.get((record.topic_id, record.partition))
+            if self._me not in record.replicas:
+                if partition is not None:
+                    moved_away.append(partition)
+            elif partition is None:
+                self._host(record)
+            elif record.partition_epoch > partition.partition_epoch:
+                self._change_role(partition, record)
+        self.delete(moved_away)
+
+    def _host(self, record: PartitionRecord, *, again: bool = False) -> None:
+        name = self._hosted.image.topic_name(record.topic_id)
+        assert name is not None, record
+        topic_partition = TopicPartition(name, record.partition)
+        predecessor = self._hosted.by_name.get(topic_partition)
+        if predecessor is not None:  # the same name under an older id
+            self.delete([predecessor])
+        config = self._topic_config(name)
+        log = self._logs.by_id(record.topic_id, record.partition)
+        fault: Exception | None = None
+        high_watermark = Offset(0)
+        try:
+            if log is None:
+                log = self._logs.create(topic_partition, record.topic_id, config)
+            else:
+                log.config = config
+                high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
+        except (OSError, PylogError) as error:
+            fault = error
+        partition = Partition(
+            self._me, topic_partition, record.topic_id, config, log, high_watermark
+        )
+        self._hosted.add(partition)
+        if fault is None:
+            self._change_role(partition, record)
+            return
+        partition.retire(record, str(fault))
+        if isinstance(fault, DiskFull):
+            self._without_room.add(self._room.now_ms, record.topic_id, record.partition)
+            if not again:
+                self._room.outbox.append(ReplicaFailed(topic_partition, str(fault)))
+        else:
+            self._report_failed(partition, str(fault))
+
+    def look_for_room(self) -> None:
+        """Somebody may have made room: host again what had none."""
+        for key in self._without_room.take(self._room.now_ms):
+            partition = self._hosted.by_id.get(key)
+            record = self._hosted.image.partition(*key)
+            if partition is not None and record is not None and self._me in record.replicas:
+                self._hosted.remove(partition)
+                self._host(record, again=True)
+
+    def _change_role(self, partition: Partition, record: PartitionRecord) -> None:
+        if partition.offline:
+            partition.retire(record)
+            return
+        now_ms = self._room.now_ms
+        new_epoch = record.leader_epoch > partition.leader_epoch
+        try:
+            if record.leader == self._me:
+                leading = partition.leading
+                if leading is not None and not new_epoch:
+                    effects = leading.on_isr_committed(
+                        now_ms,
+                        record.isr,
+                        record.partition_epoch,
+                        record.replicas,
+                        record.failed_replicas,
+                    )
+                    self._hosted.isr_changes.note(partition.isr, record.isr)
+                    partition.take(record)
+                    self._room.replica_fetches.isr_changed(partition)
+                    self._lead(partition, tuple(effects))
+                    self._room.deletions.check(partition)
+                    return
+                self._followers.unfollow(partition)
+                partition.become_leader(
+                    now_ms, record, self._hosted.eligible, self._settings, self._leader_state
+                )
+            elif new_epoch or record.leader != partition.leader or partition.leading:
+                partition.become_follower(record, self._settings, self._follower_state)
+                self._followers.follow(partition)
+            else:
+                partition.take(record)
+                return
+        except (OSError, PylogError) as error:
+            partition.retire(record)
+            self.storage_failed(partition, error)
+            return
+        self._room.role_changed(partition)
+        if partition.leading is not None:
+            self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
+
+    def _topic_config(self, name: str) -> TopicConfig:
+        overrides = self._hosted.image.topic_configs(name)
+        return TopicConfig.resolve(overrides, self._defaults) if overrides else self._defaults
+
+    def refresh_defaults(self) -> bool:
+        """Whether the defaults of topic settings have changed: this broker's over the cluster's."""
+        image, before = self._hosted.image, self._defaults
+        self._defaults = self._config.topic_defaults(
+            image.cluster_configs(), image.broker_configs(self._me)
+        )
+        return self._defaults != before
+
+    def reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> None:
+        """The settings of these resources changed."""
+        if self.refresh_defaults():
+            names = list(self._hosted.image.topics_by_name)
+        else:
+            names = [name for kind, name in changed if kind is ConfigResourceType.TOPIC]
+        for name in names:
+            self._reconfigure(name)
+
+    def _reconfigure(self, name: str) -> None:
+        topic = self._hosted.image.topics_by_name.get(name)
+        if topic is None:
+            return
+        config = self._topic_config(name)
+        for number in topic.partitions:
+            partition = self._hosted.by_id.get((topic.topic_id, number))
+            if partition is None or partition.config == config:
+                continue
+            partition.config = config
+            if partition.has_log:
+                partition.log.config = config
+            leading = partition.leading
+            if leading is not None:
+                effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
+                self._lead(partition, tuple(effects))
+
+    # ---- replicas that go -----------------------------------------------------------------------
+
+    def delete(self, partitions: list[Partition]) -> None:
+        """Host them no more, and give their directories up."""
+        for partition in partitions:
+            self._followers.unfollow(partition)
+            partition.retire(None)
+            self._hosted.remove(partition)
+            self._room.role_changed(partition)
+        self._delete_logs({p.topic_partition: p.config for p in partitions})
+
+    def delete_strays(self, mine: list[PartitionRecord]) -> None:
+        """Delete what the metadata does not (or not any more) assign to this broker."""
+        image = self._hosted.image
+        wanted = {(record.topic_id, record.partition) for record in mine}
+        names = {(image.topic_name(topic_id), number) for topic_id, number in wanted}
+        strays = {
+            log.topic_partition: log.config
+            for log in self._logs.logs
+            if (log.topic_id, log.topic_partition.partition) not in wanted
+        }
+        lost = [name for name in sorted(self._logs.failed) if name not in names]
+        strays |= dict.fromkeys(lost, self._config.topic)
+        self._delete_logs(strays)
+
+    def _delete_logs(self, configs: dict[TopicPartition, TopicConfig]) -> None:
+        for topic_partition in configs:
+            self._known_high_watermarks.pop(topic_partition, None)
+        for topic_partition, outcome in self._logs.delete_all(configs).items():
+            if isinstance(outcome, PylogError):
+                self._room.outbox.append(ReplicaFailed(topic_partition, str(outcome)))
+            else:
+                delay_ms = configs[topic_partition].file_delete_delay_ms
+                self._room.outbox.append(DeleteReplicaLater(outcome, delay_ms))
+
+    def storage_failed(self, partition: Partition, error: Exception) -> None:
+        """The log is unusable: the replica is offline here until a restart."""
+        if partition.offline:
+            return
+        reason = str(error) or type(error).__name__
+        self._followers.unfollow(partition)
+        partition.retire(None, reason)
+        self._report_failed(partition, reason)
+        self._room.role_changed(partition)
+
+    def _report_failed(self, partition: Partition, reason: str) -> None:
+        failed = ReplicaFailed(partition.topic_partition, reason, topic_id=partition.topic_id)
+        self._room.outbox.append(failed)
