@@ -5,7 +5,7 @@ PYTEST := $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit sim variants integration spark kills notebook lint proto docs bench wheel
+.PHONY: help setup run test unit sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -35,6 +35,9 @@ spark: setup ## real Spark
 
 kills: setup ## twenty kills and pauses under load, with the flights
 	$(PY) -m tests.verify.kills --flights --acks 100000
+
+kafka-tools: setup ## Kafka's own dump tool over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
+	$(PY) -m tests.verify.kafka_tools
 
 notebook: setup ## executes the notebooks
 	$(PYTEST) -m slow tests/notebooks
