@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import ipaddress
 import json
 import os
 import random
@@ -50,6 +51,36 @@ def _free_port(taken: set[int]) -> int:
             taken.add(port)
             return port
     raise errors.BrokerNotAvailable(f"no free port from {PORTS[0]} to {PORTS[-1]} on 127.0.0.1")
+
+
+def _gateway_address(listen: str | None) -> tuple[str, int]:
+    """Where the gateway is to listen; errors as told by `LocalCluster`."""
+    host, _, number = (listen if listen is not None else "127.0.0.1:0").rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not (number.isascii() and number.isdigit() and int(number) <= 65535):
+        raise errors.InvalidConfig(f"listen={listen!r}: it must be host:port, such as 127.0.0.1:0")
+    try:
+        local = host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise errors.InvalidConfig(
+            f"listen={listen!r}: a local cluster listens on loopback only, such as 127.0.0.1:9092; "
+            "others reach brokers that spark-submit starts"
+        )
+    port = int(number)
+    if port == 0:
+        return host, _free_port(set())
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise errors.BrokerNotAvailable(
+                f"listen={listen!r}: {error.strerror}; choose another port, or 0 for a free one"
+            ) from None
+    return host, port
 
 
 class _Process:
@@ -160,11 +191,17 @@ class LocalCluster:
         data_dir: str | os.PathLike[str] | None = None,
         config: Mapping[str, str] | None = None,
         kafka_listener: bool = False,
+        *,
+        listen: str | None = None,
     ) -> None:
+        """`listen`: the gateway's address on this machine, `host:port`; None or port 0: a free
+        port of 127.0.0.1. Raises InvalidConfig and BrokerNotAvailable, which name what is wrong.
+        """
         if kafka_listener:
             raise errors.NotOffered("kafka_listener=True: the Kafka listener is not offered yet")
         if not 1 <= brokers <= 100:
             raise errors.InvalidConfig(f"brokers={brokers}: it must be from 1 to 100")
+        gateway = _gateway_address(listen)
         self._temporary = data_dir is None
         folder = tempfile.mkdtemp(prefix="pylog-") if data_dir is None else data_dir
         self.data_dir = Path(folder).absolute()
@@ -174,7 +211,8 @@ class LocalCluster:
         self._head: _Process | None = None
         self._nodes: dict[int, _Process] = {}
         self._taken: set[int] = set()
-        self._gateway_port = _free_port(self._taken)
+        self._gateway_host, self._gateway_port = gateway
+        self._taken.add(self._gateway_port)
         self._ports: dict[int, tuple[int, int]] = {}
         self._closed = False
         atexit.register(self.close)
@@ -191,8 +229,13 @@ class LocalCluster:
     @property
     def bootstrap_servers(self) -> str:
         """Gateway and brokers as `host:port`, separated by commas."""
-        ports = [self._gateway_port, *(self._ports[id][0] for id in sorted(self._ports))]
-        return ",".join(f"127.0.0.1:{port}" for port in ports)
+        brokers = (f"127.0.0.1:{self._ports[id][0]}" for id in sorted(self._ports))
+        return ",".join([self._gateway, *brokers])
+
+    @property
+    def _gateway(self) -> str:
+        host = f"[{self._gateway_host}]" if ":" in self._gateway_host else self._gateway_host
+        return f"{host}:{self._gateway_port}"
 
     @property
     def kafka_bootstrap_servers(self) -> str:
@@ -352,7 +395,7 @@ class LocalCluster:
     def _spawn_head(self) -> _Process:
         command = [
             sys.executable, "-m", "broker.head", "--brokers", str(self._count),
-            "--listen", f"127.0.0.1:{self._gateway_port}", *self._common_arguments(),
+            "--listen", self._gateway, *self._common_arguments(),
         ]  # fmt: skip
         if "broker.claim.wait.ms" not in self._config:
             # All directories are in one folder: there is no other host to wait for.
@@ -365,7 +408,7 @@ class LocalCluster:
     def _spawn_node(self, broker: int, ports: tuple[int, int]) -> _Process:
         command = [
             sys.executable, "-m", "broker.node",
-            "--controller", f"127.0.0.1:{self._gateway_port}",
+            "--controller", self._gateway,
             "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
             "--only-broker", str(broker), *self._common_arguments(),
         ]  # fmt: skip

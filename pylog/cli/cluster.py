@@ -3,28 +3,155 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import TYPE_CHECKING
 
 import click
 
-from pylog.cli.context import Settings, print_json, print_table, with_settings
+from pylog.cli.context import (
+    Settings,
+    print_json,
+    print_table,
+    telling_outcomes,
+    with_settings,
+)
+
+if TYPE_CHECKING:
+    from pylog.client.admin_types import LogDirDescription
 
 
 @click.group()
 def cluster() -> None:
-    """Look at the cluster."""
+    """Look at the cluster and its brokers."""
 
 
 @cluster.command()
 @with_settings
 def describe(settings: Settings) -> None:
-    """Show the cluster's id and its live brokers."""
+    """Show the cluster's id, its live brokers, and what each of them leads."""
     with settings.admin() as admin:
         found = admin.describe_cluster()
+        topics = admin.describe_topics()
+    led: dict[int | None, int] = {}
+    held: dict[int, int] = {}
+    for topic in topics.values():
+        for partition in topic.partitions:
+            led[partition.leader] = led.get(partition.leader, 0) + 1
+            for broker in partition.replicas:
+                held[broker] = held.get(broker, 0) + 1
     if settings.as_json:
-        print_json(dataclasses.asdict(found))
+        values = dataclasses.asdict(found)
+        for broker in values["brokers"]:
+            broker["leaders"] = led.get(broker["id"], 0)
+            broker["replicas"] = held.get(broker["id"], 0)
+        values["offline_partitions"] = led.get(None, 0)
+        print_json(values)
         return
     click.echo(f"cluster {found.cluster_id}, controller epoch {found.controller_epoch}")
+    if led.get(None):
+        click.echo(f"{led[None]} partitions have no leader: pylog topics describe --offline")
     print_table(
-        ("broker", "address", "rack", "epoch"),
-        ((b.id, f"{b.host}:{b.port}", b.rack, b.epoch) for b in found.brokers),
+        ("broker", "address", "rack", "epoch", "leads", "replicas"),
+        (
+            (b.id, f"{b.host}:{b.port}", b.rack, b.epoch, led.get(b.id, 0), held.get(b.id, 0))
+            for b in found.brokers
+        ),
     )
+
+
+@cluster.command(name="log-dirs")
+@click.argument("brokers", metavar="[BROKER]...", nargs=-1, type=int)
+@click.option("--replicas", is_flag=True, help="Each replica, not only each directory.")
+@with_settings
+def log_dirs(settings: Settings, brokers: tuple[int, ...], replicas: bool) -> None:
+    """Show the directories of brokers (default: all live ones): room, size, replicas."""
+    found: dict[int, list[LogDirDescription]] = {}
+
+    def show(broker: int, directories: list[LogDirDescription]) -> None:
+        found[broker] = directories
+
+    def tell() -> None:
+        if settings.as_json:
+            print_json([_as_json(broker, d) for broker in sorted(found) for d in found[broker]])
+        elif replicas:
+            _print_replicas(found)
+        else:
+            _print_directories(found)
+
+    with settings.admin() as admin:
+        try:
+            with telling_outcomes(show):
+                found.update(admin.describe_log_dirs(brokers or None))
+        except click.exceptions.Exit:
+            if found:
+                tell()
+            raise
+    tell()
+
+
+def _as_json(broker: int, directory: LogDirDescription) -> dict[str, object]:
+    return {
+        "broker": broker,
+        "path": directory.path,
+        "total_bytes": directory.total_bytes,
+        "usable_bytes": directory.usable_bytes,
+        "error": str(directory.error) if directory.error else None,
+        "replicas": [
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "size": r.size,
+                "offset_lag": r.offset_lag,
+                "log_start_offset": r.log_start_offset,
+                "log_end_offset": r.log_end_offset,
+                "error": str(r.error) if r.error else None,
+            }
+            for tp, r in sorted(directory.replicas.items())
+        ],
+    }
+
+
+def _print_directories(found: dict[int, list[LogDirDescription]]) -> None:
+    print_table(
+        ("broker", "directory", "replicas", "bytes", "free", "error"),
+        (
+            (
+                broker, d.path, len(d.replicas), sum(r.size for r in d.replicas.values()),
+                d.usable_bytes, d.error,
+            )
+            for broker in sorted(found)
+            for d in found[broker]
+        ),
+    )  # fmt: skip
+
+
+def _print_replicas(found: dict[int, list[LogDirDescription]]) -> None:
+    print_table(
+        ("broker", "topic", "partition", "bytes", "first", "end", "behind", "error"),
+        (
+            (
+                broker, tp.topic, tp.partition, r.size, r.log_start_offset, r.log_end_offset,
+                r.offset_lag, r.error,
+            )
+            for broker in sorted(found)
+            for d in found[broker]
+            for tp, r in sorted(d.replicas.items())
+        ),
+    )  # fmt: skip
+
+
+@cluster.command()
+@click.argument("broker", type=int)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_settings
+def unregister(settings: Settings, broker: int, yes: bool) -> None:
+    """Forget a broker that has stopped and will not come back; its replicas count as lost."""
+    if not yes:
+        click.confirm(
+            f"Broker {broker} and its replicas are given up. Go on?", abort=True, err=True
+        )
+    with settings.admin() as admin:
+        admin.unregister_broker(broker)
+    if settings.as_json:
+        print_json({"broker": broker})
+    else:
+        click.echo(f"unregistered broker {broker}")

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from pylog.cli.context import Settings, with_settings
+from pylog.cli.context import Settings, client_settings, complete_topics, with_settings
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 
 if TYPE_CHECKING:
     from pylog.client.consumer import Consumer
+    from pylog.records.record import Record
+
+POLL_SECONDS: Final = 0.2
+_OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstrap_servers")
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.option("--from-beginning", is_flag=True, help="Begin at the first record, not at the end.")
 @click.option(
     "--offset",
-    metavar="N|-N|@MS|earliest|latest",
-    help="Begin at offset N, N before the end, at a time in milliseconds, or at an end.",
+    metavar="N|-N|@MS|@TIME|earliest|latest",
+    help="Begin at offset N, N before the end, at a time (ms since 1970, or 2024-01-31T12:00), or "
+    "at an end.",
 )
 @click.option("--partition", "numbers", type=int, multiple=True, help="Only these; default: all.")
 @click.option("--group", help="Consume as a member of this group. Not offered yet.")
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
+@click.option("--until-end", is_flag=True, help="Stop at what is the end of the topic now.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0),
@@ -37,8 +45,18 @@ if TYPE_CHECKING:
     "layout",
     default="%v\\n",
     show_default=True,
-    help="%k key, %v value, %t topic, %p partition, %o offset, %T timestamp, %h headers.",
+    help="%k key, %v value, %t topic, %p partition, %o offset, %T timestamp, %h headers, %K and %V "
+    "lengths, %% a percent sign; \\n \\t \\r \\0 \\\\ \\xHH.",
 )
+@click.option("--null", "null_text", metavar="TEXT", default="", help="How to print a null key or "
+              "value. Default: as nothing.")  # fmt: skip
+@click.option(
+    "--isolation-level",
+    type=click.Choice(["read_uncommitted", "read_committed"]),
+    default="read_uncommitted",
+    show_default=True,
+)
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A consumer setting.")
 @with_settings
 def consume(
     settings: Settings,
@@ -48,29 +66,40 @@ def consume(
     numbers: tuple[int, ...],
     group: str | None,
     max_messages: int | None,
+    until_end: bool,
     timeout: float | None,
     layout: str,
+    null_text: str,
+    isolation_level: str,
+    configs: tuple[str, ...],
 ) -> int:
-    """Print the records of TOPIC as they come."""
+    """Print the records of TOPIC as they come. Bytes come out as they are.
+
+    With --json one object a line; bytes are texts, or {"base64": ...} where they are not UTF-8.
+
+    \b
+    pylog consume flights --from-beginning --max-messages 10
+    pylog consume flights --offset -5 --until-end --format '%p %o %k\\t%v\\n'
+    pylog consume flights --offset @2024-01-31T12:00 --json
+    """
     from pylog.cli.record_format import as_json, compile_format
     from pylog.client.consumer import Consumer
 
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset exclude each other")
     try:
-        show = as_json if settings.as_json else compile_format(layout)
+        show = as_json if settings.as_json else compile_format(layout, null_text)
     except ValueError as error:
         raise click.UsageError(f"--format {layout}: {error}") from error
-    out = sys.stdout.buffer
-    left = max_messages
     with Consumer(
-        bootstrap_servers=settings.bootstrap_servers,
-        default_api_timeout_ms=int(settings.api_timeout_s * 1000),
+        **settings.client(),
         group_id=group,
         auto_offset_reset="earliest" if from_beginning else "latest",
+        isolation_level=isolation_level,
+        **client_settings(configs, _OPTIONS),
     ) as consumer:
         known = consumer.partitions_for(topic)
-        partitions = [TopicPartition(topic, n) for n in numbers or known]
+        partitions = [TopicPartition(topic, n) for n in dict.fromkeys(numbers or known)]
         unknown = [n for n in numbers if n not in known]
         if unknown:
             raise click.UsageError(
@@ -79,22 +108,45 @@ def consume(
         consumer.assign(partitions)
         if offset is not None:
             _seek(consumer, partitions, offset)
-        last_ms = SYSTEM_CLOCK.monotonic_ms()
-        while left is None or left > 0:
-            records = consumer.poll(0.2 if timeout is None else min(timeout, 0.2))
-            now_ms = SYSTEM_CLOCK.monotonic_ms()
-            for record in records:
-                out.write(show(record))
-                if left is not None:
-                    left -= 1
-                    if left == 0:
-                        break
-            out.flush()
-            if records:
-                last_ms = now_ms
-            elif timeout is not None and now_ms - last_ms >= timeout * 1000:
-                break
+        _print(consumer, show, sys.stdout.buffer, max_messages, timeout, until_end=until_end)
     return 0
+
+
+def _print(
+    consumer: Consumer,
+    show: Callable[[Record], bytes],
+    out: IO[bytes],
+    max_messages: int | None,
+    timeout: float | None,
+    *,
+    until_end: bool,
+) -> None:
+    """Until so many were printed, nothing came for so long, or the end is reached."""
+    left = max_messages
+    ends = consumer.end_offsets(consumer.assignment()) if until_end else None
+    wait_s = POLL_SECONDS if timeout is None else min(timeout, POLL_SECONDS)
+    last_ms = SYSTEM_CLOCK.monotonic_ms()
+    while left is None or left > 0:
+        if ends is not None and all(consumer.position(tp) >= end for tp, end in ends.items()):
+            break
+        records = consumer.poll(wait_s)
+        now_ms = SYSTEM_CLOCK.monotonic_ms()
+        for record in records:
+            if (
+                ends is not None
+                and record.offset >= ends[TopicPartition(record.topic, record.partition)]
+            ):
+                continue  # it came after the end that was asked for
+            out.write(show(record))
+            if left is not None:
+                left -= 1
+                if left == 0:
+                    break
+        out.flush()
+        if records:
+            last_ms = now_ms
+        elif timeout is not None and now_ms - last_ms >= timeout * 1000:
+            break
 
 
 def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> None:
@@ -104,17 +156,18 @@ def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> No
     if text in ("latest", "end"):
         consumer.seek_to_end()
         return
-    try:
-        number = int(text.removeprefix("@"))
-    except ValueError:
-        raise click.UsageError(f"--offset {text}: give N, -N, @MS, earliest or latest") from None
     if text.startswith("@"):
-        for tp, found in consumer.offsets_for_times(dict.fromkeys(partitions, number)).items():
+        wanted = dict.fromkeys(partitions, _milliseconds(text))
+        for tp, found in consumer.offsets_for_times(wanted).items():
             if found is None:
                 consumer.seek_to_end(tp)
             else:
                 consumer.seek(tp, found.offset)
         return
+    try:
+        number = int(text)
+    except ValueError:
+        raise _not_an_offset(text) from None
     if number >= 0:
         for tp in partitions:
             consumer.seek(tp, number)
@@ -122,3 +175,20 @@ def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> No
     first, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
     for tp in partitions:
         consumer.seek(tp, max(ends[tp] + number, first[tp]))
+
+
+def _milliseconds(text: str) -> int:
+    """`@1706702400000` or `@2024-01-31T12:00` (in UTC unless it says otherwise)."""
+    said = text[1:]
+    if said.isascii() and said.isdigit():
+        return int(said)
+    try:
+        moment = datetime.fromisoformat(said)
+    except ValueError:
+        raise _not_an_offset(text) from None
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return int(aware.timestamp() * 1000)
+
+
+def _not_an_offset(text: str) -> click.UsageError:
+    return click.UsageError(f"--offset {text}: give N, -N, @MS, @TIME, earliest or latest")

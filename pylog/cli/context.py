@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
 
 import click
+
+from pylog import errors
 
 if TYPE_CHECKING:
     from pylog.client.admin import AdminClient
 
 P = ParamSpec("P")
+
+DEFAULT_SERVERS: Final = "127.0.0.1:9092"
+COMPLETION_SECONDS_MAX: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,54 @@ def with_settings(command: Callable[Concatenate[Settings, P], Any]) -> Callable[
     return run
 
 
+def complete_topics(ctx: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """For the shell: names of topics that begin like this; none when the cluster is slow."""
+    root = ctx.find_root().params.get("bootstrap_servers")
+    servers = root or os.environ.get("PYLOG_BOOTSTRAP_SERVERS") or DEFAULT_SERVERS
+    try:
+        with Settings(servers, False, COMPLETION_SECONDS_MAX).admin() as admin:
+            return [name for name in admin.list_topics() if name.startswith(begun)]
+    except errors.PylogError:
+        return []
+
+
+def key_values(items: Iterable[str], option: str) -> dict[str, str]:
+    """`KEY=VALUE` texts as a mapping; UsageError names the one that is not, or comes twice."""
+    values: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise click.UsageError(f"{option} {item}: write KEY=VALUE")
+        if key in values:
+            raise click.UsageError(f"{option} {item}: {key} is given twice")
+        values[key] = value
+    return values
+
+
+def client_settings(items: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """`--config` of produce and consume as keyword arguments; not what has an option of its own."""
+    values = key_values(items, "--config")
+    for key in values:
+        if key.replace(".", "_") in taken:
+            raise click.UsageError(f"--config {key}=...: there is an option of the command for it")
+    return {key.replace(".", "_"): value for key, value in values.items()}
+
+
+@contextlib.contextmanager
+def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
+    """When only some items of a call fail: `show` what succeeded, one line for each failure, and
+    the exit status of a failure.
+    """
+    try:
+        yield
+    except errors.PartialFailure as partly:
+        for item, value in partly.results.items():
+            show(item, value)
+        for error in partly.errors.values():
+            click.echo(f"pylog: {error.name}: {' '.join(str(error).split())}", err=True)
+        raise click.exceptions.Exit(1) from partly
+
+
 def print_json(value: object) -> None:
     """One object on one line."""
     click.echo(json.dumps(value, ensure_ascii=False))
@@ -81,12 +136,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     console = Console(soft_wrap=False)
-    if not console.is_terminal:
-        console = Console(width=10_000)
-    console.print(table)
+    if console.is_terminal:
+        console.print(table)
+        return
+    wide = Console(width=10_000)
+    with wide.capture() as captured:
+        wide.print(table)
+    # Not the spaces that fill up the last column: they only get in the way of other tools.
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))

@@ -9,11 +9,16 @@ from pathlib import Path
 
 import click
 
-from pylog.cli.context import Settings, print_json, with_settings
+from pylog.cli.context import Settings, key_values, print_json, with_settings
 
 
 @click.command()
 @click.option("--brokers", type=click.IntRange(min=1), default=1, show_default=True)
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    help="What clients bootstrap with; a loopback address. Default: a free port of 127.0.0.1.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -21,20 +26,26 @@ from pylog.cli.context import Settings, print_json, with_settings
 )
 @click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="For all brokers.")
 @with_settings
-def local(settings: Settings, brokers: int, data_dir: Path | None, configs: tuple[str, ...]) -> int:
-    """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM."""
+def local(
+    settings: Settings,
+    brokers: int,
+    listen: str | None,
+    data_dir: Path | None,
+    configs: tuple[str, ...],
+) -> int:
+    """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM.
+
+    \b
+    pylog local --brokers 3 --listen 127.0.0.1:9092
+    pylog local --data-dir ./data --config min.insync.replicas=2 --config log.retention.ms=60000
+    """
     from pylog.local import LocalCluster
 
-    config = {}
-    for item in configs:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--config {item}: write KEY=VALUE")
-        config[key] = value
+    config = key_values(configs, "--config")
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with LocalCluster(brokers, data_dir=data_dir, config=config) as cluster:
+    with LocalCluster(brokers, data_dir=data_dir, config=config, listen=listen) as cluster:
         if settings.as_json:
             print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
         else:

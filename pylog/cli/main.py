@@ -6,27 +6,44 @@ of the output went away.
 
 from __future__ import annotations
 
+import difflib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 import click
 
 from pylog import errors
-from pylog.cli.context import Settings
+from pylog.cli.context import DEFAULT_SERVERS, Settings
 
 COMMANDS: Final = {
-    "topics": "pylog.cli.topics:topics",
-    "produce": "pylog.cli.produce:produce",
-    "consume": "pylog.cli.consume:consume",
-    "cluster": "pylog.cli.cluster:cluster",
-    "local": "pylog.cli.local:local",
-    "paths": "pylog.cli.paths:paths",
+    "bench": ("pylog.cli.bench:bench", "Measure producing, consuming, and the way between."),
+    "cluster": ("pylog.cli.cluster:cluster", "Look at the cluster and its brokers."),
+    "completion": ("pylog.cli.completion:completion", "Print a script that completes words."),
+    "configs": ("pylog.cli.configs:configs", "Describe and alter settings of topics and brokers."),
+    "consume": ("pylog.cli.consume:consume", "Print the records of a topic."),
+    "leaders": ("pylog.cli.leaders:leaders", "Elect leaders of partitions."),
+    "local": ("pylog.cli.local:local", "Run a cluster on this machine, without Spark."),
+    "paths": ("pylog.cli.paths:paths", "Print where broker_app.py and spark-conf are."),
+    "produce": ("pylog.cli.produce:produce", "Send lines of a file or of standard input."),
+    "topics": ("pylog.cli.topics:topics", "Create, list, describe, alter and delete topics."),
 }
+"""Name -> where it is, and a line for `pylog --help`, which imports none of them."""
+
+NOT_OFFERED: Final[Mapping[str, str]] = {
+    "acls": "authorization is not offered yet",
+    "groups": "consumer groups are not offered yet; `pylog consume` reads without one",
+    "quotas": "quotas are not offered yet",
+    "reassign": "moving replicas is not offered yet; place them when a topic is created",
+    "transactions": "transactions are not offered yet",
+}
+"""Commands to come: they say so, and nothing else lists them."""
+
 COMMAND_GROUP: Final = "pylog.commands"
 """Entry points of this group are commands too: name -> click command."""
+DEBUG_VARIABLE: Final = "PYLOG_DEBUG"
 
 
 class _ReaderGoneError(Exception):
@@ -47,12 +64,24 @@ class CommandGroup(click.Group):
         del ctx
         return sorted({*COMMANDS, *_entry_points()})
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One line for each command, without loading it where that can be avoided."""
+        rows = []
+        for name in self.list_commands(ctx):
+            if name in COMMANDS:
+                rows.append((name, COMMANDS[name][1]))
+            elif (command := self.get_command(ctx, name)) is not None:
+                rows.append((name, command.get_short_help_str(80)))
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         del ctx
-        home = COMMANDS.get(cmd_name)
-        if home is not None:
-            module, _, attribute = home.partition(":")
+        if cmd_name in COMMANDS:
+            module, _, attribute = COMMANDS[cmd_name][0].partition(":")
             command: Any = getattr(import_module(module), attribute)
+        elif cmd_name in NOT_OFFERED:
+            raise errors.NotOffered(f"pylog {cmd_name}: {NOT_OFFERED[cmd_name]}")
         else:
             entry_point = _entry_points().get(cmd_name)
             if entry_point is None:
@@ -61,11 +90,30 @@ class CommandGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click's; an unknown command is told with the nearest one."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None:
+            near = difflib.get_close_matches(name, self.list_commands(ctx), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
+        return super().resolve_command(ctx, args)
+
 
 def _entry_points() -> dict[str, Any]:
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=COMMAND_GROUP)}
+
+
+def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from importlib.metadata import version
+
+        click.echo(f"pylog {version('pylog-spark')}")
+        ctx.exit()
 
 
 @click.group(
@@ -77,7 +125,7 @@ def _entry_points() -> dict[str, Any]:
     "--bootstrap-servers",
     envvar="PYLOG_BOOTSTRAP_SERVERS",
     metavar="HOST:PORT[,...]",
-    help="Where the cluster is; also PYLOG_BOOTSTRAP_SERVERS. Default: 127.0.0.1:9092.",
+    help=f"Where the cluster is; also PYLOG_BOOTSTRAP_SERVERS. Default: {DEFAULT_SERVERS}.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 @click.option(
@@ -88,12 +136,21 @@ def _entry_points() -> dict[str, Any]:
     metavar="S",
     help="How long to wait for the cluster's answer, in seconds.",
 )
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+              help="Print the version.")  # fmt: skip
 @click.pass_context
 def cli(
     ctx: click.Context, bootstrap_servers: str | None, as_json: bool, api_timeout: float
 ) -> None:
-    """pylog: a streaming log for Spark and Python."""
-    ctx.obj = Settings(bootstrap_servers or "127.0.0.1:9092", as_json, api_timeout)
+    """pylog: a streaming log for Spark and Python.
+
+    \b
+    pylog local --brokers 3 --listen 127.0.0.1:9092     a cluster to try things with
+    pylog topics create flights --partitions 3
+    echo "hello" | pylog produce flights
+    pylog consume flights --from-beginning --until-end
+    """
+    ctx.obj = Settings(bootstrap_servers or DEFAULT_SERVERS, as_json, api_timeout)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,6 +175,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 141
     except (errors.PylogError, OSError) as error:
         click.echo(f"pylog: {_one_line(error)}", err=True)
+        return 1
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        click.echo(
+            f"pylog: a defect of pylog itself: {type(error).__name__}: {_one_line(error)} "
+            f"(set {DEBUG_VARIABLE}=1 to see where)",
+            err=True,
+        )
         return 1
     return status if isinstance(status, int) else 0
 

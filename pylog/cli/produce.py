@@ -3,33 +3,71 @@
 from __future__ import annotations
 
 import contextlib
-from typing import IO
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import IO, Final
 
 import click
 
 from pylog import errors
-from pylog.cli.context import Settings, print_json, with_settings
+from pylog.cli.context import (
+    Settings,
+    client_settings,
+    complete_topics,
+    print_json,
+    with_settings,
+)
+from pylog.cli.progress import progress
+from pylog.cli.record_input import Line, LineReader, json_reader, text_reader
+from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import RecordMetadata
 
+FAULTS_SHOWN_MAX: Final = 5
+_OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
 
+
+@dataclass(slots=True)
 class _Tally:
-    """Acknowledged records, and the first failure."""
+    """Acknowledged records, and the first failures with the lines that they came from."""
 
-    def __init__(self) -> None:
-        self.acknowledged = 0
-        self.failed = 0
-        self.first_error: errors.PylogError | None = None
+    sent: int = 0
+    acknowledged: int = 0
+    refused: int = 0  # by send() at once, on the main thread
+    undelivered: int = 0  # later, on pylog's
+    faults: list[tuple[int, errors.PylogError]] = field(default_factory=list)
 
-    def count(self, _metadata: RecordMetadata | None, error: errors.PylogError | None) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
-            self.failed += 1
-            self.first_error = self.first_error or error
+    def listener(
+        self, number: int
+    ) -> Callable[[RecordMetadata | None, errors.PylogError | None], None]:
+        """What is to hear of the outcome of line `number`."""
+
+        def hear(_metadata: RecordMetadata | None, error: errors.PylogError | None) -> None:
+            if error is None:
+                self.acknowledged += 1
+            else:
+                self.undelivered += 1
+                self._note(number, error)
+
+        return hear
+
+    @property
+    def failed(self) -> int:
+        """Lines that did not get there, or maybe not."""
+        return self.refused + self.undelivered
+
+    def refuse(self, number: int, error: errors.PylogError) -> None:
+        """Line `number` was not taken."""
+        self.refused += 1
+        self._note(number, error)
+
+    def _note(self, number: int, error: errors.PylogError) -> None:
+        if len(self.faults) < FAULTS_SHOWN_MAX:
+            self.faults.append((number, error))
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=complete_topics)
 @click.argument("file", type=click.File("rb"), default="-")
 @click.option(
     "--key-separator", metavar="TEXT", help="Split each line at its first TEXT: key, then value."
@@ -44,11 +82,22 @@ class _Tally:
 @click.option("--acks", type=click.Choice(["0", "1", "all"]), default="all", show_default=True)
 @click.option(
     "--compression",
-    type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]),
+    type=click.Choice(list(PRODUCER_SETTINGS["compression_type"].choices or ())),
     default="none",
     show_default=True,
 )
 @click.option("--null-marker", metavar="TEXT", help="A key or value that is TEXT is sent as null.")
+@click.option(
+    "--input",
+    "layout",
+    type=click.Choice(["lines", "json"]),
+    default="lines",
+    show_default=True,
+    help="json: lines as `pylog consume --json` prints them.",
+)
+@click.option("--keep-going", is_flag=True, help="Go on after a record that could not be sent.")
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A producer setting.")
+@click.option("--quiet", "-q", is_flag=True, help="No progress, no count at the end.")
 @with_settings
 def produce(
     settings: Settings,
@@ -60,57 +109,116 @@ def produce(
     acks: str,
     compression: str,
     null_marker: str | None,
+    layout: str,
+    keep_going: bool,
+    configs: tuple[str, ...],
+    quiet: bool,
 ) -> int:
-    """Send each line of FILE (default: standard input) as a record of TOPIC."""
-    from pylog.client.producer import Producer
+    """Send each line of FILE (default: standard input) as a record of TOPIC.
 
-    pairs = _headers(headers)
-    separator = key_separator.encode() if key_separator else None
-    null = null_marker.encode() if null_marker is not None else None
-    tally = _Tally()
-    with Producer(
-        **settings.client(),
-        acks=acks,
-        compression_type=compression,
-        max_block_ms=int(settings.api_timeout_s * 1000),
-    ) as producer:
-        for number, line in enumerate(file, 1):
-            key, value = _split(line.rstrip(b"\n"), separator, number)
-            producer.send(
-                topic,
-                None if value == null and null is not None else value,
-                key=None if key == null else key,
-                headers=pairs,
-                partition=partition,
-                on_delivery=tally.count,
-            )
-            if tally.first_error is not None:
-                break
-        producer.flush()
-    if tally.first_error is not None:
-        raise tally.first_error
-    if settings.as_json:
-        print_json({"topic": topic, "records": tally.acknowledged})
+    Succeeds when every line was acknowledged; else it says which were not, and how many were.
+
+    \b
+    pylog produce flights flights.csv --compression zstd
+    printf 'k1:v1\\nk2:v2\\n' | pylog produce orders --key-separator : --headers origin=shell
+    pylog consume orders --json --until-end | pylog produce copy --input json
+    """
+    if layout == "json" and (key_separator or null_marker or headers):
+        raise click.UsageError("--input json says keys, nulls and headers itself")
+    read: LineReader
+    if layout == "json":
+        read = json_reader
     else:
+        read = text_reader(key_separator, null_marker, _headers(headers))
+    tally = _Tally()
+    try:
+        _send_all(settings, (topic, partition), file, read, tally, {
+            "acks": acks,
+            "compression_type": compression,
+            **client_settings(configs, _OPTIONS),
+        }, keep_going=keep_going, quiet=quiet or settings.as_json)  # fmt: skip
+    finally:
+        if tally.failed:
+            _tell_failures(tally)
+    if settings.as_json:
+        told: dict[str, object] = {"topic": topic, "records": tally.acknowledged}
+        print_json(told | ({"failed": tally.failed} if tally.failed else {}))
+    elif not quiet and not tally.failed:
         with contextlib.suppress(BrokenPipeError):
             click.echo(f"{tally.acknowledged} records sent to {topic}", err=True)
-    return 0
+    return 1 if tally.failed else 0
 
 
-def _split(line: bytes, separator: bytes | None, number: int) -> tuple[bytes | None, bytes]:
-    if separator is None:
-        return None, line
-    key, found, value = line.partition(separator)
-    if not found:
-        raise click.ClickException(
-            f"line {number} has no {separator.decode()!r} between key and value: "
-            f"{line[:80].decode(errors='replace')!r}"
-        )
-    return key, value
+def _send_all(
+    settings: Settings,
+    where: tuple[str, int | None],
+    file: IO[bytes],
+    read: LineReader,
+    tally: _Tally,
+    config: dict[str, str],
+    *,
+    keep_going: bool,
+    quiet: bool,
+) -> None:
+    """Sends until the input ends or a record fails; then waits for what is under way."""
+    from pylog.client.producer import Producer
+
+    block_ms = int(settings.api_timeout_s * 1000)
+    topic, partition = where
+    client = {**settings.client(), "max_block_ms": block_ms, **config}
+    with (
+        Producer(**client) as producer,
+        progress("sending", _size(file), unit="bytes", hidden=quiet) as advance,
+    ):
+        for number, line in enumerate(_lines(file, advance), 1):
+            record: Line = read(line, number)
+            tally.sent += 1
+            try:
+                producer.send(
+                    topic,
+                    record.value,
+                    key=record.key,
+                    headers=record.headers,
+                    partition=partition,
+                    timestamp_ms=record.timestamp_ms,
+                    on_delivery=tally.listener(number),
+                )
+            except errors.PylogError as error:
+                if not keep_going and not tally.acknowledged and number == 1:
+                    raise
+                tally.refuse(number, error)
+            if tally.failed and not keep_going:
+                break
+        producer.flush()
 
 
-def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes]]:
-    pairs = []
+def _tell_failures(tally: _Tally) -> None:
+    for number, error in tally.faults:
+        text = " ".join(str(error).split())
+        click.echo(f"pylog: line {number}: {error.name}: {text}", err=True)
+    more = tally.failed - len(tally.faults)
+    click.echo(
+        f"pylog: {tally.acknowledged} of {tally.sent} lines that were read are acknowledged, "
+        f"{tally.failed} are not" + (f" ({more} more of these are not shown)" if more else ""),
+        err=True,
+    )
+
+
+def _lines(file: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:
+    for line in file:
+        advance(len(line))
+        yield line.rstrip(b"\n")
+
+
+def _size(file: IO[bytes]) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        status = os.fstat(file.fileno())
+        return status.st_size or None
+    return None
+
+
+def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
+    pairs: list[tuple[str, bytes | None]] = []
     for item in (part for text in given for part in text.split(",") if part):
         name, equals, value = item.partition("=")
         if not equals:

@@ -12,8 +12,8 @@ from pylog.records.record import Record
 
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
 _FIELDS: Final[dict[str, Callable[[Record], bytes]]] = {
-    "k": lambda r: r.key if r.key is not None else b"",
-    "v": lambda r: r.value if r.value is not None else b"",
+    "K": lambda r: b"%d" % (-1 if r.key is None else len(r.key)),
+    "V": lambda r: b"%d" % (-1 if r.value is None else len(r.value)),
     "t": lambda r: r.topic.encode(),
     "p": lambda r: b"%d" % r.partition,
     "o": lambda r: b"%d" % r.offset,
@@ -25,24 +25,37 @@ _FIELDS: Final[dict[str, Callable[[Record], bytes]]] = {
     "%": lambda _: b"%",
 }
 FIELDS_HELP: Final = (
-    "%k key, %v value, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers, %% %"
+    "%k key, %v value, %t topic, %p partition, %o offset, %T timestamp in ms, %h headers, "
+    "%K and %V lengths in bytes (-1: null), %% %"
 )
 
 
-def compile_format(text: str) -> Callable[[Record], bytes]:
-    r"""A printer for a format such as `%k\t%v\n`; ValueError names what is wrong in it."""
+def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
+    r"""A printer for a format such as `%k\t%v\n`; ValueError names what is wrong in it.
+
+    A null key or value is printed as `null`; keys and values come out byte for byte.
+    """
+    nothing = null.encode()
+    fields = {
+        **_FIELDS,
+        "k": lambda r: nothing if r.key is None else r.key,
+        "v": lambda r: nothing if r.value is None else r.value,
+    }
     parts: list[bytes | Callable[[Record], bytes]] = []
-    for literal, escape, field in re.findall(r"([^\\%]+)|\\(.?)|%(.?)", text, re.DOTALL):
+    tokens = re.findall(r"([^\\%]+)|\\(x[0-9a-fA-F]{2}|.?)|%(.?)", text, re.DOTALL)
+    for literal, escape, field in tokens:
         if literal:
             parts.append(literal.encode())
         elif field or (not escape and text.endswith("%")):
-            if field not in _FIELDS:
+            if field not in fields:
                 raise ValueError(f"%{field} is no field; there are {FIELDS_HELP}")
-            parts.append(_FIELDS[field])
+            parts.append(fields[field])
+        elif len(escape) == 3:
+            parts.append(bytes.fromhex(escape[1:]))
         elif escape in _ESCAPES:
             parts.append(_ESCAPES[escape].encode())
         else:
-            raise ValueError(f"\\{escape} is no escape; there are \\n \\t \\r \\0 \\\\")
+            raise ValueError(f"\\{escape} is no escape; there are \\n \\t \\r \\0 \\\\ \\xHH")
     return lambda record: b"".join(
         part if isinstance(part, bytes) else part(record) for part in parts
     )

@@ -1,50 +1,103 @@
-"""`pylog topics`: create, list, describe, delete."""
+"""`pylog topics`: create, list, describe, alter, delete."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from pylog.cli.context import Settings, print_json, print_table, with_settings
-from pylog.model import NewTopic
+from pylog import errors
+from pylog.cli.context import (
+    Settings,
+    complete_topics,
+    key_values,
+    print_json,
+    print_table,
+    telling_outcomes,
+    with_settings,
+)
+from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDescription
+
+if TYPE_CHECKING:
+    from pylog.client.admin import AdminClient
+
+SETTINGS_SECONDS_MAX: Final = 2.0
+"""Brokers tell of topics also while the controller is away; only it knows their settings."""
+
+EXISTING = click.argument(
+    "names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=complete_topics
+)
 
 
 @click.group()
 def topics() -> None:
-    """Create, list, describe and delete topics."""
+    """Create, list, describe, alter and delete topics."""
 
 
 @topics.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("--partitions", type=int, default=1, show_default=True, help="Per topic.")
-@click.option("--replication-factor", type=int, default=-1, help="Default: the cluster's default.")
+@click.option("--partitions", type=int, default=-1, help="Per topic. Default: num.partitions.")
+@click.option("--replication-factor", type=int, default=-1, help="Default: "
+              "default.replication.factor of the cluster.")  # fmt: skip
 @click.option(
-    "--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic configuration."
+    "--replicas",
+    "assignment",
+    metavar="1,2;2,3;...",
+    help="Instead of the two counts: brokers of each partition, the preferred leader first.",
 )
+@click.option("--config", "configs", metavar="KEY=VALUE", multiple=True, help="A topic's setting.")
+@click.option("--if-not-exists", is_flag=True, help="No error for a topic that is there already.")
+@click.option("--dry-run", is_flag=True, help="Only check; create nothing.")
 @with_settings
 def create(
     settings: Settings,
     names: tuple[str, ...],
     partitions: int,
     replication_factor: int,
+    assignment: str | None,
     configs: tuple[str, ...],
+    if_not_exists: bool,
+    dry_run: bool,
 ) -> None:
-    """Create topics; returns when all their partitions have leaders."""
-    config = {}
-    for item in configs:
-        key, equals, value = item.partition("=")
-        if not equals:
-            raise click.UsageError(f"--config {item}: write KEY=VALUE")
-        config[key] = value
-    wanted = [NewTopic(name, partitions, replication_factor, config=config) for name in names]
-    with settings.admin() as admin:
-        created = admin.create_topics(wanted)
-    for name, topic_id in created.items():
+    """Create topics; back when all their partitions have leaders.
+
+    \b
+    pylog topics create flights --partitions 6 --replication-factor 3
+    pylog topics create orders --replicas "1,2;2,3" --config min.insync.replicas=2
+    """
+    config = key_values(configs, "--config")
+    if assignment is None:
+        wanted = [NewTopic(name, partitions, replication_factor, config=config) for name in names]
+    else:
+        if partitions != -1 or replication_factor != -1:
+            raise click.UsageError("--replicas says it all; leave the two counts out")
+        replicas = dict(enumerate(_replicas(assignment)))
+        wanted = [NewTopic(name, replica_assignment=replicas, config=config) for name in names]
+
+    def show(name: str, topic_id: str) -> None:
         if settings.as_json:
             print_json({"name": name, "topic_id": topic_id})
         else:
-            click.echo(f"created {name}")
+            click.echo(f"{'valid' if dry_run else 'created'} {name}")
+
+    with settings.admin() as admin, telling_outcomes(show):
+        if if_not_exists:
+            there = set(admin.list_topics(internal=True))
+            wanted = [topic for topic in wanted if topic.name not in there]
+        created = admin.create_topics(wanted, validate_only=dry_run) if wanted else {}
+        for name, topic_id in created.items():
+            show(name, topic_id)
+
+
+def _replicas(text: str) -> list[list[int]]:
+    try:
+        return [[int(broker) for broker in part.split(",")] for part in text.split(";")]
+    except ValueError:
+        raise click.UsageError(
+            f"--replicas {text}: write broker ids such as '1,2;2,3', one list for each partition"
+        ) from None
 
 
 @topics.command(name="list")
@@ -62,29 +115,100 @@ def list_(settings: Settings, internal: bool) -> None:
 
 
 @topics.command()
-@click.argument("names", metavar="[TOPIC]...", nargs=-1)
+@click.argument("names", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
+@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas out of sync.")
+@click.option("--offline", is_flag=True, help="Only partitions without a leader.")
 @with_settings
-def describe(settings: Settings, names: tuple[str, ...]) -> None:
-    """Show leader and replicas of each partition; of all topics when none is named."""
+def describe(
+    settings: Settings, names: tuple[str, ...], under_replicated: bool, offline: bool
+) -> None:
+    """Show settings, leader and replicas; of all topics when none is named.
+
+    \b
+    pylog topics describe flights
+    pylog topics describe --under-replicated
+    """
+
+    def wanted(partition: PartitionDescription) -> bool:
+        return (not under_replicated or len(partition.isr) < len(partition.replicas)) and (
+            not offline or partition.leader is None
+        )
+
     with settings.admin() as admin:
         found = admin.describe_topics(list(names) or None)
+        configs = _own_settings(admin, found)
+    chosen = [
+        dataclasses.replace(topic, partitions=tuple(filter(wanted, topic.partitions)))
+        for topic in found.values()
+    ]
+    if under_replicated or offline:
+        chosen = [topic for topic in chosen if topic.partitions]
     if settings.as_json:
-        print_json([dataclasses.asdict(topic) for topic in found.values()])
-        return
+        print_json(
+            [{**dataclasses.asdict(topic), "configs": configs.get(topic.name)} for topic in chosen]
+        )
+    elif chosen:
+        _print_topics(chosen, found, configs)
+
+
+def _own_settings(
+    admin: AdminClient, found: Mapping[str, TopicDescription]
+) -> dict[str, dict[str, str | None]]:
+    """What is set for each topic itself; nothing while the controller is away."""
+    if not found:
+        return {}
+    try:
+        described = admin.describe_configs(
+            [("topic", name) for name in found], timeout=SETTINGS_SECONDS_MAX
+        )
+    except errors.PylogError:
+        return {}
+    return {
+        resource.name: {
+            entry.name: entry.value
+            for entry in entries.values()
+            if entry.source == "DYNAMIC_TOPIC_CONFIG"
+        }
+        for resource, entries in described.items()
+    }
+
+
+def _print_topics(
+    topics: Iterable[TopicDescription],
+    whole: Mapping[str, TopicDescription],
+    configs: Mapping[str, Mapping[str, str | None]],
+) -> None:
+    topics = list(topics)
     print_table(
-        ("topic", "id", "partition", "leader", "epoch", "replicas", "in sync", "offline"),
+        ("topic", "id", "partitions", "replication", "settings"),
         (
             (
                 topic.name,
                 topic.topic_id,
+                len(whole[topic.name].partitions),
+                max((len(p.replicas) for p in whole[topic.name].partitions), default=0),
+                ", ".join(f"{k}={v}" for k, v in configs[topic.name].items())
+                if topic.name in configs
+                else "(the controller does not answer)",
+            )
+            for topic in topics
+        ),
+    )
+    click.echo()
+    print_table(
+        ("topic", "partition", "leader", "epoch", "replicas", "in sync", "eligible", "offline"),
+        (
+            (
+                topic.name,
                 p.partition,
                 "none" if p.leader is None else p.leader,
                 p.leader_epoch,
                 _ids(p.replicas),
                 _ids(p.isr),
+                _ids(p.eligible_leader_replicas),
                 _ids(p.offline_replicas),
             )
-            for topic in found.values()
+            for topic in topics
             for p in topic.partitions
         ),
     )
@@ -95,14 +219,109 @@ def _ids(brokers: tuple[int, ...]) -> str:
 
 
 @topics.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@EXISTING
+@click.option("--partitions", type=int, help="The new total; it can only grow.")
+@click.option(
+    "--replicas",
+    "assignment",
+    metavar="1,2;2,3;...",
+    help="Brokers of each partition that is added. Default: the controller places them.",
+)
+@click.option("--config", "new", metavar="KEY=VALUE", multiple=True, help="A new value.")
+@click.option("--delete-config", "gone", metavar="KEY", multiple=True, help="Back to the default.")
+@with_settings
+def alter(
+    settings: Settings,
+    names: tuple[str, ...],
+    partitions: int | None,
+    assignment: str | None,
+    new: tuple[str, ...],
+    gone: tuple[str, ...],
+) -> None:
+    """Add partitions, change settings.
+
+    Records stay where they are, but new records of a key may go to another partition than old ones.
+
+    \b
+    pylog topics alter flights --partitions 12
+    pylog topics alter flights --config retention.ms=3600000
+    """
+    if partitions is None and not new and not gone:
+        raise click.UsageError("nothing to change: give --partitions, --config or --delete-config")
+    if assignment is not None and partitions is None:
+        raise click.UsageError("--replicas needs --partitions")
+    changes: dict[str, str | None] = dict(key_values(new, "--config"))
+    for key in gone:
+        if key in changes:
+            raise click.UsageError(f"{key} is both set and deleted")
+        changes[key] = None
+
+    def show(item: Any, _value: object) -> None:
+        name = item if isinstance(item, str) else item.name
+        if settings.as_json:
+            print_json({"name": name})
+        else:
+            click.echo(f"altered {name}")
+
+    with settings.admin() as admin, telling_outcomes(show):
+        if changes:
+            wanted = {("topic", name): changes for name in names}
+            admin.incremental_alter_configs(wanted)
+        if partitions is not None:
+            lists = None if assignment is None else _replicas(assignment)
+            grown = NewPartitions(partitions, lists)
+            admin.create_partitions(dict.fromkeys(names, grown))
+    for name in names:
+        show(name, None)
+
+
+@topics.command()
+@EXISTING
 @with_settings
 def delete(settings: Settings, names: tuple[str, ...]) -> None:
     """Delete topics with all their records."""
-    with settings.admin() as admin:
-        deleted = admin.delete_topics(names)
-    for name, topic_id in deleted.items():
+
+    def show(name: str, topic_id: str) -> None:
         if settings.as_json:
             print_json({"name": name, "topic_id": topic_id})
         else:
             click.echo(f"deleted {name}")
+
+    with settings.admin() as admin, telling_outcomes(show):
+        for name, topic_id in admin.delete_topics(names).items():
+            show(name, topic_id)
+
+
+@topics.command()
+@EXISTING
+@click.option(
+    "--at",
+    default="latest",
+    show_default=True,
+    metavar="earliest|latest|max_timestamp|MS",
+    help="Which: the first, the end, that of the largest timestamp, or the first at a time.",
+)
+@with_settings
+def offsets(settings: Settings, names: tuple[str, ...], at: str) -> None:
+    """Show an offset of each partition."""
+    spec: str | int = int(at) if at.isascii() and at.isdigit() else at
+    from pylog.model import TopicPartition
+
+    with settings.admin() as admin:
+        found = admin.describe_topics(names)
+        wanted = [TopicPartition(t.name, p.partition) for t in found.values() for p in t.partitions]
+        listed = admin.list_offsets(dict.fromkeys(wanted, spec))
+    rows = [
+        (
+            tp.topic,
+            tp.partition,
+            None if at is None else at.offset,
+            None if at is None or at.timestamp_ms < 0 else at.timestamp_ms,
+        )
+        for tp, at in listed.items()
+    ]
+    columns = ("topic", "partition", "offset", "timestamp")
+    if settings.as_json:
+        print_json([dict(zip(columns, row, strict=True)) for row in rows])
+    else:
+        print_table(columns, rows)

@@ -92,6 +92,7 @@ class FakeCluster:
         self.metadata_requests = 0
         self.producer_ids = 100
         self.hidden_topics: set[str] = set()
+        self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -421,6 +422,40 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 else:
                     told.error.code = errors.UnknownTopicOrPartition.code
                     told.error.message = f"there is no topic {name}"
+        return response
+
+    def DescribeConfigs(
+        self, request: admin_pb2.DescribeConfigsRequest, _context: Any
+    ) -> admin_pb2.DescribeConfigsResponse:
+        """What was set, and `segment.bytes` at its default."""
+        response = admin_pb2.DescribeConfigsResponse()
+        for question in request.resources:
+            told = response.resources.add(resource=question.resource)
+            own = self._cluster.configs.get((question.resource.type, question.resource.name), {})
+            for name, value in sorted({"segment.bytes": "1073741824", **own}.items()):
+                if question.all_names or name in question.names:
+                    source = "DYNAMIC_TOPIC_CONFIG" if name in own else "DEFAULT_CONFIG"
+                    told.entries.add(name=name, value=value, source=source)
+        return response
+
+    def AlterConfigs(
+        self, request: admin_pb2.AlterConfigsRequest, _context: Any
+    ) -> admin_pb2.AlterConfigsResponse:
+        """Sets and deletes; unknown topics are refused."""
+        response = admin_pb2.AlterConfigsResponse()
+        for altered in request.resources:
+            kind, name = altered.resource.type, altered.resource.name
+            told = response.resources.add(resource=altered.resource)
+            if kind == admin_pb2.ConfigResource.TOPIC and name not in self._cluster.topics:
+                told.error.code = errors.UnknownTopicOrPartition.code
+                told.error.message = f"there is no topic {name}"
+                continue
+            own = self._cluster.configs.setdefault((kind, name), {})
+            for op in altered.ops:
+                if op.type == admin_pb2.AlterConfigOp.SET:
+                    own[op.name] = op.value
+                else:
+                    own.pop(op.name, None)
         return response
 
     def DescribeCluster(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,42 @@ def test_a_session_from_an_empty_folder_to_consumed_records(tmp_path: Path) -> N
         assert local.wait(30) == 0
         assert local.stdout is not None
         local.stdout.close()
+
+
+def test_a_cluster_listens_where_it_is_told_to(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        busy = run("local", "--listen", f"127.0.0.1:{port}")
+    assert busy.returncode == 1
+    assert f"listen='127.0.0.1:{port}': Address already in use; choose an" in busy.stderr.decode()
+    local = subprocess.Popen(
+        [*PYLOG, "local", "--listen", f"127.0.0.1:{port}", "--config", "num.partitions=2"],
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert local.stdout is not None
+        ready = local.stdout.readline().decode()
+        assert ready.startswith(f"pylog ready: brokers=1 bootstrap=127.0.0.1:{port},")
+        at = ("-b", f"127.0.0.1:{port}")
+        assert run(*at, "topics", "create", "t").returncode == 0
+        (topic,) = json.loads(run(*at, "topics", "describe", "--json").stdout)
+        assert len(topic["partitions"]) == 2
+    finally:
+        local.send_signal(signal.SIGINT)
+        assert local.wait(30) == 0
+        assert local.stdout is not None
+        local.stdout.close()
+
+
+def test_wrong_settings_of_a_cluster_are_one_line(tmp_path: Path) -> None:
+    for given, words in (
+        (("--config", "num.partition=2"), "did you mean num.partitions?"),
+        (("--config", "num.io.threads=8"), "is not taken: a broker is one event loop"),
+        (("--config", "log.segment.bytes=5"), "log.segment.bytes='5'"),
+        (("--config", "num.partitions"), "write KEY=VALUE"),
+    ):
+        done = run("local", "--data-dir", str(tmp_path / "data"), *given)
+        assert done.returncode in (1, 2)
+        assert words in done.stderr.decode()
+        assert b"Traceback" not in done.stderr

@@ -1,0 +1,90 @@
+"""How `pylog produce` reads a line as a record: text, or what `pylog consume --json` prints."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import click
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A record to send."""
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = field(default_factory=list)
+    timestamp_ms: int | None = None
+
+
+LineReader = Callable[[bytes, int], Line]
+"""A line and its number -> the record; ClickException names the line that is none."""
+
+
+def text_reader(
+    separator: str | None,
+    null_marker: str | None,
+    headers: Sequence[tuple[str, bytes | None]],
+) -> LineReader:
+    """Lines are values, or keys and values with `separator` between them."""
+    parting = separator.encode() if separator else None
+    null = None if null_marker is None else null_marker.encode()
+
+    def read(line: bytes, number: int) -> Line:
+        key: bytes | None = None
+        value: bytes | None = line
+        if parting is not None:
+            key, found, value = line.partition(parting)
+            if not found:
+                raise click.ClickException(
+                    f"line {number} has no {separator!r} between key and value: {_shown(line)}"
+                )
+        if null is not None:
+            key = None if key == null else key
+            value = None if value == null else value
+        return Line(value, key, headers)
+
+    return read
+
+
+def json_reader(line: bytes, number: int) -> Line:
+    """A JSON object with `value` and, if wanted, `key`, `headers`, `timestamp`.
+
+    Bytes are texts, null, or `{"base64": ...}`. What else is in it (topic, partition, offset) is
+    not used: the line may come from another topic.
+    """
+    try:
+        said = json.loads(line)
+        if not isinstance(said, dict) or "value" not in said:
+            raise ValueError("it must be an object with a 'value'")
+        headers = [(str(name), _bytes(value)) for name, value in said.get("headers") or ()]
+        return Line(
+            _bytes(said["value"]),
+            _bytes(said.get("key")),
+            headers,
+            said.get("timestamp"),
+        )
+    except (ValueError, TypeError) as error:
+        raise click.ClickException(f"line {number} is no record: {error}: {_shown(line)}") from None
+
+
+def _bytes(said: Any) -> bytes | None:
+    if said is None:
+        return None
+    if isinstance(said, str):
+        return said.encode()
+    if isinstance(said, dict) and list(said) == ["base64"]:
+        try:
+            return base64.b64decode(said["base64"], validate=True)
+        except binascii.Error as error:
+            raise ValueError(f"{said['base64'][:40]!r} is no base64 ({error})") from None
+    raise ValueError(f"{json.dumps(said)[:60]} is neither a text, null, nor {{'base64': ...}}")
+
+
+def _shown(line: bytes) -> str:
+    return repr(line[:80].decode(errors="replace"))
