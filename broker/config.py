@@ -144,6 +144,10 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("message.decompressed.max.bytes", int, 32 * _MIB,
               "What one compressed batch may unpack to; for a moment twice as much is in memory. "
               "pylog's own.", low=1024, high=INT_MAX),
+    ConfigKey("metrics.listen", str, "",
+              "host:port of Prometheus metrics and health checks (/metrics, /healthz, /readyz): "
+              "that of the driver; broker n adds n to the port. Port 0 takes free ones. Empty: "
+              "off. In Spark set spark.pylog.metrics.listen. pylog's own."),
     ConfigKey("num.partitions", int, 1,
               "Partitions of a topic that does not say.", low=1, high=INT_MAX),
     ConfigKey("producer.id.block.size", int, 1_000,
@@ -280,6 +284,7 @@ class BrokerConfig:
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
     message_decompressed_max_bytes: int = 32 * _MIB
+    metrics_listen: str = ""
     num_partitions: int = 1
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS

@@ -89,6 +89,7 @@ class _Process:
     def __init__(self, name: str, command: Sequence[str], secret: str, log: Path) -> None:
         self.name = name
         self.log = log
+        self.metrics = ""
         self._ready, ready_write = os.pipe()
         environment = dict(os.environ)
         environment["PYLOG_CLUSTER_SECRET"] = secret
@@ -139,6 +140,7 @@ class _Process:
         answer: dict[str, Any] = json.loads(said)
         if "error" in answer:
             raise errors.from_code(int(answer["error"]), f"{self.name}: {answer['message']}")
+        self.metrics = str(answer.get("metrics", ""))
         return answer
 
     def rename(self, name: str, log: Path) -> None:
@@ -236,6 +238,17 @@ class LocalCluster:
     def _gateway(self) -> str:
         host = f"[{self._gateway_host}]" if ":" in self._gateway_host else self._gateway_host
         return f"{host}:{self._gateway_port}"
+
+    @property
+    def metrics_urls(self) -> dict[str | int, str]:
+        """Where each process serves metrics, by broker id and `controller`, as `http://host:port`;
+        empty unless the cluster was made with `config={"metrics.listen": "127.0.0.1:0"}`.
+        """
+        said: dict[str | int, str] = {}
+        if self._head is not None and self._head.metrics:
+            said["controller"] = f"http://{self._head.metrics}"
+        said |= {id: f"http://{node.metrics}" for id, node in self._nodes.items() if node.metrics}
+        return said
 
     @property
     def kafka_bootstrap_servers(self) -> str:

@@ -172,6 +172,14 @@ class Controller:
         """
         return [b for b in self.image.live_brokers() if self._sessions.is_running(b)]
 
+    def applied_offsets(self) -> dict[BrokerId, Offset]:
+        """How far the metadata has come at each broker that this controller hears from."""
+        return {
+            session.broker_id: session.metadata_offset
+            for session in self._sessions
+            if self._sessions.is_running(session.broker_id)
+        }
+
     def missing_brokers(self) -> list[BrokerId]:
         """Known brokers that neither run nor are about to: for "not all are there" messages."""
         return self._claims.missing(self._ledger.decided)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import grpc.aio
@@ -58,6 +58,7 @@ class GrpcServer:
 
         Raises BrokerNotAvailable naming the address when it cannot be bound.
         """
+        await self.set_serving(False)  # the health servicer begins with the opposite
         reflection.enable_server_reflection(self._names, self._server)
         try:
             port = self._server.add_insecure_port(target)
@@ -68,10 +69,10 @@ class GrpcServer:
         await self._server.start()
         return int(port)
 
-    async def set_serving(self, serving: bool, services: Sequence[str] = ("",)) -> None:
-        """What the health service says."""
+    async def set_serving(self, serving: bool) -> None:
+        """What the health service says, of the server and of each of its services."""
         status = health_pb2.HealthCheckResponse.ServingStatus
-        for service in services:
+        for service in ("", *self._names[2:]):
             await self._health.set(service, status.SERVING if serving else status.NOT_SERVING)
 
     async def stop(self, grace_seconds: float) -> None:

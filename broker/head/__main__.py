@@ -45,7 +45,12 @@ def main() -> int:
         endpoint = await head.start()
         say_ready(
             arguments.ready_fd,
-            {"cluster": head.cluster_id, "host": endpoint.host, "port": endpoint.port},
+            {
+                "cluster": head.cluster_id,
+                "host": endpoint.host,
+                "port": endpoint.port,
+                "metrics": head.metrics_address,
+            },
         )
         failed = await head.serve_until(stops.stop)
         if not failed and not stops.hurry.is_set():

@@ -18,11 +18,14 @@ from broker.grpc.cluster_service import ClusterService
 from broker.grpc.front import Front
 from broker.grpc.log_service import GatewayLog
 from broker.grpc.server import GrpcServer
+from broker.head.metrics import HeadMetrics
 from broker.head.settings import HeadSettings
 from broker.head.shell import ControllerShell
 from broker.metadata.records import Endpoint
+from broker.metrics.counters import RequestCounters
+from broker.metrics.listen import Metrics, metrics_port
 from broker.node.host import boot_id
-from broker.node.settings import check_listener, parse_address
+from broker.node.settings import Address, check_listener, parse_address
 from broker.storage.errors import DirectoryLocked
 from broker.storage.files import OsFiles
 from pylog.clock import SYSTEM_CLOCK
@@ -45,6 +48,11 @@ class Head:
         self._service: ClusterService | None = None
         self._server: GrpcServer | None = None
         self._front: Front | None = None
+        self._counters = RequestCounters()
+        self._source: HeadMetrics | None = None
+        self._metrics: Metrics | None = None
+        self.metrics_address = ""
+        """`host:port` of the metrics; empty: off."""
 
     async def start(self) -> Endpoint:
         """Recover, listen, begin to act; gives the gateway's address.
@@ -60,6 +68,7 @@ class Head:
             advertised_host=settings.advertised_host,
         )
         config = BrokerConfig.from_mapping(settings.config)
+        metrics = self._metrics_listener(config)
         log = await self._open_log(str(Path(settings.data_dir).absolute() / "controller"))
         try:
             controller = Controller(
@@ -77,6 +86,7 @@ class Head:
                 await shell.next_change()
             log.remember_cluster(controller.image.cluster_id)
             port = await self._listen(address.host, address.port, config)
+            self._serve_metrics(metrics)
         except BaseException:
             await self.stop()
             raise
@@ -104,7 +114,7 @@ class Head:
             controller, shell.ask, shell.perform, SYSTEM_CLOCK, self.settings.secret
         )
         shell.service = self._service = service
-        self._server = server = GrpcServer(config.socket_request_max_bytes)
+        self._server = server = GrpcServer(config.socket_request_max_bytes, self._counters)
         server.add(
             log_pb2_grpc.add_LogServicer_to_server,
             GatewayLog(lambda: controller.image, lambda: self._endpoint),
@@ -122,6 +132,32 @@ class Head:
         bound = await self._front.start(host, port)
         await server.set_serving(True)
         return bound
+
+    def _metrics_listener(self, config: BrokerConfig) -> tuple[Address, str] | None:
+        if not config.metrics_listen:
+            return None
+        address = parse_address(config.metrics_listen, "metrics.listen")
+        metrics_port(address.port, self.settings.brokers)  # the last broker's must be one, too
+        host = check_listener(
+            address,
+            "metrics.listen",
+            allow_plaintext=self.settings.allow_plaintext,
+            advertised_host=self.settings.advertised_host,
+        )
+        return address, host
+
+    def _serve_metrics(self, listener: tuple[Address, str] | None) -> None:
+        if listener is None:
+            return
+        assert self._shell is not None
+        assert self._front is not None
+        address, host = listener
+        brokers = self.settings.brokers
+        source = HeadMetrics(self._shell, self._front, self._counters, brokers)
+        self._source, self._metrics = source, Metrics(source, source.loop_lag)
+        port = self._metrics.start(address.host, address.port, 0)
+        self.metrics_address = str(Address(host, port))
+        _log.info("metrics on http://%s/metrics", self.metrics_address)
 
     def _locate(self, broker: BrokerId) -> Endpoint | None:
         """Where clients that come through the gateway find a broker."""
@@ -178,6 +214,7 @@ class Head:
 
     async def stop_cluster(self, timeout_seconds: float) -> bool:
         """Tell all brokers to stop in order; True when all sessions have ended in time."""
+        await self._not_serving()
         shell, service = self._shell, self._service
         if shell is None or service is None:
             return True
@@ -189,9 +226,19 @@ class Head:
 
     async def stop(self) -> None:
         """Close the gateway and the metadata log."""
+        await self._not_serving()
         if self._shell is not None:
             await self._shell.stop()
         if self._front is not None:
             await self._front.close()
         if self._server is not None:
             await self._server.stop(0.2)
+        if self._metrics is not None:
+            self._metrics.stop()
+
+    async def _not_serving(self) -> None:
+        """What health checks hear from now on."""
+        if self._source is not None:
+            self._source.stopping = True
+        if self._server is not None:
+            await self._server.set_serving(False)

@@ -23,9 +23,10 @@ from broker.controller.effects import (
 from broker.controller.metadata_log import MetadataLog
 from broker.grpc.cluster_service import ClusterService
 from broker.metadata.messages import Failure
+from broker.metrics.counters import Histogram
 from broker.storage.errors import DiskFull
 from broker.storage.segment import NO_ROOM
-from pylog.clock import Clock
+from pylog.clock import Clock, ticks
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import Offset
 
@@ -65,6 +66,9 @@ class ControllerShell:
         self._effects: deque[Effect] = deque()
         self._performing = False
         self._appends: list[AppendRecords] = []
+        self._appended_at: deque[float] = deque()
+        self.queue_seconds = Histogram()
+        """From a decision to its fsync."""
         self._snapshot_due = False
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -118,6 +122,11 @@ class ControllerShell:
             self._writer = self._loop.create_task(self._write())
         self._set_timer()
 
+    @property
+    def queue_size(self) -> int:
+        """Decisions that are not written yet."""
+        return len(self._appended_at)
+
     async def next_change(self) -> None:
         """Wait for a commit or news of a session; KafkaStorageError when none will come."""
         if not self.failed.done():
@@ -140,6 +149,7 @@ class ControllerShell:
         match effect:
             case AppendRecords():
                 self._appends.append(effect)
+                self._appended_at.append(ticks())
             case Reply(token, response):
                 cast(Callable[[object], None], token)(response)
             case Publish():
@@ -165,6 +175,9 @@ class ControllerShell:
             while self._appends:
                 appends, self._appends = self._appends, []
                 written = await self._loop.run_in_executor(self._pool, self._append, appends)
+                now = ticks()
+                for _ in range(written.appended):
+                    self.queue_seconds.observe(now - self._appended_at.popleft())
                 if written.offset is not None and not self._stopped:
                     now_ms = self._clock.monotonic_ms()
                     self.perform(self.controller.on_committed(now_ms, written.offset))

@@ -48,7 +48,12 @@ def main() -> int:
         )
 
         def on_ready(ready: NodeReady) -> None:
-            answer = {"broker": ready.broker_id, "host": ready.host, "port": ready.port}
+            answer = {
+                "broker": ready.broker_id,
+                "host": ready.host,
+                "port": ready.port,
+                "metrics": ready.metrics,
+            }
             say_ready(arguments.ready_fd, answer)
 
         ended = await run_broker(settings, stops.stop, hurry=stops.hurry, on_ready=on_ready)

@@ -19,6 +19,8 @@ class NodeReady:
     port: int
     replication_port: int
     directory: str
+    metrics: str = ""
+    """`host:port` of its metrics; empty: off."""
 
 
 async def run_broker(

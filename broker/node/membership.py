@@ -55,6 +55,7 @@ class Membership:
         on_registered: Callable[[BrokerEpoch], None],
         on_metadata: Callable[[MetadataImage, MetadataDelta], None],
         on_unfenced: Callable[[], None],
+        on_fenced: Callable[[], None],
         on_cluster_stops: Callable[[], None],
     ) -> None:
         self.image = MetadataImage()
@@ -71,6 +72,7 @@ class Membership:
         self._on_registered = on_registered
         self._on_metadata = on_metadata
         self._on_unfenced = on_unfenced
+        self._on_fenced = on_fenced
         self._on_cluster_stops = on_cluster_stops
         self._progress = asyncio.Event()
         self._want_unfence = True
@@ -173,6 +175,7 @@ class Membership:
             self.fenced = response.fenced
             if self.fenced:
                 _log.warning("fenced by the controller")
+                self._on_fenced()
             else:
                 _log.info("unfenced")
                 self._on_unfenced()

@@ -22,6 +22,7 @@ from broker.kafka.server import ReplicationServer
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import (
     AlterPartition,
+    BrokerClaim,
     Failure,
     FailuresNoted,
     PartitionsAltered,
@@ -32,6 +33,7 @@ from broker.metadata.messages import (
 )
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
+from broker.metrics.listen import Metrics
 from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
@@ -39,6 +41,7 @@ from broker.node.failures import FailureReports
 from broker.node.host import host_id
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
+from broker.node.metrics import BrokerMetrics, BrokerParts
 from broker.node.process import settle_memory
 from broker.node.producer_ids import ProducerIds
 from broker.node.settings import (
@@ -91,6 +94,10 @@ class BrokerService:
         self._replication_listener = self._check_listener(
             "replication.listen", settings.replication_listen
         )
+        listen = self._config.metrics_listen
+        self._metrics_listener = self._check_listener("metrics.listen", listen) if listen else None
+        self._metrics: Metrics | None = None
+        self._metrics_address = ""
         self._stop = stop
         self._hurry = hurry
         self._on_ready = on_ready
@@ -117,6 +124,7 @@ class BrokerService:
         self._failures = FailureReports(self._report_failures)
         self._replication: ReplicationServer
         self._counters = RequestCounters()
+        self._parts = BrokerParts(-1, "", self._counters)
         self._server = GrpcServer(self._config.socket_request_max_bytes, self._counters)
         self._knocks = Knocks(self._clock, _log.warning)
 
@@ -129,6 +137,7 @@ class BrokerService:
         try:
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id = claim.broker_id
+            self._serve_metrics(claim)
             self._logs = await startup.open_logs(claim)
         except Stopped:
             await self._close_link()
@@ -143,6 +152,19 @@ class BrokerService:
             return NodeExit(str(fault), clean=False)
         await self._serve()
         return await self._shut_down()
+
+    def _serve_metrics(self, claim: BrokerClaim) -> None:
+        """Before the logs are opened: a long recovery is something to look at."""
+        self._parts.broker_id = claim.broker_id
+        self._parts.cluster_id = claim.cluster_id
+        if self._metrics_listener is None:
+            return
+        address, host = self._metrics_listener
+        source = BrokerMetrics(self._parts)
+        self._metrics = Metrics(source, source.loop_lag)
+        port = self._metrics.start(address.host, address.port, claim.broker_id)
+        self._metrics_address = str(Address(host, port))
+        _log.info("metrics on http://%s/metrics", self._metrics_address)
 
     # ---- before it serves -----------------------------------------------------------------------
 
@@ -189,8 +211,10 @@ class BrokerService:
             on_registered=self._on_registered,
             on_metadata=self._on_metadata,
             on_unfenced=self._on_unfenced,
+            on_fenced=self._on_fenced,
             on_cluster_stops=self._on_cluster_stops,
         )
+        self._parts.engine, self._parts.membership = self._engine, self._membership
         await self._listen(manager)
         settle_memory()
         self._membership.start()
@@ -224,6 +248,7 @@ class BrokerService:
             in_flight_bytes_max=self._config.queued_max_request_bytes,
             counters=self._counters,
         )
+        self._parts.log_service = service
         self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
         admin = BrokerAdminService(self._broker_id, manager, self._logs, self._pool)
         self._server.add(
@@ -307,8 +332,12 @@ class BrokerService:
                 self._endpoint.port,
                 self._replication_endpoint.port,
                 self._logs.directory,
+                self._metrics_address,
             )
         )
+
+    def _on_fenced(self) -> None:
+        self._loop.create_task(self._server.set_serving(False))
 
     def _on_cluster_stops(self) -> None:
         self._ending.cluster_stops = True
@@ -317,7 +346,7 @@ class BrokerService:
 
     def _on_fault(self, reason: str) -> None:
         self._ending.fault = True
-        self._ending.reason = reason
+        self._ending.reason = self._parts.fault = reason
         self._ended.set()
 
     # ---- while it serves ------------------------------------------------------------------------
@@ -364,6 +393,8 @@ class BrokerService:
     async def _shut_down(self) -> NodeExit:
         ending = self._ending
         _log.info("stopping: %s", ending.reason)
+        self._parts.stopping = ending.reason
+        await self._server.set_serving(False)
         if not (ending.fault or ending.cluster_stops or self._hurry.is_set()):
             await self._move_leaders()
         clean = await self._close_all(clean=True)
@@ -425,5 +456,7 @@ class BrokerService:
 
     async def _close_link(self) -> None:
         await self._link.close()
+        if self._metrics is not None:
+            self._metrics.stop()
         self._pool.shutdown(wait=False)
         self._unpacking.shutdown(wait=False)

@@ -76,7 +76,8 @@ TABLE: Final = ConfigTable(
             "spark.pylog.metrics.listen",
             str,
             "",
-            "Prometheus metrics; empty: off. Not offered yet.",
+            "host:port of Prometheus metrics and health checks; the driver binds the port, broker "
+            "n port + n; port 0 takes free ones; empty: off.",
         ),
         ConfigKey(
             "spark.pylog.start.timeout.ms",
@@ -121,9 +122,16 @@ def parse_settings(conf: Mapping[str, str], *, submit_dir: str, master: str) -> 
         elif key.startswith(BROKER_PREFIX):
             broker_config[key.removeprefix(BROKER_PREFIX)] = value
     values = TABLE.parse(own)
-    for key in ("spark.pylog.kafka.listen", "spark.pylog.metrics.listen"):
-        if values[key]:
-            raise errors.NotOffered(f"{key}={values[key]!r}: not offered yet; remove the setting")
+    key = "spark.pylog.kafka.listen"
+    if values[key]:
+        raise errors.NotOffered(f"{key}={values[key]!r}: not offered yet; remove the setting")
+    if values["spark.pylog.metrics.listen"]:
+        if "metrics.listen" in broker_config:
+            raise errors.InvalidConfig(
+                "spark.pylog.metrics.listen and spark.pylog.broker.metrics.listen are the same "
+                "setting; give the first one only"
+            )
+        broker_config["metrics.listen"] = values["spark.pylog.metrics.listen"]
     data_dir = values["spark.pylog.data.dir"]
     if not PurePosixPath(data_dir).is_absolute():
         if not master.startswith("local"):

@@ -1,4 +1,4 @@
-"""`pylog paths`: where spark-submit finds its main file and its settings."""
+"""`pylog paths`: where spark-submit finds its main file and its settings, Grafana its dashboard."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from pylog.cli.context import Settings, print_json, with_settings
 @click.command()
 @with_settings
 def paths(settings: Settings) -> int:
-    """Print where broker_app.py and spark-conf are, for use with spark-submit."""
+    """Print where broker_app.py, spark-conf and the dashboard are."""
     folder = resources()
     found = {
         "broker_app": str(folder / "broker_app.py"),
         "spark_conf": str(folder / "spark-conf"),
+        "monitoring": str(folder / "monitoring"),
     }
     if settings.as_json:
         print_json(found)

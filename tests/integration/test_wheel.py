@@ -39,4 +39,6 @@ def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -
     assert app == (ROOT / "broker_app.py").read_text()
     shipped = {p.name: p.read_text() for p in Path(paths["spark_conf"]).iterdir()}
     assert shipped == {p.name: p.read_text() for p in (ROOT / "spark-conf").iterdir()}
+    monitoring = {p.name for p in Path(paths["monitoring"]).iterdir()}
+    assert {"grafana.json", "alerts.yml"} <= monitoring
     assert (installed / "pyspark_pylog" / "__init__.py").exists()

@@ -89,7 +89,8 @@ class Broker:
             self.epochs, self.registration, lease_ms=60_000, heartbeat_ms=60_000,
             on_registered=lambda epoch: put(("registered", epoch)),
             on_metadata=lambda image, delta: put(("metadata", image.offset)),
-            on_unfenced=lambda: put("unfenced"), on_cluster_stops=lambda: put("cluster stops"),
+            on_unfenced=lambda: put("unfenced"), on_fenced=lambda: put("fenced"),
+            on_cluster_stops=lambda: put("cluster stops"),
         )  # fmt: skip
 
     def registration(self) -> RegisterBroker:

@@ -1,0 +1,202 @@
+"""Every metric that a broker or a driver shows: its name, kind, labels and meaning.
+
+Names are Prometheus' in form and Kafka's in substance. `docs/metrics.md` is generated from here,
+and tests hold scrapes of a live cluster against it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """`labels` in the order in which values are given."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+# ---- both kinds of processes ------------------------------------------------------------------
+
+INFO: Final = Metric(
+    "pylog_info", "gauge", "Always 1; says which process this is.",
+    ("version", "cluster_id", "role", "broker"),
+)  # fmt: skip
+REQUEST_SECONDS: Final = Metric(
+    "pylog_request_seconds", "histogram",
+    "Time from a request to its answer, by Kafka's name of the request. Fetch and FetchFollower "
+    "include the wait for data, Produce the wait for in-sync replicas.", ("request",),
+)  # fmt: skip
+REQUEST_ERRORS: Final = Metric(
+    "pylog_request_errors_total", "counter",
+    "Errors in answers, by Kafka's name of the error; each partition of a request counts.",
+    ("request", "error"),
+)  # fmt: skip
+LOOP_LAG: Final = Metric(
+    "pylog_event_loop_lag_seconds", "histogram",
+    "How late the process's event loop came to a timer that is due twice a second.",
+)  # fmt: skip
+
+# ---- broker -----------------------------------------------------------------------------------
+
+BYTES_IN: Final = Metric(
+    "pylog_bytes_in_total", "counter", "Bytes of batches that producers wrote.", ("topic",)
+)
+BYTES_OUT: Final = Metric(
+    "pylog_bytes_out_total", "counter", "Bytes of batches that consumers fetched.", ("topic",)
+)
+REPLICATION_IN: Final = Metric(
+    "pylog_replication_bytes_in_total", "counter", "Bytes of batches fetched from leaders."
+)
+REPLICATION_OUT: Final = Metric(
+    "pylog_replication_bytes_out_total", "counter", "Bytes of batches that followers fetched here."
+)
+PARTITIONS: Final = Metric("pylog_partition_count", "gauge", "Replicas on this broker.")
+LEADERS: Final = Metric("pylog_leader_count", "gauge", "Partitions that this broker leads.")
+UNDER_REPLICATED: Final = Metric(
+    "pylog_under_replicated_partitions", "gauge",
+    "Partitions led here whose ISR is smaller than their replicas.",
+)  # fmt: skip
+UNDER_MIN_ISR: Final = Metric(
+    "pylog_under_min_isr_partitions", "gauge",
+    "Partitions led here whose ISR is below min.insync.replicas: acks=all is refused.",
+)  # fmt: skip
+AT_MIN_ISR: Final = Metric(
+    "pylog_at_min_isr_partitions", "gauge",
+    "Partitions led here whose ISR is just min.insync.replicas: one loss away from refusing.",
+)  # fmt: skip
+OFFLINE_REPLICAS: Final = Metric(
+    "pylog_offline_replica_count", "gauge", "Replicas here whose log does not work."
+)
+ISR_SHRINKS: Final = Metric(
+    "pylog_isr_shrinks_total", "counter", "ISRs of partitions led here that became smaller."
+)
+ISR_EXPANDS: Final = Metric(
+    "pylog_isr_expands_total", "counter", "ISRs of partitions led here that became larger."
+)
+PURGATORY: Final = Metric(
+    "pylog_purgatory_size", "gauge", "Requests that wait, by type.", ("request",)
+)
+QUEUE_BYTES: Final = Metric(
+    "pylog_request_queue_bytes", "gauge",
+    "Bytes of batches whose acknowledgement is due; the limit is queued.max.request.bytes.",
+    ("request",),
+)  # fmt: skip
+MAX_LAG: Final = Metric(
+    "pylog_replica_max_lag_records", "gauge",
+    "The largest number of records that a follower of a partition led here lacks.",
+)  # fmt: skip
+FENCED: Final = Metric(
+    "pylog_broker_fenced", "gauge", "1 while the controller does not let this broker lead."
+)
+BROKER_EPOCH: Final = Metric(
+    "pylog_broker_epoch", "gauge", "Epoch of this incarnation; -1 before it is registered."
+)
+METADATA_OFFSET: Final = Metric(
+    "pylog_metadata_applied_offset", "gauge", "The newest metadata record that was applied."
+)
+CONTROLLER_EPOCH: Final = Metric(
+    "pylog_controller_epoch", "gauge", "The highest controller epoch that was seen."
+)
+NO_DETAIL: Final = Metric(
+    "pylog_partitions_without_detail", "gauge",
+    "Replicas beyond the limit of what is shown partition by partition.",
+)  # fmt: skip
+LOG_START: Final = Metric(
+    "pylog_log_start_offset", "gauge", "First offset of the replica.", ("topic", "partition")
+)
+LOG_END: Final = Metric(
+    "pylog_log_end_offset", "gauge", "Offset of the replica's next record (LEO).",
+    ("topic", "partition"),
+)  # fmt: skip
+HIGH_WATERMARK: Final = Metric(
+    "pylog_high_watermark", "gauge", "Everything below is committed (HW).", ("topic", "partition")
+)
+LOG_SIZE: Final = Metric(
+    "pylog_log_size_bytes", "gauge", "Bytes of the replica's segments.", ("topic", "partition")
+)
+LOG_SEGMENTS: Final = Metric(
+    "pylog_log_segments", "gauge", "Segments of the replica.", ("topic", "partition")
+)
+LEADER_EPOCH: Final = Metric(
+    "pylog_partition_leader_epoch", "gauge", "Leader epoch; leaders only.", ("topic", "partition")
+)
+ISR_SIZE: Final = Metric(
+    "pylog_partition_isr_size", "gauge", "In-sync replicas; leaders only.", ("topic", "partition")
+)
+REPLICAS: Final = Metric(
+    "pylog_partition_replicas", "gauge", "Replicas; leaders only.", ("topic", "partition")
+)
+REPLICA_LAG: Final = Metric(
+    "pylog_replica_lag_records", "gauge",
+    "Records that a follower lacks, as its leader knows; leaders only.",
+    ("topic", "partition", "replica"),
+)  # fmt: skip
+
+# ---- controller and gateway -------------------------------------------------------------------
+
+ACTIVE_BROKERS: Final = Metric(
+    "pylog_controller_active_broker_count", "gauge", "Brokers that are registered and not fenced."
+)
+FENCED_BROKERS: Final = Metric(
+    "pylog_controller_fenced_broker_count", "gauge", "Brokers that are registered and fenced."
+)
+EXPECTED_BROKERS: Final = Metric(
+    "pylog_controller_expected_broker_count", "gauge", "Brokers that the cluster was started with."
+)
+TOPICS: Final = Metric("pylog_controller_global_topic_count", "gauge", "Topics of the cluster.")
+GLOBAL_PARTITIONS: Final = Metric(
+    "pylog_controller_global_partition_count", "gauge", "Partitions of the cluster."
+)
+OFFLINE_PARTITIONS: Final = Metric(
+    "pylog_controller_offline_partitions_count", "gauge", "Partitions without a leader."
+)
+IMBALANCE: Final = Metric(
+    "pylog_controller_preferred_replica_imbalance_count", "gauge",
+    "Partitions that another replica than the preferred one leads.",
+)  # fmt: skip
+ELECTIONS: Final = Metric(
+    "pylog_controller_leader_elections_total", "counter", "Leaders elected since the start."
+)
+UNCLEAN_ELECTIONS: Final = Metric(
+    "pylog_controller_unclean_leader_elections_total", "counter",
+    "Elections of a replica that may have lacked acknowledged records.",
+)  # fmt: skip
+METADATA_END: Final = Metric(
+    "pylog_controller_metadata_log_end_offset", "gauge", "The newest record that was decided."
+)
+METADATA_COMMITTED: Final = Metric(
+    "pylog_controller_metadata_committed_offset", "gauge", "The newest record that is durable."
+)
+BROKER_LAG: Final = Metric(
+    "pylog_controller_broker_metadata_lag_records", "gauge",
+    "Committed metadata records that a broker has not applied.", ("broker",),
+)  # fmt: skip
+EVENT_QUEUE: Final = Metric(
+    "pylog_controller_event_queue_size", "gauge", "Decisions that wait to be written."
+)
+EVENT_QUEUE_SECONDS: Final = Metric(
+    "pylog_controller_event_queue_seconds", "histogram",
+    "Time from a decision to its fsync, which its answer waits for.",
+)  # fmt: skip
+NO_ROOM: Final = Metric(
+    "pylog_controller_no_room", "gauge", "1 while the metadata log's disk is full."
+)
+GATEWAY_CONNECTIONS: Final = Metric(
+    "pylog_gateway_connections", "gauge", "Open connections of the gateway."
+)
+GATEWAY_TUNNELS: Final = Metric(
+    "pylog_gateway_tunnels", "gauge", "Connections that the gateway has joined to a broker."
+)
+GATEWAY_BYTES: Final = Metric(
+    "pylog_gateway_tunnel_bytes_total", "counter", "Bytes between clients and brokers.",
+    ("direction",),
+)  # fmt: skip
+
+ALL: Final[tuple[Metric, ...]] = tuple(
+    value for value in globals().copy().values() if isinstance(value, Metric)
+)

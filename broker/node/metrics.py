@@ -1,0 +1,192 @@
+"""What a broker shows to Prometheus and to health checks.
+
+A scrape looks at every replica, in slices: between two of them the loop does what it is there for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from broker.metrics import names
+from broker.metrics.common import add_common, version
+from broker.metrics.counters import RequestCounters
+from broker.metrics.exposition import Page
+from broker.metrics.http import Health
+from broker.metrics.names import Metric
+from broker.metrics.process import LoopLag
+
+if TYPE_CHECKING:
+    from broker.grpc.log_service import LogService
+    from broker.node.engine import Engine
+    from broker.node.membership import Membership
+    from broker.replication.partition import Partition
+
+SLICE: Final = 64
+"""Replicas between two turns of the loop: about half a millisecond."""
+DETAIL_MAX: Final = 10_000
+"""Replicas that are shown one by one: a page of ten megabytes helps nobody."""
+
+_DETAILS: Final = (
+    names.LOG_START, names.LOG_END, names.HIGH_WATERMARK, names.LOG_SIZE, names.LOG_SEGMENTS,
+    names.LEADER_EPOCH, names.ISR_SIZE, names.REPLICAS, names.REPLICA_LAG,
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class BrokerParts:
+    """What there is to look at; parts appear while the broker starts."""
+
+    broker_id: int
+    cluster_id: str
+    counters: RequestCounters
+    engine: Engine | None = None
+    log_service: LogService | None = None
+    membership: Membership | None = None
+    stopping: str = ""
+    fault: str = ""
+
+
+@dataclass(slots=True)
+class _Totals:
+    leaders: int = 0
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    offline: int = 0
+    max_lag: int = 0
+    lines: dict[Metric, list[str]] = field(
+        default_factory=lambda: {metric: [] for metric in _DETAILS}
+    )
+
+
+class BrokerMetrics:
+    """The `Source` of a broker. Lives on its loop."""
+
+    def __init__(self, parts: BrokerParts) -> None:
+        self.parts = parts
+        self.loop_lag = LoopLag()
+        self._version = version()
+
+    async def live(self) -> Health:
+        """It is, as long as it answers and nothing has failed for good."""
+        fault = self.parts.fault
+        return Health(not fault, fault or "alive")
+
+    async def ready(self) -> Health:
+        """Whether clients can use it: registered, not fenced, not about to end."""
+        parts = self.parts
+        membership = parts.membership
+        if parts.stopping:
+            return Health(False, f"stopping: {parts.stopping}")
+        if membership is None:
+            return Health(False, "starting: recovering the logs")
+        if membership.broker_epoch < 0:
+            return Health(False, "starting: not registered with the controller")
+        if membership.fenced:
+            return Health(False, "fenced by the controller")
+        return Health(True, f"broker {parts.broker_id} serves, epoch {membership.broker_epoch}")
+
+    async def page(self) -> str:
+        """All metrics of this broker."""
+        page, parts = Page(), self.parts
+        info = (self._version, parts.cluster_id, "broker", str(parts.broker_id))
+        add_common(page, parts.counters, self.loop_lag.seconds, info)
+        self._add_bytes(page)
+        await asyncio.sleep(0)
+        if parts.membership is not None:
+            membership = parts.membership
+            page.add(names.FENCED, int(membership.fenced))
+            page.add(names.BROKER_EPOCH, membership.broker_epoch)
+            page.add(names.METADATA_OFFSET, membership.image.offset)
+            page.add(names.CONTROLLER_EPOCH, membership.image.controller_epoch)
+        if parts.engine is not None:
+            await self._add_replicas(page, parts.engine)
+        return page.text()
+
+    def _add_bytes(self, page: Page) -> None:
+        parts = self.parts
+        counters = parts.counters
+        for metric, counted in (
+            (names.BYTES_IN, counters.bytes_in),
+            (names.BYTES_OUT, counters.bytes_out),
+        ):
+            if parts.membership is not None:
+                counted.keep_only(parts.membership.image.topics_by_name)
+            page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
+        page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
+        if parts.log_service is not None:
+            page.add_all(names.QUEUE_BYTES, {("Produce",): parts.log_service.in_flight_bytes})
+
+    async def _add_replicas(self, page: Page, engine: Engine) -> None:
+        manager = engine.manager
+        page.add(names.REPLICATION_IN, engine.replication_bytes_in)
+        page.add_all(
+            names.PURGATORY,
+            {(request,): count for request, count in manager.waiting_by_type.items()},
+        )
+        page.add(names.ISR_SHRINKS, manager.isr_changes.shrinks)
+        page.add(names.ISR_EXPANDS, manager.isr_changes.expands)
+        partitions = manager.partitions()
+        totals = _Totals()
+        for first in range(0, len(partitions), SLICE):
+            detail = first < DETAIL_MAX
+            _look_at(partitions[first : first + SLICE], totals, detail=detail)
+            await asyncio.sleep(0)
+        page.add(names.PARTITIONS, len(partitions))
+        page.add(names.LEADERS, totals.leaders)
+        page.add(names.UNDER_REPLICATED, totals.under_replicated)
+        page.add(names.UNDER_MIN_ISR, totals.under_min_isr)
+        page.add(names.AT_MIN_ISR, totals.at_min_isr)
+        page.add(names.OFFLINE_REPLICAS, totals.offline)
+        page.add(names.MAX_LAG, totals.max_lag)
+        page.add(names.NO_DETAIL, max(0, len(partitions) - DETAIL_MAX))
+        for metric, lines in totals.lines.items():
+            page.add_lines(metric, lines)
+            await asyncio.sleep(0)
+
+
+def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) -> None:
+    start, end, watermark, size, segments, epoch, isr_size, replicas, lag = (
+        totals.lines[metric].append for metric in _DETAILS
+    )
+    for partition in partitions:
+        totals.offline += bool(partition.offline)
+        topic, number = partition.topic_partition
+        at = f'{{topic="{topic}",partition="{number}"}}'
+        if detail and partition.has_log:
+            log = partition.log
+            start(f"pylog_log_start_offset{at} {log.log_start_offset}")
+            end(f"pylog_log_end_offset{at} {log.log_end_offset}")
+            watermark(f"pylog_high_watermark{at} {partition.high_watermark}")
+            size(f"pylog_log_size_bytes{at} {log.size}")
+            segments(f"pylog_log_segments{at} {len(log.segments)}")
+        if partition.leading is None:
+            continue
+        _count_led(partition, totals, lag if detail else _nothing)
+        if detail:
+            epoch(f"pylog_partition_leader_epoch{at} {partition.leader_epoch}")
+            isr_size(f"pylog_partition_isr_size{at} {len(partition.isr)}")
+            replicas(f"pylog_partition_replicas{at} {len(partition.replicas)}")
+
+
+def _count_led(partition: Partition, totals: _Totals, lag: Callable[[str], None]) -> None:
+    leading = partition.leading
+    assert leading is not None
+    totals.leaders += 1
+    totals.under_replicated += len(partition.isr) < len(partition.replicas)
+    totals.under_min_isr += leading.is_under_min_isr
+    totals.at_min_isr += len(leading.isr) == leading.effective_min_isr
+    topic, number = partition.topic_partition
+    start, end = partition.log.log_start_offset, leading.log_end_offset
+    for broker, progress in leading.followers.items():
+        missing = end - max(progress.end_offset, start)  # an unknown end is -1
+        totals.max_lag = max(totals.max_lag, missing)
+        at = f'{{topic="{topic}",partition="{number}",replica="{broker}"}}'
+        lag(f"pylog_replica_lag_records{at} {missing}")
+
+
+def _nothing(_line: str) -> None:
+    pass

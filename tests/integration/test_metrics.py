@@ -1,0 +1,196 @@
+"""Metrics, health and the dashboard, against a live cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.metrics import names
+from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
+from pylog.clock import SYSTEM_CLOCK
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+HISTOGRAM_ENDINGS = ("_bucket", "_sum", "_count")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    config = {"metrics.listen": "127.0.0.1:0", "min.insync.replicas": "2"}
+    with LocalCluster(3, config=config) as running:
+        where = {"bootstrap_servers": running.bootstrap_servers}
+        with AdminClient(**where) as admin:
+            small = NewTopic("small", 1, 1, config={"max.message.bytes": "1000"})
+            admin.create_topics([NewTopic("t", 3, 3), small])
+        with Producer(**where) as producer:
+            for number in range(300):
+                producer.send("t", bytes(1000), partition=number % 3)
+            producer.flush(20)
+            with pytest.raises(errors.MessageTooLarge):
+                producer.send("small", bytes(2000)).result(20)
+        with Consumer("t", auto_offset_reset="earliest", **where) as consumer:
+            read = 0
+            while read < 300:
+                read += len(consumer.poll(10))
+        yield running
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scrape(url: str) -> Samples:
+    status, text = get(f"{url}/metrics")
+    assert status == 200
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def scrape_all(cluster: LocalCluster) -> dict[str | int, Samples]:
+    return {who: scrape(url) for who, url in cluster.metrics_urls.items()}
+
+
+def exported(cluster: LocalCluster) -> set[str]:
+    return {name for samples in scrape_all(cluster).values() for name, _ in samples}
+
+
+def test_figures_are_what_happened(cluster: LocalCluster) -> None:
+    every = scrape_all(cluster)
+    assert set(every) == {"controller", 1, 2, 3}
+    brokers = [samples for who, samples in every.items() if who != "controller"]
+    assert sum(value(b, "pylog_leader_count") for b in brokers) == 4
+    written = sum(value(b, "pylog_bytes_in_total", topic="t") for b in brokers)
+    assert 300_000 < written < 330_000
+    assert sum(value(b, "pylog_bytes_out_total", topic="t") for b in brokers) >= written
+    assert sum(value(b, "pylog_replication_bytes_out_total") for b in brokers) == 2 * written
+    assert sum(value(b, "pylog_replication_bytes_in_total") for b in brokers) == 2 * written
+    for broker in brokers:
+        assert value(broker, "pylog_broker_fenced") == 0
+        assert value(broker, "pylog_under_replicated_partitions") == 0
+        for partition in ("0", "1", "2"):
+            at = {"topic": "t", "partition": partition}
+            assert value(broker, "pylog_log_end_offset", **at) == 100
+            assert value(broker, "pylog_high_watermark", **at) == 100
+            assert value(broker, "pylog_log_start_offset", **at) == 0
+            assert value(broker, "pylog_log_size_bytes", **at) > 100_000
+        assert value(broker, "process_open_fds") > 10
+    controller = every["controller"]
+    assert value(controller, "pylog_controller_active_broker_count") == 3
+    assert value(controller, "pylog_controller_global_partition_count") == 4
+    errors_of = {at for b in brokers for name, at in b if name == "pylog_request_errors_total"}
+    assert errors_of == {frozenset({("request", "Produce"), ("error", "MESSAGE_TOO_LARGE")})}
+    assert value(controller, "pylog_request_seconds_count", request="CreateTopics") == 1
+
+
+def test_every_metric_of_the_catalogue_is_shown_and_no_other(cluster: LocalCluster) -> None:
+    families = set()
+    for url in cluster.metrics_urls.values():
+        for family in text_string_to_metric_families(get(f"{url}/metrics")[1]):
+            families.add(family.name + ("_total" if family.type == "counter" else ""))
+    own = {name for name in families if name.startswith("pylog_")}
+    assert own == {metric.name for metric in names.ALL}
+
+
+@pytest.mark.parametrize("file", ["grafana.json", "alerts.yml"])
+def test_each_metric_that_dashboard_and_alerts_name_exists(
+    cluster: LocalCluster, file: str
+) -> None:
+    text = (ROOT / "monitoring" / file).read_text()
+    if file.endswith(".json"):
+        panels = json.loads(text)["panels"]
+        text = "\n".join(t["expr"] for panel in panels for t in panel.get("targets", ()))
+        queries = json.loads((ROOT / "monitoring" / file).read_text())["templating"]["list"]
+        text += "\n".join(str(q["query"]) for q in queries)
+    else:
+        text = "\n".join(re.findall(r"expr: (.+(?:\n {10,}.+)*)", text))
+    named = set(re.findall(r"\b(?:pylog|process|python)_\w+", text))
+    assert len(named) > 5
+    assert named - exported(cluster) == set()
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    text = (ROOT / "monitoring" / "grafana.json").read_text()
+    assert [metric.name for metric in names.ALL if metric.name not in text] == []
+
+
+def test_health_follows_the_state(cluster: LocalCluster) -> None:
+    urls = cluster.metrics_urls
+    assert get(f"{urls['controller']}/healthz")[0] == 200
+    assert get(f"{urls['controller']}/readyz") == (200, "3 of 3 brokers are live\n")
+    assert get(f"{urls[1]}/readyz")[0] == 200
+    address = cluster.bootstrap_servers.split(",")[1]
+    with grpc.insecure_channel(address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+
+        def status(service: str) -> int:
+            request = health_pb2.HealthCheckRequest(service=service)
+            return int(stub.Check(request, timeout=5, wait_for_ready=True).status)
+
+        serving, not_serving = 1, 2
+        assert status("") == status("pylog.v1.Log") == serving
+        # Paused for longer than its lease it is fenced; it hears so when it goes on.
+        cluster.pause(1)
+        wait_for(cluster, "2 of 3 brokers are live\n")
+        assert scrape(urls["controller"])[("pylog_controller_fenced_broker_count", frozenset())]
+        under = [value(scrape(urls[n]), "pylog_under_replicated_partitions") for n in (2, 3)]
+        assert sum(under) == 3
+        cluster.resume(1)
+        wait_for(cluster, "3 of 3 brokers are live\n")
+        deadline = SYSTEM_CLOCK.monotonic_ms() + 10_000
+        while status("pylog.v1.Log") == not_serving or get(f"{urls[1]}/readyz")[0] != 200:
+            assert SYSTEM_CLOCK.monotonic_ms() < deadline
+            SYSTEM_CLOCK.sleep(0.05)
+    elections = value(scrape(urls["controller"]), "pylog_controller_leader_elections_total")
+    assert elections >= 1
+    deadline = SYSTEM_CLOCK.monotonic_ms() + 10_000
+    while not sum(value(scrape(urls[n]), "pylog_isr_expands_total") for n in (2, 3)):
+        assert SYSTEM_CLOCK.monotonic_ms() < deadline, "the ISRs grow again, and that is counted"
+        SYSTEM_CLOCK.sleep(0.05)
+
+
+def wait_for(cluster: LocalCluster, ready: str) -> None:
+    deadline = SYSTEM_CLOCK.monotonic_ms() + 20_000
+    while (said := get(f"{cluster.metrics_urls['controller']}/readyz")[1]) != ready:
+        assert SYSTEM_CLOCK.monotonic_ms() < deadline, said
+        SYSTEM_CLOCK.sleep(0.05)
+
+
+def test_a_wrong_metrics_listener_is_refused_by_name() -> None:
+    """Bad input 51, for this listener."""
+    for setting, words in (
+        ("0.0.0.0:9500", "metrics.listen=0.0.0.0:9500: it is not loopback"),
+        ("localhost", "metrics.listen='localhost': it must be host:port"),
+        ("127.0.0.1:65535", "broker 1 would serve metrics on 65536"),
+    ):
+        with pytest.raises(errors.InvalidConfig, match=re.escape(words)):
+            LocalCluster(1, config={"metrics.listen": setting})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(errors.BrokerNotAvailable, match=f"metrics cannot listen on {address}"):
+            LocalCluster(1, config={"metrics.listen": address})

@@ -1,0 +1,244 @@
+"""Generates what is known of metrics from one table: docs/metrics.md and monitoring/grafana.json.
+
+`python tools/monitoring.py`, or with `--check` says whether they are up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from broker.metrics.names import ALL
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs/metrics.md"
+DASHBOARD = ROOT / "monitoring/grafana.json"
+
+HEAD = """\
+# Metrics
+
+What a driver and its brokers show at `http://<metrics.listen>/metrics`, in Prometheus' text format. This page is generated
+(`make docs`). How to switch it on, what to watch and what to do is in `docs/operating.md`; `monitoring/grafana.json` is a
+dashboard over all of it, `monitoring/alerts.yml` rules for Prometheus.
+
+Beside these, each process shows Prometheus' usual `process_*` (CPU, memory, descriptors) and `python_*` (garbage collection).
+Topics beyond the first 1,000 of a process share the label `(other)` in `pylog_bytes_in_total` and `pylog_bytes_out_total`; replicas
+beyond 10,000 on one broker are counted, but not shown one by one.
+
+| metric | kind | labels | meaning |
+| --- | --- | --- | --- |
+"""
+
+RATE = "[$__rate_interval]"
+HERE = '{job=~"$job",instance=~"$instance"}'
+TOPIC = '{job=~"$job",instance=~"$instance",topic=~"$topic"}'
+
+# title, unit, {legend: expression}
+Panel = tuple[str, str, dict[str, str]]
+
+
+def rate(metric: str, by: str, where: str = HERE) -> str:
+    return f"sum by ({by}) (rate({metric}{where}{RATE}))"
+
+
+def quantile(q: float, metric: str, by: str = "", where: str = HERE) -> str:
+    keep = f"le, {by}" if by else "le"
+    return f"histogram_quantile({q}, sum by ({keep}) (rate({metric}_bucket{where}{RATE})))"
+
+
+ROWS: list[tuple[str, list[Panel]]] = [
+    ("Is it well?", [
+        ("Live brokers", "short", {
+            "live": f"pylog_controller_active_broker_count{HERE}",
+            "expected": f"pylog_controller_expected_broker_count{HERE}",
+            "fenced": f"pylog_controller_fenced_broker_count{HERE}"}),
+        ("Offline partitions", "short", {
+            "offline": f"pylog_controller_offline_partitions_count{HERE}",
+            "offline replicas": f"sum(pylog_offline_replica_count{HERE})"}),
+        ("Under-replicated partitions", "short", {
+            "under-replicated": f"sum(pylog_under_replicated_partitions{HERE})",
+            "under min ISR": f"sum(pylog_under_min_isr_partitions{HERE})",
+            "at min ISR": f"sum(pylog_at_min_isr_partitions{HERE})"}),
+        ("Elections per second", "ops", {
+            "elections": rate("pylog_controller_leader_elections_total", "job"),
+            "unclean": rate("pylog_controller_unclean_leader_elections_total", "job")}),
+    ]),
+    ("Traffic", [
+        ("Bytes in, by topic", "Bps", {"{{topic}}": rate("pylog_bytes_in_total", "topic", TOPIC)}),
+        ("Bytes out, by topic", "Bps",
+         {"{{topic}}": rate("pylog_bytes_out_total", "topic", TOPIC)}),
+        ("Records committed per second, by topic", "ops", {
+            "{{topic}}": "sum by (topic) (max by (topic, partition) "
+                         f"(deriv(pylog_high_watermark{TOPIC}[5m])))"}),
+        ("Replication", "Bps", {
+            "in, {{instance}}": rate("pylog_replication_bytes_in_total", "instance"),
+            "out, {{instance}}": rate("pylog_replication_bytes_out_total", "instance")}),
+        ("Requests per second", "ops",
+         {"{{request}}": rate("pylog_request_seconds_count", "request")}),
+        ("Errors per second", "ops",
+         {"{{request}} {{error}}": rate("pylog_request_errors_total", "request, error")}),
+    ]),
+    ("Latency", [
+        ("Produce", "s", {
+            "p50": quantile(0.5, "pylog_request_seconds", where=HERE[:-1] + ',request="Produce"}'),
+            "p99": quantile(0.99, "pylog_request_seconds", where=HERE[:-1] + ',request="Produce"}'),
+        }),
+        ("p99 by request (fetches include their wait)", "s",
+         {"{{request}}": quantile(0.99, "pylog_request_seconds", "request")}),
+        ("Event loop: how late, p99", "s",
+         {"{{instance}}": quantile(0.99, "pylog_event_loop_lag_seconds", "instance")}),
+        ("Requests that wait", "short", {
+            "{{request}}": f"sum by (request) (pylog_purgatory_size{HERE})"}),
+        ("Bytes that wait for their acknowledgement", "bytes",
+         {"{{instance}}": f"sum by (instance) (pylog_request_queue_bytes{HERE})"}),
+    ]),
+    ("Replicas", [
+        ("ISR changes per second", "ops", {
+            "shrinks": rate("pylog_isr_shrinks_total", "job"),
+            "expands": rate("pylog_isr_expands_total", "job")}),
+        ("Largest lag of a follower, records", "short", {
+            "{{instance}}": f"pylog_replica_max_lag_records{HERE}"}),
+        ("Lag by replica (ten largest)", "short", {
+            "{{topic}}-{{partition}} on {{replica}}": f"topk(10, pylog_replica_lag_records{TOPIC})"}),
+        ("Missing members of the ISR, by topic", "short", {
+            "{{topic}}": f"sum by (topic) (pylog_partition_replicas{TOPIC} "
+                         f"- pylog_partition_isr_size{TOPIC})"}),
+        ("Leaders and replicas by broker", "short", {
+            "leads, {{instance}}": f"pylog_leader_count{HERE}",
+            "holds, {{instance}}": f"pylog_partition_count{HERE}"}),
+        ("Leader epochs by topic", "short", {
+            "{{topic}}": f"max by (topic) (pylog_partition_leader_epoch{TOPIC})"}),
+    ]),
+    ("Logs", [
+        ("Bytes on disk, by topic", "bytes",
+         {"{{topic}}": f"sum by (topic) (pylog_log_size_bytes{TOPIC})"}),
+        ("Segments, by broker", "short",
+         {"{{instance}}": f"sum by (instance) (pylog_log_segments{TOPIC})"}),
+        ("Records kept, by topic", "short", {
+            "{{topic}}": f"sum by (topic) (max by (topic, partition) (pylog_log_end_offset{TOPIC} "
+                         f"- pylog_log_start_offset{TOPIC}))"}),
+        ("Not committed yet, by topic", "short", {
+            "{{topic}}": f"sum by (topic) (max by (topic, partition) (pylog_log_end_offset{TOPIC} "
+                         f"- pylog_high_watermark{TOPIC}))"}),
+    ]),
+    ("Controller and gateway", [
+        ("Topics and partitions", "short", {
+            "topics": f"pylog_controller_global_topic_count{HERE}",
+            "partitions": f"pylog_controller_global_partition_count{HERE}",
+            "led by another than the preferred":
+                f"pylog_controller_preferred_replica_imbalance_count{HERE}"}),
+        ("Metadata log", "short", {
+            "end": f"pylog_controller_metadata_log_end_offset{HERE}",
+            "committed": f"pylog_controller_metadata_committed_offset{HERE}",
+            "applied by {{instance}}": f"pylog_metadata_applied_offset{HERE}"}),
+        ("Metadata records that a broker lacks", "short",
+         {"broker {{broker}}": f"pylog_controller_broker_metadata_lag_records{HERE}"}),
+        ("Decisions that wait for the disk", "short", {
+            "waiting": f"pylog_controller_event_queue_size{HERE}",
+            "no room": f"pylog_controller_no_room{HERE}"}),
+        ("From a decision to its fsync", "s", {
+            "p50": quantile(0.5, "pylog_controller_event_queue_seconds"),
+            "p99": quantile(0.99, "pylog_controller_event_queue_seconds")}),
+        ("Gateway", "short", {
+            "connections": f"pylog_gateway_connections{HERE}",
+            "joined to brokers": f"pylog_gateway_tunnels{HERE}"}),
+        ("Bytes through the gateway", "Bps",
+         {"{{direction}}": rate("pylog_gateway_tunnel_bytes_total", "direction")}),
+        ("Epochs", "short", {
+            "controller, as {{instance}} knows": f"pylog_controller_epoch{HERE}",
+            "broker, {{instance}}": f"pylog_broker_epoch{HERE}",
+            "fenced, {{instance}}": f"pylog_broker_fenced{HERE}"}),
+    ]),
+    ("Processes", [
+        ("CPU, cores", "short", {"{{instance}}": rate("process_cpu_seconds_total", "instance")}),
+        ("Memory", "bytes", {"{{instance}}": f"process_resident_memory_bytes{HERE}"}),
+        ("Open descriptors", "short", {
+            "{{instance}}": f"process_open_fds{HERE}",
+            "limit, {{instance}}": f"process_max_fds{HERE}"}),
+        ("Garbage collections per second", "ops",
+         {"{{instance}}": rate("python_gc_collections_total", "instance")}),
+        ("Versions", "short", {
+            "{{role}} {{broker}} {{version}}": f"pylog_info{HERE}",
+            "not shown one by one, {{instance}}": f"pylog_partitions_without_detail{HERE}"}),
+    ]),
+]  # fmt: skip
+
+
+def page() -> str:
+    rows = (
+        f"| `{metric.name}` | {metric.kind} | {', '.join(metric.labels)} | {metric.help} |"
+        for metric in ALL
+    )
+    return HEAD + "\n".join(rows) + "\n"
+
+
+def panels() -> Iterator[dict[str, Any]]:
+    width, height, y = 8, 8, 0
+    number = 0
+    for title, row in ROWS:
+        number += 1
+        yield {
+            "id": number, "type": "row", "title": title, "collapsed": False, "panels": [],
+            "gridPos": {"x": 0, "y": y, "w": 24, "h": 1},
+        }  # fmt: skip
+        y += 1
+        for index, (name, unit, lines) in enumerate(row):
+            number += 1
+            at = {"x": index % 3 * width, "y": y + index // 3 * height, "w": width, "h": height}
+            yield {
+                "id": number, "type": "timeseries", "title": name, "gridPos": at,
+                "datasource": {"type": "prometheus", "uid": "${datasource}"},
+                "fieldConfig": {"defaults": {"unit": unit, "min": 0}, "overrides": []},
+                "options": {"tooltip": {"mode": "multi"}, "legend": {"displayMode": "list"}},
+                "targets": [
+                    {"refId": chr(ord("A") + n), "expr": expression, "legendFormat": legend}
+                    for n, (legend, expression) in enumerate(lines.items())
+                ],
+            }  # fmt: skip
+        y += (len(row) + 2) // 3 * height
+
+
+def variable(name: str, query: str) -> dict[str, Any]:
+    return {
+        "name": name, "type": "query", "query": {"query": query, "refId": name},
+        "datasource": {"type": "prometheus", "uid": "${datasource}"},
+        "refresh": 2, "includeAll": True, "multi": True, "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+    }  # fmt: skip
+
+
+def dashboard() -> str:
+    whole = {
+        "uid": "pylog", "title": "pylog", "tags": ["pylog"], "schemaVersion": 39, "editable": True,
+        "refresh": "15s", "time": {"from": "now-1h", "to": "now"}, "timezone": "browser",
+        "templating": {"list": [
+            {"name": "datasource", "type": "datasource", "query": "prometheus"},
+            variable("job", "label_values(pylog_info, job)"),
+            variable("instance", 'label_values(pylog_info{job=~"$job"}, instance)'),
+            variable("topic", 'label_values(pylog_high_watermark{job=~"$job"}, topic)'),
+        ]},
+        "annotations": {"list": []},
+        "panels": list(panels()),
+    }  # fmt: skip
+    return json.dumps(whole, indent=1) + "\n"
+
+
+def main() -> int:
+    wanted = {PAGE: page(), DASHBOARD: dashboard()}
+    if "--check" in sys.argv[1:]:
+        stale = [p for p, text in wanted.items() if not p.exists() or p.read_text() != text]
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is not up to date: make docs")
+        return 1 if stale else 0
+    for path, text in wanted.items():
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
