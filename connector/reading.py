@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from pylog.client.range_reader import RangeReader
+    from pylog.records.batch import Buffer
 
 logger = logging.getLogger("pylog.connector")
 
@@ -137,7 +138,7 @@ def _lost(what: str, options: SourceOptions) -> None:
     logger.warning("%s", DataLoss(what))
 
 
-def _chunks(data: bytes) -> Iterator[memoryview]:
+def _chunks(data: Buffer) -> Iterator[memoryview]:
     """The batches of a fetch in groups that become at most about `ARROW_BYTES_MAX` each."""
     from pylog.records.batch import iter_headers
 

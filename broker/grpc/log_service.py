@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import grpc
+
 from broker.grpc import wire
 from broker.grpc.batch_checks import BatchChecks, is_compressed
 from broker.grpc.guard import Context
@@ -37,6 +39,7 @@ FOLLOWING_MAX: Final = 64
 """Requests behind the first one of a message."""
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 CONSUMER: Final = BrokerId(-1)
+SERVICE: Final = "pylog.v1.Log"
 
 Perform = Callable[[Sequence[Effect]], None]
 
@@ -220,9 +223,9 @@ class LogService(log_pb2_grpc.LogServicer):
 
     # ---- fetch ---------------------------------------------------------------------------------
 
-    async def _fetch(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
+    async def _fetch(self, request: log_pb2.FetchRequest) -> bytes:
         _bound(len(request.partitions))
-        future: asyncio.Future[log_pb2.FetchResponse] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         began = ticks()
 
         def done(partitions: Sequence[PartitionData]) -> None:
@@ -247,8 +250,8 @@ class LogService(log_pb2_grpc.LogServicer):
             elif item.records:
                 counters.bytes_out.add(item.topic_partition.topic, len(item.records))
 
-    async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> log_pb2.FetchResponse:
-        """One long poll; a client that hangs up frees its place."""
+    async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> bytes:
+        """One long poll; a client that hangs up frees its place. Gives a FetchResponse's bytes."""
         return await self._fetch(request)
 
     async def FetchStream(
@@ -355,6 +358,20 @@ class LogService(log_pb2_grpc.LogServicer):
         except errors.PylogError as fault:
             return _no_producer_id(fault)
         return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+
+
+def add_log_service(service: LogService, server: Any) -> None:
+    """Have the server offer the service. Fetches give their message's bytes themselves, so that
+    protobuf copies no batches.
+    """
+    parse = log_pb2.FetchRequest.FromString
+    fetches = {
+        "Fetch": grpc.unary_unary_rpc_method_handler(service.Fetch, parse),
+        "FetchStream": grpc.stream_stream_rpc_method_handler(service.FetchStream, parse),
+    }
+    # The first handler that knows a method's name gets its calls.
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, fetches),))
+    log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
 
 
 def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:

@@ -18,6 +18,7 @@ from broker.replication.messages import (
     Produce,
 )
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.rpc.fetch_wire import encode_response
 from pylog.rpc.v1 import common_pb2, log_pb2
 
 
@@ -84,34 +85,36 @@ def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
     )
 
 
-def fetched(correlation: int, partitions: Sequence[PartitionData]) -> log_pb2.FetchResponse:
-    """Its answer."""
-    return log_pb2.FetchResponse(
-        correlation=correlation,
-        partitions=[
-            log_pb2.PartitionData(
-                error=error_of(item.failure),
-                topic=item.topic_partition.topic,
-                partition=item.topic_partition.partition,
-                high_watermark=item.high_watermark,
-                last_stable_offset=item.last_stable_offset,
-                log_start_offset=item.log_start_offset,
-                batches=item.records,
-                aborted=[
-                    log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)
-                    for producer, first in item.aborted
-                ],
-                current_leader=item.current_leader,
-                current_leader_epoch=item.current_leader_epoch,
-                preferred_read_replica=-1,
-                diverging=log_pb2.EpochEnd(
-                    epoch=item.diverging.epoch, end_offset=item.diverging.end_offset
-                )
-                if item.diverging
-                else None,
+def fetched(correlation: int, partitions: Sequence[PartitionData]) -> bytes:
+    """Its answer, as the bytes of a `FetchResponse`."""
+    return encode_response(
+        correlation,
+        (
+            (
+                log_pb2.PartitionData(
+                    error=error_of(item.failure),
+                    topic=item.topic_partition.topic,
+                    partition=item.topic_partition.partition,
+                    high_watermark=item.high_watermark,
+                    last_stable_offset=item.last_stable_offset,
+                    log_start_offset=item.log_start_offset,
+                    aborted=[
+                        log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)
+                        for producer, first in item.aborted
+                    ],
+                    current_leader=item.current_leader,
+                    current_leader_epoch=item.current_leader_epoch,
+                    preferred_read_replica=-1,
+                    diverging=log_pb2.EpochEnd(
+                        epoch=item.diverging.epoch, end_offset=item.diverging.end_offset
+                    )
+                    if item.diverging
+                    else None,
+                ),
+                item.records,
             )
             for item in partitions
-        ],
+        ),
     )
 
 

@@ -15,7 +15,7 @@ from broker.config import BrokerConfig, without_secrets
 from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
-from broker.grpc.log_service import LogService
+from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
@@ -58,7 +58,7 @@ from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, TopicId
-from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2_grpc
 
 _log = logging.getLogger("pylog.node")
 
@@ -249,7 +249,7 @@ class BrokerService:
             counters=self._counters,
         )
         self._parts.log_service = service
-        self._server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
+        self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(self._broker_id, manager, self._logs, self._pool)
         self._server.add(
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"

@@ -9,6 +9,7 @@ from typing import Any
 from pylog import errors
 from pylog.client.fetcher import Chunk
 from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
 from pylog.records.reader import iter_chunks
 from pylog.records.record import Record, RecordChunk
 
@@ -65,7 +66,7 @@ class Decoder:
         self._readable = 0
 
     @property
-    def batches(self) -> bytes:
+    def batches(self) -> Buffer:
         """The chunk's bytes."""
         return self._chunk.batches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
 
 # ---- what answers say --------------------------------------------------------------------------
 
@@ -18,7 +19,7 @@ class Fetched:
     message: str = ""
     high_watermark: int = -1
     log_start_offset: int = -1
-    batches: bytes = b""
+    batches: Buffer = b""
     leader: int = -1
     leader_epoch: int = -1
     diverging_end: int | None = None

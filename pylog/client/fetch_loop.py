@@ -30,9 +30,11 @@ from pylog.client.stream import RequestStream
 from pylog.client.wire import fetched_of
 from pylog.clock import Clock
 from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
 from pylog.rpc.v1 import log_pb2
 
-_Stream = RequestStream[log_pb2.FetchRequest, log_pb2.FetchResponse]
+_Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
+_Stream = RequestStream[log_pb2.FetchRequest, _Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ class FetchLoop:
             stream = self._streams[effect.broker] = RequestStream(
                 effect.broker,
                 server,
-                server.log.FetchStream,
+                server.fetch_stream,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
             )
@@ -152,10 +154,11 @@ class FetchLoop:
         self.counts["fetches"] += 1
         stream.send(request)
 
-    def _on_response(self, broker: int, response: log_pb2.FetchResponse) -> None:
-        answers = [fetched_of(data) for data in response.partitions]
+    def _on_response(self, broker: int, response: _Response) -> None:
+        correlation, partitions = response
+        answers = [fetched_of(data, batches) for data, batches in partitions]
         self.counts["bytes"] += sum(len(answer.batches) for answer in answers)
-        self.step(self.fetcher.on_fetched, broker, response.correlation, answers)
+        self.step(self.fetcher.on_fetched, broker, correlation, answers)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
         if self._streams.get(stream.broker) is stream:

@@ -29,7 +29,7 @@ from pylog.client.fetch_events import (
 )
 from pylog.client.metadata import ClusterMetadata
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from pylog.records.batch import iter_headers
+from pylog.records.batch import Buffer, last_header
 
 STUCK_AFTER_MS: Final = 1_000
 """How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
@@ -46,7 +46,7 @@ take that partition in again once the user has read it. Doubles while the user d
 class Chunk:
     """Fetched bytes; `next_offset` follows the last batch, record or not."""
 
-    batches: bytes
+    batches: Buffer
     next_offset: int
 
 
@@ -351,11 +351,10 @@ class Fetcher:
             partition.high_watermark = answer.high_watermark
         if answer.log_start_offset >= 0:
             partition.log_start_offset = answer.log_start_offset
-        if not answer.batches:
+        if not len(answer.batches):
             return
         try:
-            tail = deque(iter_headers(answer.batches), maxlen=1)
-            last = tail[0][1] if tail else None
+            last = last_header(answer.batches)
             if last is None or last.next_offset <= partition.fetch_offset:
                 raise errors.CorruptMessage(
                     f"an answer of {len(answer.batches)} bytes without a whole batch at or after "

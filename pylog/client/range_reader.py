@@ -20,7 +20,7 @@ from pylog.client.metadata import Leader, TopicInfo
 from pylog.client.wire import error_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
-from pylog.records.batch import iter_headers
+from pylog.records.batch import Buffer, last_header
 from pylog.rpc.v1 import log_pb2
 
 PREFETCHED_MAX: Final = 2
@@ -48,7 +48,7 @@ class ListedOffset:
 class Batches:
     """Whole record batches; the first may begin before, the last end behind what was asked for."""
 
-    data: bytes
+    data: Buffer
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,9 +350,10 @@ class _Fetcher:
 
         Waits, by raising a retriable error, while the leader has less than the range's end.
         """
-        data = await self._ask(position, left_s)
-        if data is None:
+        answer = await self._ask(position, left_s)
+        if answer is None:
             return await self._nothing(position, -1)
+        data, batches = answer
         code = data.error.code
         if code == errors.OffsetOutOfRange.code:
             return await self._out_of_range(position)
@@ -369,18 +370,18 @@ class _Fetcher:
         error = error_of(data.error, str(self._at))
         if error is not None:
             raise error
-        if not data.batches:
+        if not len(batches):
             return await self._nothing(position, data.high_watermark)
-        following = position
-        for _, header in iter_headers(data.batches):
-            following = max(following, header.next_offset)
-        if following == position:
+        last = last_header(batches)
+        if last is None or last.next_offset <= position:
             raise errors.CorruptMessage(
-                f"{self._at}: {len(data.batches)} bytes at offset {position} are no whole batch"
+                f"{self._at}: {len(batches)} bytes at offset {position} are no whole batch"
             )
-        return Batches(data.batches), following
+        return Batches(batches), last.next_offset
 
-    async def _ask(self, position: int, left_s: float) -> log_pb2.PartitionData | None:
+    async def _ask(
+        self, position: int, left_s: float
+    ) -> tuple[log_pb2.PartitionData, Buffer] | None:
         leader = self._cluster.metadata.leader(*self._at)
         server = self._cluster.broker(leader.broker) if leader is not None else None
         if leader is None or server is None:
@@ -407,11 +408,11 @@ class _Fetcher:
         )
         patience_s = self._settings["fetch.max.wait.ms"] / 1000 + STUCK_AFTER_S * 2**self._stuck
         try:
-            response = await server.call(server.log.Fetch, request, min(left_s, patience_s))
+            _, partitions = await server.call(server.fetch, request, min(left_s, patience_s))
         except errors.BrokerUnreachable:
             self._stuck = min(self._stuck + 1, 8)
             raise
-        return next(iter(response.partitions), None)
+        return partitions[0] if partitions else None
 
     async def _nothing(
         self, position: int, high_watermark: int

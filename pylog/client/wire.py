@@ -17,6 +17,7 @@ from pylog.client.metadata import (
 )
 from pylog.client.send_events import Ack
 from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
 from pylog.rpc.v1 import common_pb2, log_pb2
 
 
@@ -92,15 +93,15 @@ def acks_of(acks: Iterable[log_pb2.PartitionAck]) -> list[Ack]:
     ]
 
 
-def fetched_of(data: log_pb2.PartitionData) -> Fetched:
-    """A broker's answer for one partition of a fetch."""
+def fetched_of(data: log_pb2.PartitionData, batches: Buffer) -> Fetched:
+    """A broker's answer for one partition of a fetch, its batches beside it."""
     return Fetched(
         TopicPartition(data.topic, data.partition),
         data.error.code,
         data.error.message,
         data.high_watermark,
         data.log_start_offset,
-        data.batches,
+        batches,
         data.current_leader if data.error.code and data.current_leader_epoch > 0 else -1,
         data.current_leader_epoch,
         data.diverging.end_offset if data.HasField("diverging") else None,

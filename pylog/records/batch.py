@@ -188,6 +188,25 @@ def iter_headers(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, Batch
         position = following
 
 
+def last_header(buffer: Buffer) -> BatchHeader | None:
+    """The header of the last whole batch; None when there is none.
+
+    Hops from length to length: the other headers are not looked at, which is for who decodes
+    them. Raises CorruptMessage as `read_header` does, for an impossible length or the last header.
+    """
+    end = len(buffer)
+    position, last = 0, -1
+    while end - position >= HEADER_SIZE:
+        (length,) = _INT.unpack_from(buffer, position + LENGTH_OFFSET)
+        if length < BATCH_LENGTH_MIN:
+            read_header(buffer, position)
+        if position + length + LENGTH_END > end:
+            break
+        last = position
+        position += length + LENGTH_END
+    return read_header(buffer, last) if last >= 0 else None
+
+
 def batch_crc(buffer: Buffer, position: int, size: int) -> int:
     """CRC-32C of the batch of `size` bytes at `position`, as its header should state it."""
     return int(crc32c(memoryview(buffer)[position + CRC_START : position + size]))
