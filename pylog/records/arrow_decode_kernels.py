@@ -24,6 +24,7 @@ BASE_OFFSET: Final = 4
 BASE_TIMESTAMP: Final = 5
 TIMESTAMP_TYPE: Final = 6
 MAX_TIMESTAMP: Final = 7
+SECTION_FIELDS: Final = 8
 
 # What `decode_columns` reports.
 ROWS: Final = 0

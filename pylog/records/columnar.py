@@ -10,16 +10,18 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+from crc32c import crc32c
 from numpy.typing import NDArray
 
 from pylog.errors import InvalidTimestamp, MessageTooLarge, PylogError
 from pylog.records import arrow_decode_kernels as kernels
 from pylog.records import faults
+from pylog.records import scan_kernels as scanning
 from pylog.records.arrow_encoder import encode_from_arrow
-from pylog.records.batch import BatchHeader, Buffer, iter_headers
+from pylog.records.batch import CRC_START, HEADER_SIZE, BatchHeader, Buffer, read_header
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.raw_memory import buffer_address
-from pylog.records.sections import check_crc, located, open_section
+from pylog.records.sections import Section, check_crc, located, open_section
 
 __all__ = [
     "RECORD_SCHEMA",
@@ -49,6 +51,15 @@ RECORD_SCHEMA_WITH_HEADERS: Final = pa.schema(
 _COLUMN_BYTES_MAX: Final = 2**31 - 1
 """Arrow's `binary` and `string` count in 32 bits."""
 _OFFSET_MAX: Final = 2**63 - 1
+_SCANNED_AT_ONCE: Final = 1024
+_SECTION_COLUMNS: Final = (
+    (kernels.COUNT, scanning.COUNT),
+    (kernels.LAST_OFFSET_DELTA, scanning.LAST_OFFSET_DELTA),
+    (kernels.BASE_OFFSET, scanning.BASE_OFFSET),
+    (kernels.BASE_TIMESTAMP, scanning.BASE_TIMESTAMP),
+    (kernels.TIMESTAMP_TYPE, scanning.TIMESTAMP_TYPE),
+    (kernels.MAX_TIMESTAMP, scanning.MAX_TIMESTAMP),
+)
 
 
 def record_schema(include_headers: bool) -> pa.Schema:
@@ -76,62 +87,99 @@ def decode_to_arrow(
     partition and offset.
     """
     end = _OFFSET_MAX if to_offset is None else to_offset
-    chunk = _Chunk(topic, partition)
-    for position, header in iter_headers(buffer):
-        if header.base_offset >= end:
-            break
-        if header.last_offset < from_offset or header.is_control:
-            continue
-        try:
-            if check_crcs:
-                check_crc(buffer, position, header)
-            chunk.add(buffer, position, header, max_decompressed_bytes)
-        except PylogError as error:
-            raise located(error, topic, partition, header) from error
+    chunk = _Chunk(buffer, topic, partition)
+    chunk.scan(from_offset, end)
+    if check_crcs:
+        chunk.check_crcs()
+    chunk.open(max_decompressed_bytes)
     return chunk.decode(from_offset, end, include_headers)
 
 
 class _Chunk:
-    """The opened batches of one `decode_to_arrow`."""
+    """The batches of one `decode_to_arrow`: found, checked, opened, decoded, in this order."""
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, buffer: Buffer, topic: str, partition: int) -> None:
+        self._buffer = buffer
         self._topic = topic
         self._partition = partition
-        self._headers: list[BatchHeader] = []
-        self._sections: list[tuple[int, ...]] = []
-        self._records = 0
+        self._address, self._alive = buffer_address(buffer)
+        self._opened: list[object] = []
         self._bytes = 0
-        self._source: Buffer | None = None
-        self._source_address = 0
-        self._alive: list[object] = []
 
-    def add(self, buffer: Buffer, position: int, header: BatchHeader, max_bytes: int) -> None:
-        section = open_section(buffer, position, header, max_bytes=max_bytes)
-        if section.buffer is not self._source:
-            self._source = section.buffer
-            self._source_address, alive = buffer_address(section.buffer)
-            self._alive.append(alive)
-        address = self._source_address
-        self._headers.append(header)
-        self._sections.append(
-            (
-                address + section.start,
-                address + section.end,
-                header.record_count,
-                header.last_offset_delta,
-                header.base_offset,
-                header.base_timestamp,
-                header.timestamp_type,
-                header.max_timestamp,
+    def scan(self, from_offset: int, to_offset: int) -> None:
+        """Find the batches that may hold wanted records."""
+        tables: list[NDArray[np.int64]] = []
+        position, why = 0, scanning.FULL
+        while why == scanning.FULL:
+            found = np.empty((_SCANNED_AT_ONCE, scanning.FIELDS), np.int64)
+            rows, position, why = scanning.scan_batches(
+                self._address, position, len(self._buffer), from_offset, to_offset, found
             )
-        )
-        self._records += header.record_count
-        self._bytes += section.end - section.start
+            tables.append(found[:rows])
+        if why == scanning.NOT_A_BATCH:
+            read_header(self._buffer, position)
+        self._table = tables[0] if len(tables) == 1 else np.concatenate(tables)
+
+    def check_crcs(self) -> None:
+        view = memoryview(self._buffer)
+        columns = self._table[:, : scanning.CRC + 1].tolist()
+        for row, (position, size, crc) in enumerate(columns):
+            if crc32c(view[position + CRC_START : position + size]) != crc:
+                header = self._header(row)
+                try:
+                    check_crc(self._buffer, position, header)
+                except PylogError as error:
+                    raise self._located(error, row) from error
+
+    def open(self, max_bytes: int) -> None:
+        """Make the table of sections, of decompressed records where they need it."""
+        table = self._table
+        starts = table[:, scanning.POSITION] + (self._address + HEADER_SIZE)
+        stops = table[:, scanning.POSITION] + table[:, scanning.SIZE] + self._address
+        self._bytes = int((stops - starts).sum())
+        for row in np.flatnonzero(table[:, scanning.CODEC]).tolist():
+            try:
+                section = self._open_compressed(row, max_bytes)
+                self._bytes += section.end - section.start - int(stops[row] - starts[row])
+                self._check_size()
+            except PylogError as error:
+                raise self._located(error, row) from error
+            address, alive = buffer_address(section.buffer)
+            self._opened.append(alive)
+            starts[row], stops[row] = address + section.start, address + section.end
+        sizes, counts = stops - starts, table[:, scanning.COUNT]
+        impossible = np.flatnonzero((counts < 0) | (counts > sizes // faults.RECORD_SIZE_MIN))
+        if len(impossible):
+            row = int(impossible[0])
+            raise self._located(faults.invalid_count(int(counts[row]), int(sizes[row])), row)
+        if len(table):
+            try:
+                self._check_size()
+            except MessageTooLarge as error:
+                raise self._located(error, 0) from error
+        self._records = int(counts.sum())
+        self._sections = np.empty((len(table), kernels.SECTION_FIELDS), np.int64)
+        self._sections[:, kernels.START] = starts
+        self._sections[:, kernels.STOP] = stops
+        for column, field in _SECTION_COLUMNS:
+            self._sections[:, column] = table[:, field]
+
+    def _open_compressed(self, row: int, max_bytes: int) -> Section:
+        position = int(self._table[row, scanning.POSITION])
+        return open_section(self._buffer, position, self._header(row), max_bytes=max_bytes)
+
+    def _check_size(self) -> None:
         if self._bytes > _COLUMN_BYTES_MAX:
             raise MessageTooLarge(
                 f"more than {_COLUMN_BYTES_MAX} bytes of records in one Arrow batch; fetch fewer "
                 "bytes at once"
             )
+
+    def _header(self, row: int) -> BatchHeader:
+        return read_header(self._buffer, int(self._table[row, scanning.POSITION]))
+
+    def _located(self, error: PylogError, row: int) -> PylogError:
+        return located(error, self._topic, self._partition, self._header(row))
 
     def decode(self, from_offset: int, to_offset: int, include_headers: bool) -> pa.RecordBatch:
         places = self._records
@@ -141,9 +189,8 @@ class _Chunk:
         key, value = _BinaryColumn(places, self._bytes), _BinaryColumn(places, self._bytes)
         header_positions = np.empty((3, places if include_headers else 0), np.int64)
         report = np.zeros(kernels.REPORTED, np.int64)
-        sections = np.array(self._sections, np.int64).reshape(len(self._sections), 8)
         kernels.decode_columns(
-            sections,
+            self._sections,
             from_offset,
             to_offset,
             offsets,
@@ -151,10 +198,10 @@ class _Chunk:
             timestamp_types,
             key.offsets,
             key.bits,
-            key.memory.address,
+            key.address,
             value.offsets,
             value.bits,
-            value.memory.address,
+            value.address,
             header_positions,
             report,
         )
@@ -175,32 +222,33 @@ class _Chunk:
         return pa.RecordBatch.from_arrays(columns, schema=record_schema(include_headers))
 
     def _error(self, report: NDArray[np.int64]) -> PylogError:
-        header = self._headers[int(report[kernels.FAULTY_SECTION])]
         fault = int(report[kernels.FAULT])
         error: PylogError = faults.invalid_record(fault, int(report[kernels.FAULTY_RECORD]))
         if fault == faults.TIMESTAMP:
             error = InvalidTimestamp(str(error))
-        return located(error, self._topic, self._partition, header)
+        return self._located(error, int(report[kernels.FAULTY_SECTION]))
 
 
 class _BinaryColumn:
     """Memory for a nullable binary column of at most `places` rows and `size` bytes.
 
-    `size` is an upper bound, so the memory is asked for but mostly not touched.
+    `size` is an upper bound, so the memory is asked for but mostly not touched. It is malloc's:
+    Arrow's pool gives its pages back to the system, and each batch would fault them in anew.
     """
 
     def __init__(self, places: int, size: int) -> None:
         self.offsets = np.empty(places + 1, np.int32)
         self.bits = np.zeros((places + 7) // 8, np.uint8)
-        self.memory: Any = pa.allocate_buffer(size)
+        self.memory = np.empty(size, np.uint8)
+        self.address = int(self.memory.__array_interface__["data"][0])
 
     def finish(self, rows: int, used: int, nulls: int) -> pa.Array:
-        data = self.memory.slice(0, used)
+        data = self.memory[:used]
         if used * 2 < self.memory.size:
             # Mostly unused: a copy of the small part, so that a kept column costs what it holds.
-            data = pa.py_buffer(data.to_pybytes())
+            data = data.copy()
         bits = pa.py_buffer(self.bits) if nulls else None
-        buffers = [bits, pa.py_buffer(self.offsets), data]
+        buffers = [bits, pa.py_buffer(self.offsets), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.binary(), rows, buffers, nulls)
 
 

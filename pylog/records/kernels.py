@@ -11,7 +11,12 @@ from importlib import import_module
 from pylog.clock import SYSTEM_CLOCK
 
 _FOR_LISTS = ("encode_kernels", "decode_kernels")
-_FOR_COLUMNS = ("arrow_encode_kernels", "arrow_decode_kernels", "partitioner_kernels")
+_FOR_COLUMNS = (
+    "arrow_encode_kernels",
+    "arrow_decode_kernels",
+    "scan_kernels",
+    "partitioner_kernels",
+)
 
 
 def warm(columns: bool = True) -> int:
