@@ -360,18 +360,32 @@ class LogService(log_pb2_grpc.LogServicer):
         return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
 
 
+class _Handlers:
+    """Takes the generated code's handlers, in place of a server."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Any] = {}
+
+    def add_generic_rpc_handlers(self, _handlers: Any) -> None:
+        """They come by name, too."""
+
+    def add_registered_method_handlers(self, _service: str, handlers: dict[str, Any]) -> None:
+        self.by_name.update(handlers)
+
+
 def add_log_service(service: LogService, server: Any) -> None:
     """Have the server offer the service. Fetches give their message's bytes themselves, so that
     protobuf copies no batches.
     """
+    handlers = _Handlers()
+    log_pb2_grpc.add_LogServicer_to_server(service, handlers)  # type: ignore[no-untyped-call]
     parse = log_pb2.FetchRequest.FromString
-    fetches = {
-        "Fetch": grpc.unary_unary_rpc_method_handler(service.Fetch, parse),
-        "FetchStream": grpc.stream_stream_rpc_method_handler(service.FetchStream, parse),
-    }
-    # The first handler that knows a method's name gets its calls.
-    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, fetches),))
-    log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+    handlers.by_name["Fetch"] = grpc.unary_unary_rpc_method_handler(service.Fetch, parse)
+    stream = grpc.stream_stream_rpc_method_handler(service.FetchStream, parse)
+    handlers.by_name["FetchStream"] = stream
+    generic = grpc.method_handlers_generic_handler(SERVICE, handlers.by_name)
+    server.add_generic_rpc_handlers((generic,))
+    server.add_registered_method_handlers(SERVICE, handlers.by_name)
 
 
 def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:

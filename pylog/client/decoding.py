@@ -84,16 +84,15 @@ class Decoder:
         records = list(islice(self._records, min(count, self._readable - self._index)))
         self._index += len(records)
         if self._index < len(batch):
-            self.position = batch.offsets[self._index]
+            self.position = batch.offset_at(self._index)
         else:
-            assert batch.header is not None
-            self.position = batch.header.next_offset
+            self.position = batch.next_offset
         return records
 
     def _open_next(self) -> bool:
         if self._batch is not None and self._readable < len(self._batch):
             batch, index = self._batch, self._readable
-            self.position = batch.offsets[index]
+            self.position = batch.offset_at(index)
             self.error = self._fault(batch, index)
             return False
         try:
@@ -121,7 +120,7 @@ class Decoder:
         return readable
 
     def _fault(self, batch: RecordChunk, index: int) -> errors.PylogError:
-        where = f"{self._topic_partition} at offset {batch.offsets[index]}"
+        where = f"{self._topic_partition} at offset {batch.offset_at(index)}"
         # Undeserialized entries are still the bytes that came.
         for what, deserialize, data in (
             ("value", self._value, batch.values[index]),

@@ -55,6 +55,9 @@ class ArrayColumns:
         ).tolist()
         return offsets
 
+    def offset_at(self, index: int) -> int:
+        return self._header.base_offset + int(self._fields[kernels.OFFSET_DELTA, index])
+
     def timestamps(self) -> list[int]:
         header = self._header
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME:

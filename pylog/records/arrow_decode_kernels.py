@@ -14,17 +14,16 @@ from numba import types
 from pylog.records.decode_kernels import parse_record, read_varint
 from pylog.records.faults import NONE, OFFSET, TIMESTAMP, TRAILING
 from pylog.records.raw_memory import copy_bytes, helper, kernel
-
-# Columns of the table of sections: one row for each batch.
-START: Final = 0  # addresses
-STOP: Final = 1
-COUNT: Final = 2
-LAST_OFFSET_DELTA: Final = 3
-BASE_OFFSET: Final = 4
-BASE_TIMESTAMP: Final = 5
-TIMESTAMP_TYPE: Final = 6
-MAX_TIMESTAMP: Final = 7
-SECTION_FIELDS: Final = 8
+from pylog.records.scan_kernels import (
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    COUNT,
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    START,
+    STOP,
+    TIMESTAMP_TYPE,
+)
 
 # What `decode_columns` reports.
 ROWS: Final = 0
@@ -113,7 +112,8 @@ def decode_columns(
     header_positions: Any,
     report: Any,
 ) -> None:
-    """Fill the columns with the records from `from_offset` to below `to_offset`.
+    """Fill the columns with the records from `from_offset` to below `to_offset`. `sections` is a
+    table of `scan_kernels`.
 
     Bitmaps and `report` come zeroed. There is a bit and a place for each record of the sections,
     one more in the two offset columns. `header_positions` may have none: headers not wanted.

@@ -10,18 +10,15 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from crc32c import crc32c
 from numpy.typing import NDArray
 
 from pylog.errors import InvalidTimestamp, MessageTooLarge, PylogError
 from pylog.records import arrow_decode_kernels as kernels
 from pylog.records import faults
-from pylog.records import scan_kernels as scanning
 from pylog.records.arrow_encoder import encode_from_arrow
-from pylog.records.batch import CRC_START, HEADER_SIZE, BatchHeader, Buffer, read_header
+from pylog.records.batch import Buffer
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
-from pylog.records.raw_memory import buffer_address
-from pylog.records.sections import Section, check_crc, located, open_section
+from pylog.records.opened import BYTES_MAX, OpenedBatches
 
 __all__ = [
     "RECORD_SCHEMA",
@@ -48,18 +45,7 @@ RECORD_SCHEMA_WITH_HEADERS: Final = pa.schema(
     (*_FIELDS, pa.field("headers", pa.list_(_HEADER_TYPE)))
 )
 
-_COLUMN_BYTES_MAX: Final = 2**31 - 1
-"""Arrow's `binary` and `string` count in 32 bits."""
 _OFFSET_MAX: Final = 2**63 - 1
-_SCANNED_AT_ONCE: Final = 1024
-_SECTION_COLUMNS: Final = (
-    (kernels.COUNT, scanning.COUNT),
-    (kernels.LAST_OFFSET_DELTA, scanning.LAST_OFFSET_DELTA),
-    (kernels.BASE_OFFSET, scanning.BASE_OFFSET),
-    (kernels.BASE_TIMESTAMP, scanning.BASE_TIMESTAMP),
-    (kernels.TIMESTAMP_TYPE, scanning.TIMESTAMP_TYPE),
-    (kernels.MAX_TIMESTAMP, scanning.MAX_TIMESTAMP),
-)
 
 
 def record_schema(include_headers: bool) -> pa.Schema:
@@ -86,147 +72,103 @@ def decode_to_arrow(
     MessageTooLarge when a column would pass 2 GiB, UnsupportedCompressionType; each names topic,
     partition and offset.
     """
+    columns, error, _ = decode_readable(
+        buffer,
+        topic,
+        partition,
+        from_offset=from_offset,
+        to_offset=to_offset,
+        include_headers=include_headers,
+        check_crcs=check_crcs,
+        max_decompressed_bytes=max_decompressed_bytes,
+    )
+    if error is not None:
+        raise error
+    return columns
+
+
+def decode_readable(
+    buffer: Buffer,
+    topic: str,
+    partition: int,
+    *,
+    from_offset: int = 0,
+    to_offset: int | None = None,
+    include_headers: bool = False,
+    check_crcs: bool = True,
+    max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
+) -> tuple[pa.RecordBatch, PylogError | None, int]:
+    """(columns, error, its offset): as `decode_to_arrow`, but what stands before the first batch
+    that cannot be read is given, and what `decode_to_arrow` raises stands beside it.
+    """
     end = _OFFSET_MAX if to_offset is None else to_offset
-    chunk = _Chunk(buffer, topic, partition)
-    chunk.scan(from_offset, end)
-    if check_crcs:
-        chunk.check_crcs()
-    chunk.open(max_decompressed_bytes)
-    return chunk.decode(from_offset, end, include_headers)
+    opened = OpenedBatches(
+        buffer,
+        topic,
+        partition,
+        from_offset=from_offset,
+        to_offset=end,
+        check_crcs=check_crcs,
+        max_bytes=max_decompressed_bytes,
+    )
+    while True:
+        columns = _decoded(opened, topic, partition, from_offset, end, include_headers)
+        if columns is not None:
+            return columns, opened.error, opened.error_offset
 
 
-class _Chunk:
-    """The batches of one `decode_to_arrow`: found, checked, opened, decoded, in this order."""
-
-    def __init__(self, buffer: Buffer, topic: str, partition: int) -> None:
-        self._buffer = buffer
-        self._topic = topic
-        self._partition = partition
-        self._address, self._alive = buffer_address(buffer)
-        self._opened: list[object] = []
-        self._bytes = 0
-
-    def scan(self, from_offset: int, to_offset: int) -> None:
-        """Find the batches that may hold wanted records."""
-        tables: list[NDArray[np.int64]] = []
-        position, why = 0, scanning.FULL
-        while why == scanning.FULL:
-            found = np.empty((_SCANNED_AT_ONCE, scanning.FIELDS), np.int64)
-            rows, position, why = scanning.scan_batches(
-                self._address, position, len(self._buffer), from_offset, to_offset, found
-            )
-            tables.append(found[:rows])
-        if why == scanning.NOT_A_BATCH:
-            read_header(self._buffer, position)
-        self._table = tables[0] if len(tables) == 1 else np.concatenate(tables)
-
-    def check_crcs(self) -> None:
-        view = memoryview(self._buffer)
-        columns = self._table[:, : scanning.CRC + 1].tolist()
-        for row, (position, size, crc) in enumerate(columns):
-            if crc32c(view[position + CRC_START : position + size]) != crc:
-                header = self._header(row)
-                try:
-                    check_crc(self._buffer, position, header)
-                except PylogError as error:
-                    raise self._located(error, row) from error
-
-    def open(self, max_bytes: int) -> None:
-        """Make the table of sections, of decompressed records where they need it."""
-        table = self._table
-        starts = table[:, scanning.POSITION] + (self._address + HEADER_SIZE)
-        stops = table[:, scanning.POSITION] + table[:, scanning.SIZE] + self._address
-        self._bytes = int((stops - starts).sum())
-        for row in np.flatnonzero(table[:, scanning.CODEC]).tolist():
-            try:
-                section = self._open_compressed(row, max_bytes)
-                self._bytes += section.end - section.start - int(stops[row] - starts[row])
-                self._check_size()
-            except PylogError as error:
-                raise self._located(error, row) from error
-            address, alive = buffer_address(section.buffer)
-            self._opened.append(alive)
-            starts[row], stops[row] = address + section.start, address + section.end
-        sizes, counts = stops - starts, table[:, scanning.COUNT]
-        impossible = np.flatnonzero((counts < 0) | (counts > sizes // faults.RECORD_SIZE_MIN))
-        if len(impossible):
-            row = int(impossible[0])
-            raise self._located(faults.invalid_count(int(counts[row]), int(sizes[row])), row)
-        if len(table):
-            try:
-                self._check_size()
-            except MessageTooLarge as error:
-                raise self._located(error, 0) from error
-        self._records = int(counts.sum())
-        self._sections = np.empty((len(table), kernels.SECTION_FIELDS), np.int64)
-        self._sections[:, kernels.START] = starts
-        self._sections[:, kernels.STOP] = stops
-        for column, field in _SECTION_COLUMNS:
-            self._sections[:, column] = table[:, field]
-
-    def _open_compressed(self, row: int, max_bytes: int) -> Section:
-        position = int(self._table[row, scanning.POSITION])
-        return open_section(self._buffer, position, self._header(row), max_bytes=max_bytes)
-
-    def _check_size(self) -> None:
-        if self._bytes > _COLUMN_BYTES_MAX:
-            raise MessageTooLarge(
-                f"more than {_COLUMN_BYTES_MAX} bytes of records in one Arrow batch; fetch fewer "
-                "bytes at once"
-            )
-
-    def _header(self, row: int) -> BatchHeader:
-        return read_header(self._buffer, int(self._table[row, scanning.POSITION]))
-
-    def _located(self, error: PylogError, row: int) -> PylogError:
-        return located(error, self._topic, self._partition, self._header(row))
-
-    def decode(self, from_offset: int, to_offset: int, include_headers: bool) -> pa.RecordBatch:
-        places = self._records
-        offsets = np.empty(places, np.int64)
-        timestamps = np.empty(places, np.int64)
-        timestamp_types = np.empty(places, np.int32)
-        key, value = _BinaryColumn(places, self._bytes), _BinaryColumn(places, self._bytes)
-        header_positions = np.empty((3, places if include_headers else 0), np.int64)
-        report = np.zeros(kernels.REPORTED, np.int64)
-        kernels.decode_columns(
-            self._sections,
-            from_offset,
-            to_offset,
-            offsets,
-            timestamps,
-            timestamp_types,
-            key.offsets,
-            key.bits,
-            key.address,
-            value.offsets,
-            value.bits,
-            value.address,
-            header_positions,
-            report,
-        )
-        if report[kernels.FAULT] != faults.NONE:
-            raise self._error(report)
-        rows = int(report[kernels.ROWS])
-        columns = [
-            key.finish(rows, int(report[kernels.KEY_BYTES]), int(report[kernels.KEY_NULLS])),
-            value.finish(rows, int(report[kernels.VALUE_BYTES]), int(report[kernels.VALUE_NULLS])),
-            _repeated(self._topic, rows),
-            _plain(pa.int32(), np.full(rows, self._partition, np.int32), rows),
-            _plain(pa.int64(), offsets, rows),
-            _plain(_FIELDS[5].type, timestamps, rows),
-            _plain(pa.int32(), timestamp_types, rows),
-        ]
-        if include_headers:
-            columns.append(_headers_column(header_positions, rows))
-        return pa.RecordBatch.from_arrays(columns, schema=record_schema(include_headers))
-
-    def _error(self, report: NDArray[np.int64]) -> PylogError:
-        fault = int(report[kernels.FAULT])
+def _decoded(
+    opened: OpenedBatches,
+    topic: str,
+    partition: int,
+    from_offset: int,
+    to_offset: int,
+    include_headers: bool,
+) -> pa.RecordBatch | None:
+    """The columns; None when a record could not be read, and `opened` was cut before its batch."""
+    places = opened.records
+    offsets = np.empty(places, np.int64)
+    timestamps = np.empty(places, np.int64)
+    timestamp_types = np.empty(places, np.int32)
+    key, value = _BinaryColumn(places, opened.bytes), _BinaryColumn(places, opened.bytes)
+    header_positions = np.empty((3, places if include_headers else 0), np.int64)
+    report = np.zeros(kernels.REPORTED, np.int64)
+    kernels.decode_columns(
+        opened.table,
+        from_offset,
+        to_offset,
+        offsets,
+        timestamps,
+        timestamp_types,
+        key.offsets,
+        key.bits,
+        key.address,
+        value.offsets,
+        value.bits,
+        value.address,
+        header_positions,
+        report,
+    )
+    fault = int(report[kernels.FAULT])
+    if fault != faults.NONE:
         error: PylogError = faults.invalid_record(fault, int(report[kernels.FAULTY_RECORD]))
         if fault == faults.TIMESTAMP:
             error = InvalidTimestamp(str(error))
-        return self._located(error, int(report[kernels.FAULTY_SECTION]))
+        opened.cut(int(report[kernels.FAULTY_SECTION]), error)
+        return None
+    rows = int(report[kernels.ROWS])
+    columns = [
+        key.finish(rows, int(report[kernels.KEY_BYTES]), int(report[kernels.KEY_NULLS])),
+        value.finish(rows, int(report[kernels.VALUE_BYTES]), int(report[kernels.VALUE_NULLS])),
+        _repeated(topic, rows),
+        _plain(pa.int32(), np.full(rows, partition, np.int32), rows),
+        _plain(pa.int64(), offsets, rows),
+        _plain(_FIELDS[5].type, timestamps, rows),
+        _plain(pa.int32(), timestamp_types, rows),
+    ]
+    if include_headers:
+        columns.append(_headers_column(header_positions, rows))
+    return pa.RecordBatch.from_arrays(columns, schema=record_schema(include_headers))
 
 
 class _BinaryColumn:
@@ -259,7 +201,7 @@ def _plain(kind: pa.DataType, data: NDArray[Any], rows: int) -> pa.Array:
 def _repeated(text: str, rows: int) -> pa.Array:
     """A string column of one value, by two bulk operations; a dictionary Spark would not take."""
     data = text.encode()
-    if len(data) * rows > _COLUMN_BYTES_MAX:
+    if len(data) * rows > BYTES_MAX:
         raise MessageTooLarge(f"{rows} rows are too many for one Arrow batch; fetch fewer at once")
     offsets = np.arange(rows + 1, dtype=np.int32) * np.int32(len(data))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * rows)]

@@ -23,6 +23,16 @@ from pylog.records.faults import (
     VARINT,
 )
 from pylog.records.raw_memory import helper, kernel, load_byte, new_bytes, set_item
+from pylog.records.scan_kernels import (
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    COUNT,
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    START,
+    STOP,
+    TIMESTAMP_TYPE,
+)
 
 # Rows of the array that `decode_records` fills; positions are addresses less `address`.
 TIMESTAMP_DELTA: Final = 0
@@ -175,6 +185,57 @@ def decode_records(
     if position != stop:
         return TRAILING, count
     return NONE, count
+
+
+@kernel(_tuple_of(_i64, 4)(_matrix, _i64, _matrix), nogil=True)
+def decode_sections(sections: Any, from_offset: int, fields: Any) -> tuple[int, int, int, int]:
+    """(records, fault, section, index of the record): all records of a table of `scan_kernels`
+    from `from_offset` on.
+
+    As `decode_records`, but `fields` gets offsets and timestamps in place of the deltas, and
+    addresses in place of positions; it has a column for each record that the table counts.
+    """
+    column = 0
+    for section in range(sections.shape[0]):
+        position, stop = sections[section, START], sections[section, STOP]
+        previous = -1
+        for index in range(sections[section, COUNT]):
+            (
+                fault,
+                timestamp_delta,
+                offset_delta,
+                key_start,
+                key_length,
+                value_start,
+                value_length,
+                headers_start,
+                header_count,
+                position,
+            ) = parse_record(position, stop)
+            if fault != NONE:
+                return column, fault, section, index
+            if offset_delta <= previous or offset_delta > sections[section, LAST_OFFSET_DELTA]:
+                return column, OFFSET, section, index
+            previous = offset_delta
+            offset = sections[section, BASE_OFFSET] + offset_delta
+            if offset < from_offset:
+                continue
+            timestamp = sections[section, BASE_TIMESTAMP] + timestamp_delta
+            if sections[section, TIMESTAMP_TYPE] == 1:
+                timestamp = sections[section, MAX_TIMESTAMP]
+            fields[TIMESTAMP_DELTA, column] = timestamp
+            fields[OFFSET_DELTA, column] = offset
+            fields[KEY_START, column] = key_start
+            fields[KEY_LENGTH, column] = key_length
+            fields[VALUE_START, column] = value_start
+            fields[VALUE_LENGTH, column] = value_length
+            fields[HEADERS_START, column] = headers_start
+            fields[HEADER_COUNT, column] = header_count
+            fields[END, column] = position
+            column += 1
+        if position != stop:
+            return column, TRAILING, section, sections[section, COUNT]
+    return column, NONE, sections.shape[0], 0
 
 
 @kernel(_tuple_of(types.int64, 5)(_i64, _i64, _i64, _i64, _i64), nogil=True)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from pylog.errors import PylogError
-from pylog.records.batch import BatchHeader, Buffer, iter_headers
+from pylog.records.batch import HEADER_SIZE, BatchHeader, Buffer, iter_headers, read_header
 from pylog.records.builder import SMALL_BATCH_RECORDS
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.record import Record, RecordChunk
@@ -56,7 +56,19 @@ def iter_chunks(
     check_crcs: bool = True,
     max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> Iterator[RecordChunk]:
-    """As `iter_records`, one chunk for each batch with at least one record to give."""
+    """As `iter_records`: a chunk for each batch with at least one record to give, or for several
+    batches together.
+    """
+    if not include_control and _is_large(buffer):
+        yield from _runs().read_runs(
+            buffer,
+            topic,
+            partition,
+            from_offset=from_offset,
+            check_crcs=check_crcs,
+            max_decompressed_bytes=max_decompressed_bytes,
+        )
+        return
     for position, header in iter_headers(buffer):
         if header.last_offset < from_offset or (header.is_control and not include_control):
             continue
@@ -73,7 +85,7 @@ def iter_chunks(
             header.timestamp_type,
             epoch if epoch >= 0 else None,
             columns.values(),
-            header,
+            header.next_offset,
             columns,
         )
         if chunk.values:
@@ -96,6 +108,20 @@ def decode_columns(
         columns: RecordColumns = _array_columns().decode(section, header, from_offset)
         return columns
     return RowColumns.decode(section, header, from_offset)
+
+
+def _is_large(buffer: Buffer) -> bool:
+    """Whether compiled code is worth its loading, by what the first batch looks like."""
+    if len(buffer) < HEADER_SIZE:
+        return False
+    return read_header(buffer).record_count > SMALL_BATCH_RECORDS
+
+
+@cache
+def _runs() -> Any:
+    from pylog.records import runs
+
+    return runs
 
 
 @cache

@@ -8,7 +8,6 @@ from itertools import repeat
 from typing import Any
 
 from pylog.model import TimestampType
-from pylog.records.batch import BatchHeader
 from pylog.records.headers import Header
 from pylog.records.record_columns import RecordColumns
 
@@ -112,7 +111,8 @@ class Record:
 
 
 class RecordChunk:
-    """The records of one batch, from some offset on, as columns.
+    """The records of one batch or several, from some offset on, as columns. `next_offset` follows
+    the last batch.
 
     `values` is a list already; the other columns become lists at their first use. All may be
     replaced by lists of the same length, which is how a consumer applies deserializers.
@@ -125,7 +125,7 @@ class RecordChunk:
         timestamp_type: TimestampType,
         leader_epoch: int | None,
         values: list[Any],
-        header: BatchHeader | None = None,
+        next_offset: int = -1,
         source: RecordColumns | None = None,
     ) -> None:
         self.topic = topic
@@ -133,11 +133,15 @@ class RecordChunk:
         self.timestamp_type = timestamp_type
         self.leader_epoch = leader_epoch
         self.values = values
-        self.header = header
+        self.next_offset = next_offset
         self._source = source
 
     def __len__(self) -> int:
         return len(self.values)
+
+    def offset_at(self, index: int) -> int:
+        """One record's offset, without a list of all."""
+        return self._source.offset_at(index) if self._source is not None else self.offsets[index]
 
     def records(self) -> Iterator[Record]:
         """The records, made as they are taken."""

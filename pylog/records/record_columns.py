@@ -17,6 +17,7 @@ class RecordColumns(Protocol):
     """Lists of equal length, in the order of the records."""
 
     def offsets(self) -> list[int]: ...
+    def offset_at(self, index: int) -> int: ...
     def timestamps(self) -> list[int]: ...
     def keys(self) -> list[Any]: ...
     def headers(self) -> list[list[Header]]: ...
@@ -51,6 +52,9 @@ class RowColumns:
     def offsets(self) -> list[int]:
         base = self._header.base_offset
         return [base + row.offset_delta for row in self._rows]
+
+    def offset_at(self, index: int) -> int:
+        return self._header.base_offset + self._rows[index].offset_delta
 
     def timestamps(self) -> list[int]:
         header = self._header

@@ -11,9 +11,9 @@ from numba import types
 
 from pylog.records.raw_memory import helper, kernel, load_byte
 
-# Columns of the table: one row for each batch.
-POSITION: Final = 0
-SIZE: Final = 1
+# Columns of the table: one row for each batch. Positions are addresses, of the batch's records.
+START: Final = 0
+STOP: Final = 1
 CRC: Final = 2
 CODEC: Final = 3
 COUNT: Final = 4
@@ -22,7 +22,8 @@ BASE_OFFSET: Final = 6
 BASE_TIMESTAMP: Final = 7
 TIMESTAMP_TYPE: Final = 8
 MAX_TIMESTAMP: Final = 9
-FIELDS: Final = 10
+LEADER_EPOCH: Final = 10
+FIELDS: Final = 11
 
 # What `scan_batches` reports beside the number of rows: where it stopped, and why.
 DONE: Final = 0
@@ -85,8 +86,8 @@ def scan_batches(
         if base_offset + last_offset_delta >= from_offset and attributes & _CONTROL_BIT == 0:
             if rows == found.shape[0]:
                 return rows, position, FULL
-            found[rows, POSITION] = position
-            found[rows, SIZE] = size
+            found[rows, START] = at + _HEADER_SIZE
+            found[rows, STOP] = at + size
             found[rows, CRC] = _unsigned(at + 17, 4)
             found[rows, CODEC] = attributes & _CODEC_MASK
             found[rows, COUNT] = _int(at + 57)
@@ -95,6 +96,7 @@ def scan_batches(
             found[rows, BASE_TIMESTAMP] = _unsigned(at + 27, 8)
             found[rows, TIMESTAMP_TYPE] = 1 if attributes & _TIMESTAMP_TYPE_BIT != 0 else 0
             found[rows, MAX_TIMESTAMP] = _unsigned(at + 35, 8)
+            found[rows, LEADER_EPOCH] = _int(at + 12)
             rows += 1
         position += size
     return rows, position, DONE

@@ -14,7 +14,7 @@ from pylog.errors import (
     PylogError,
     UnsupportedCompressionType,
 )
-from pylog.records import columnar
+from pylog.records import columnar, opened
 from pylog.records.batch import iter_headers, pack_header, seal, with_log_append_time
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.columnar import decode_to_arrow, record_schema
@@ -191,10 +191,11 @@ def test_faults_name_the_place() -> None:
 
 def test_columns_end_at_2_gib(monkeypatch: pytest.MonkeyPatch) -> None:
     data = encode_batch([b"v" * 50] * 3)
-    monkeypatch.setattr(columnar, "_COLUMN_BYTES_MAX", 150)
+    monkeypatch.setattr(opened, "BYTES_MAX", 150)
     with pytest.raises(MessageTooLarge, match="150 bytes of records in one Arrow batch"):
         decode_to_arrow(data, "t", 0)
-    monkeypatch.setattr(columnar, "_COLUMN_BYTES_MAX", 200)
+    monkeypatch.setattr(opened, "BYTES_MAX", 200)
+    monkeypatch.setattr(columnar, "BYTES_MAX", 200)
     assert decode_to_arrow(data, "t", 0).num_rows == 3
     with pytest.raises(MessageTooLarge, match="3 rows are too many"):
         decode_to_arrow(data, "t" * 70, 0)
