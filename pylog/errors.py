@@ -9,7 +9,7 @@ Codes and names are Apache Kafka's (its `Errors` table).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 
 class PylogError(Exception):
@@ -1012,7 +1012,14 @@ class LogTruncated(PylogError):
 
 
 class SerializationFailed(PylogError):
-    """A serializer or deserializer failed; the message names topic, partition and offset."""
+    """A serializer or deserializer failed; the message names topic, partition and offset.
+
+    `record`: on a consumer, the record as it came, with key, value and headers as bytes.
+    """
+
+    def __init__(self, message: str = "", record: Any = None) -> None:
+        super().__init__(message)
+        self.record = record
 
 
 class NotOffered(PylogError):

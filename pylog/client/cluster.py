@@ -299,14 +299,14 @@ class Cluster:
                 await asyncio.sleep(self.settings.backoff_s(failures, self.rng.random()))
                 continue
             failures = 0
-            self._learn(response)
+            self._learn(response, all_topics=request.all_topics)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)
             # A broken leader makes many ask at once, and again until the next one is elected.
             await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
 
-    def _learn(self, response: log_pb2.MetadataResponse) -> None:
+    def _learn(self, response: log_pb2.MetadataResponse, *, all_topics: bool) -> None:
         snapshot = snapshot_of(response)
         faulty = self.metadata.update(snapshot)
         now_ms = self.clock.monotonic_ms()
@@ -316,6 +316,10 @@ class Cluster:
             else:
                 since = self.denied.get(topic.name, (now_ms, topic.error))[0]
                 self.denied[topic.name] = (since, topic.error)
+        if all_topics:
+            for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
+                missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
+                self.denied.setdefault(name, (now_ms, missing))
         live = self._live()
         for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
             closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))

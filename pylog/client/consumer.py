@@ -16,16 +16,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pylog import errors
-from pylog.client.background import close_at_exit, shared_loop
+from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
+from pylog.client.collecting import Collector, grouped
 from pylog.client.consumer_records import ConsumerRecords
-from pylog.client.decoding import Decoder, Deserialize
+from pylog.client.consumer_settings import UserCode, fetcher_settings, parse_settings
 from pylog.client.fetch_loop import FetchLoop, FetchSettings
-from pylog.client.fetcher import Fetcher, FetcherSettings, Partition
+from pylog.client.fetch_state import Partition
+from pylog.client.fetcher import Fetcher
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
 from pylog.client.offsets import list_offsets, raise_faults
-from pylog.client.settings import CONSUMER_SETTINGS
+from pylog.client.poll_waiting import PollWaiting, not_assigned
 from pylog.client.subscription import Partitions, Subscription, one_partition, some_partitions
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import (
@@ -41,9 +43,6 @@ if TYPE_CHECKING:
     import re
 
     import pyarrow as pa
-
-ARROW_ROWS_ENOUGH = 65_536
-"""`poll_arrow` stops collecting fetched chunks here: large enough that a call costs nothing."""
 
 
 class Consumer:
@@ -63,49 +62,27 @@ class Consumer:
         group_id: str | None = None,
         **config: Any,
     ) -> None:
-        if group_id is not None:
-            raise errors.NotOffered(
-                f"group_id={group_id!r}: consumer groups are not offered yet; leave it out and "
-                f"give topics (all their partitions are read), or assign() partitions"
-            )
-        bootstrap = (
-            bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-        )
-        values = CONSUMER_SETTINGS.parse({"bootstrap_servers": bootstrap, **config})
+        values = parse_settings(bootstrap_servers, group_id, config)
+        code = UserCode.of(values)
         self._clock: Clock = SYSTEM_CLOCK
         self._rng = random.Random()
-        self._max_poll_records: int = values["max.poll.records"]
+        self._interceptors = code.interceptors
         self._read_committed = values["isolation.level"] == "read_committed"
-        self._check_crcs: bool = values["check.crcs"]
         self._timeout_ms: int = values["default.api.timeout.ms"]
-        both: Deserialize | None = values["deserializer"]
-        self._deserialize_key: Deserialize | None = values["key.deserializer"] or both
-        self._deserialize_value: Deserialize | None = values["value.deserializer"] or both
         self._closed = False
         self._user: int | None = None
         self._user_lock = threading.Lock()
-        self._woken = False
-        self._started_ms = self._clock.monotonic_ms()
-        self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
-        self._turn = 0
-        self._absent_since_ms: dict[TopicPartition, int] = {}
         self._subscription = Subscription()
+        self._exclude_internal: bool = values["exclude.internal.topics"]
         self._thread = shared_loop()
         self._cluster = Cluster(
             self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
         )
         self._fetcher = Fetcher(
-            FetcherSettings(
-                auto_offset_reset=values["auto.offset.reset"],
-                fetch_max_wait_ms=values["fetch.max.wait.ms"],
-                fetch_max_bytes=values["fetch.max.bytes"],
-                max_partition_fetch_bytes=values["max.partition.fetch.bytes"],
-                request_timeout_ms=values["request.timeout.ms"],
-                retry_backoff_ms=values["retry.backoff.ms"],
-                retry_backoff_max_ms=values["retry.backoff.max.ms"],
-            ),
+            fetcher_settings(values),
             self._cluster.metadata,
             self._rng.random,
+            self._clock.wall_ms,
         )
         self._loop = FetchLoop(
             self._thread,
@@ -122,7 +99,16 @@ class Consumer:
         )
         self._lock = self._loop.lock
         self._ready = self._loop.ready
-        self._counts = self._loop.counts
+        self._collector = Collector(
+            self._loop,
+            self._fetcher,
+            code,
+            max_poll_records=values["max.poll.records"],
+            check_crcs=values["check.crcs"],
+        )
+        self._waiting = PollWaiting(
+            self._loop, self._cluster, self._fetcher, self._collector, self._clock, self._timeout_ms
+        )
         close_at_exit(self)
         if topics:
             self.subscribe(topics)
@@ -145,7 +131,7 @@ class Consumer:
                     "subscribe(listener=...): rebalance listeners come with consumer groups, "
                     "which are not offered yet; nobody takes partitions away from this consumer"
                 )
-            subscription = Subscription.of(topics, pattern)
+            subscription = Subscription.of(topics, pattern, exclude_internal=self._exclude_internal)
             with self._lock:
                 self._subscription = subscription
                 self._cluster.all_topics = subscription.pattern is not None
@@ -202,21 +188,18 @@ class Consumer:
         WokenUp after `wakeup()`. What a poll returned is not returned again.
         """
         with self._use():
-            left_over = list(self._take_pending())
+            left_over = self._collector.take_pending()
             if left_over:
-                return _grouped([(_home(record), [record]) for record in left_over])
-            return _grouped(self._wait(timeout, self._collect))
+                return grouped(left_over)
+            return self._collector.intercepted(self._wait(timeout, self._collector.records))
 
     def __iter__(self) -> Iterator[Record]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
         while True:
             with self._use():
-                _, records = self._pending
+                records = self._collector.pending()
                 if not length_hint(records):
-                    parts = self._wait(1.0, self._collect)
-                    chunk = [record for _, part in parts for record in part]
-                    records = iter(chunk)
-                    self._pending = (chunk, records)
+                    records = self._collector.iterate(self._wait(1.0, self._collector.records))
             yield from records
 
     def poll_arrow(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.RecordBatch:
@@ -229,39 +212,21 @@ class Consumer:
         from pylog.records.columnar import record_schema
 
         with self._use():
-            self._rewind_pending()
-            parts = self._wait(timeout, lambda: self._collect_arrow(include_headers))
-        batches = [batch for _, batch in parts]
+            self._collector.rewind_pending()
+            batches = self._wait(timeout, lambda: self._collector.columns(include_headers))
         if not batches:
             return pa.RecordBatch.from_pylist([], schema=record_schema(include_headers))
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _wait(self, timeout: float, collect: Callable[[], list[Any]]) -> list[Any]:
-        """Call `collect` until it finds something or the time is up."""
-        deadline = self._clock.monotonic_ms() + timeout * 1000
+        """What `collect` finds until the time is up."""
+        metrics = self._loop.metrics
+        metrics.polled(self._clock.monotonic_ms())
         self._activate()
-        while True:
-            self._raise_faults()
-            found = collect()
-            if found:
-                return found
-            with self._lock:
-                if self._woken:
-                    continue
-                if self._closed:
-                    raise errors.ClientClosed("the consumer is closed")
-                left_s = (deadline - self._clock.monotonic_ms()) / 1000
-                if left_s <= 0:
-                    return []
-                if not self._has_news():
-                    # In slices, because some faults show only by time: nobody answers.
-                    self._ready.wait(min(left_s, 0.5))
-
-    def _has_news(self) -> bool:
-        return any(
-            not p.paused and (p.buffer or p.decoding is not None or p.error is not None)
-            for p in self._fetcher.partitions.values()
-        )
+        try:
+            return self._waiting.wait(timeout, collect) or []
+        finally:
+            metrics.poll_ended(self._clock.monotonic_ms())
 
     def _activate(self) -> None:
         with self._lock:
@@ -274,175 +239,6 @@ class Consumer:
             self._fetcher.active = True
         self._loop.poke()
 
-    def _raise_faults(self) -> None:
-        with self._lock:
-            if self._woken:
-                self._woken = False
-                raise errors.WokenUp("wakeup() was called")
-            for partition in self._fetcher.partitions.values():
-                error = partition.error
-                if error is None or partition.paused:
-                    continue
-                if partition.buffer or partition.decoding is not None:
-                    continue  # first what came before
-                if partition.position is not None or partition.reset_to is not None:
-                    partition.error = None  # the next poll tries again
-                raise error
-        now_ms = self._clock.monotonic_ms()
-        if not self._cluster.metadata.version:
-            if now_ms - self._started_ms >= self._timeout_ms:
-                raise self._cluster.unreachable(now_ms - self._started_ms)
-            return
-        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
-        for topic, (since_ms, error) in list(self._cluster.denied.items()):
-            if topic not in self._cluster.topics:
-                continue
-            if not error.retriable or now_ms - since_ms >= grace_ms:
-                raise error
-        self._raise_absent_partitions(now_ms, grace_ms)
-
-    def _raise_absent_partitions(self, now_ms: int, grace_ms: int) -> None:
-        """A topic may be growing, so a partition's absence counts when it lasts."""
-        topics = self._cluster.metadata.topics
-        with self._lock:
-            assigned = list(self._fetcher.partitions)
-        absent = {
-            tp: self._absent_since_ms.get(tp, now_ms)
-            for tp in assigned
-            if tp.topic in topics and tp.partition >= len(topics[tp.topic].partitions)
-        }
-        self._absent_since_ms = absent
-        for tp, since_ms in absent.items():
-            if now_ms - since_ms >= grace_ms:
-                raise errors.UnknownTopicOrPartition(
-                    f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
-                    f"there is no partition {tp.partition}"
-                )
-
-    def _in_turn(self) -> list[Partition]:
-        """The partitions that may be read, another one first each time."""
-        with self._lock:
-            readable = [p for p in self._fetcher.partitions.values() if not p.paused]
-        if not readable:
-            return []
-        self._turn += 1
-        first = self._turn % len(readable)
-        return readable[first:] + readable[:first]
-
-    def _collect(self) -> list[tuple[TopicPartition, list[Record]]]:
-        left = self._max_poll_records
-        parts = []
-        for partition in self._in_turn():
-            while left > 0:
-                decoder = self._decoder(partition)
-                if decoder is None:
-                    break
-                records = decoder.take(left)
-                self._advance(partition, decoder)
-                if records:
-                    parts.append((partition.topic_partition, records))
-                    left -= len(records)
-                if partition.error is not None:
-                    break
-            if left <= 0:
-                break
-        self._counts["records"] += self._max_poll_records - left
-        return parts
-
-    def _collect_arrow(self, include_headers: bool) -> list[tuple[TopicPartition, Any]]:
-        from pylog.records.columnar import decode_to_arrow
-
-        parts: list[tuple[TopicPartition, Any]] = []
-        rows = 0
-        for partition in self._in_turn():
-            while rows < ARROW_ROWS_ENOUGH:
-                decoder = self._decoder(partition)
-                if decoder is None:
-                    break
-                assert partition.position is not None
-                tp = partition.topic_partition
-                batch = decode_to_arrow(
-                    decoder.batches,
-                    *tp,
-                    from_offset=partition.position,
-                    include_headers=include_headers,
-                    check_crcs=self._check_crcs,
-                )
-                decoder.finish()
-                self._advance(partition, decoder)
-                if batch.num_rows:
-                    parts.append((tp, batch))
-                    rows += batch.num_rows
-        self._counts["records"] += rows
-        return parts
-
-    def _decoder(self, partition: Partition) -> Decoder | None:
-        """The chunk that is being read, the next one when that is done; None when none is here."""
-        with self._lock:
-            if partition.decoding is None:
-                if not partition.buffer:
-                    return None
-                assert partition.position is not None
-                chunk = self._fetcher.take(partition)
-                partition.decoding = Decoder(
-                    chunk,
-                    partition.topic_partition,
-                    partition.position,
-                    key=self._deserialize_key,
-                    value=self._deserialize_value,
-                    check_crcs=self._check_crcs,
-                )
-                poke = True
-            else:
-                poke = False
-            decoder: Decoder = partition.decoding
-        if poke:
-            self._loop.poke()  # there is room for the next fetch
-        return decoder
-
-    def _advance(self, partition: Partition, decoder: Decoder) -> None:
-        with self._lock:
-            partition.position = decoder.position
-            if decoder.error is not None:
-                # What came before it was returned; the next poll raises, and a seek goes past it.
-                partition.error, partition.decoding = decoder.error, None
-                position = partition.position
-                error = partition.error
-                self._fetcher.seek(partition, position)
-                partition.error = error
-            elif decoder.done:
-                partition.decoding = None
-
-    # ---- records handed to an iteration, but not yielded --------------------------------------
-
-    def _take_pending(self) -> Iterator[Record]:
-        _, records = self._pending
-        self._pending = ([], iter(()))
-        return records
-
-    def _unyielded(self) -> dict[TopicPartition, int]:
-        """The first offset, by partition, of what an unfinished iteration still holds."""
-        chunk, records = self._pending
-        left = length_hint(records)
-        first: dict[TopicPartition, int] = {}
-        for record in chunk[len(chunk) - left :] if left else ():
-            first.setdefault(_home(record), record.offset)
-        return first
-
-    def _rewind_pending(self) -> None:
-        """Give records of an unfinished iteration back, to be read again as columns."""
-        with self._lock:
-            for tp, offset in self._unyielded().items():
-                partition = self._fetcher.partitions.get(tp)
-                if partition is not None:
-                    self._fetcher.seek(partition, offset)
-        self._pending = ([], iter(()))
-
-    def _drop_pending(self, partitions: Iterable[TopicPartition]) -> None:
-        gone = set(partitions)
-        kept = [record for record in self._take_pending() if _home(record) not in gone]
-        self._pending = (kept, iter(kept))
-
     # ---- positions ----------------------------------------------------------------------------
 
     def seek(
@@ -454,9 +250,10 @@ class Consumer:
             number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
             if not isinstance(number, int) or number < 0:
                 raise errors.OffsetOutOfRange(f"{tp}: seek to offset {number!r}; it must be >= 0")
-            self._drop_pending((tp,))
+            self._collector.drop_pending((tp,))
             with self._lock:
-                self._fetcher.seek(self._assigned(tp), number)
+                epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else None
+                self._fetcher.seek(self._assigned(tp), number, epoch)
             self._loop.poke()
 
     def seek_to_beginning(self, *partitions: Partitions) -> None:
@@ -470,7 +267,7 @@ class Consumer:
     def _seek_to(self, partitions: tuple[Partitions, ...], timestamp: int) -> None:
         with self._use():
             chosen = self._chosen(partitions)
-            self._drop_pending(chosen)
+            self._collector.drop_pending(chosen)
             with self._lock:
                 for tp in chosen:
                     self._fetcher.seek_to(self._assigned(tp), timestamp)
@@ -484,28 +281,16 @@ class Consumer:
             chosen = self._chosen(partitions)
             self._loop.poke()
             deadline = self._clock.monotonic_ms() + self._timeout_ms
-            positions = {tp: self._position(tp, deadline) for tp in chosen}
-            positions.update({t: o for t, o in self._unyielded().items() if t in positions})
+            positions = {tp: self._waiting.position(tp, deadline) for tp in chosen}
+            positions.update(
+                {t: o for t, o in self._collector.unyielded().items() if t in positions}
+            )
             return positions[chosen[0]] if _is_single(partitions) else positions
-
-    def _position(self, tp: TopicPartition, deadline: int) -> int:
-        while True:
-            self._raise_faults()
-            with self._lock:
-                position = self._assigned(tp).position
-                if position is not None:
-                    return position
-                left_s = (deadline - self._clock.monotonic_ms()) / 1000
-                if left_s <= 0:
-                    raise errors.RequestTimedOut(
-                        f"{tp}: no position within default_api_timeout_ms={self._timeout_ms}"
-                    )
-                self._ready.wait(min(left_s, 0.5))
 
     def pause(self, *partitions: Partitions) -> None:
         """Return no records of these partitions until `resume` (none given: all assigned)."""
         with self._use():
-            self._rewind_pending()
+            self._collector.rewind_pending()
             with self._lock:
                 for tp in self._chosen(partitions):
                     self._assigned(tp).paused = True
@@ -590,28 +375,22 @@ class Consumer:
     def _assigned(self, tp: TopicPartition) -> Partition:
         partition = self._fetcher.partitions.get(tp)
         if partition is None:
-            raise errors.InvalidRequest(f"{tp} is not assigned to this consumer; assign() it first")
+            raise not_assigned(tp)
         return partition
 
     # ---- the rest of the surface --------------------------------------------------------------
 
     def wakeup(self) -> None:
         """Have a poll that waits, or the next one, raise WokenUp. From any thread."""
-        with self._lock:
-            self._woken = True
-            self._ready.notify_all()
+        self._waiting.wake()
 
     def metrics(self) -> dict[str, float]:
-        """Counters since the start, and present levels."""
+        """By Kafka's names: totals since the start, rates, averages and maxima over the last
+        minute, present levels; `<topic>-<partition>.records-lag` for each partition fetched from.
+        """
         with self._lock:
-            buffered = sum(p.buffered_bytes for p in self._fetcher.partitions.values())
-            return {
-                "records-consumed-total": self._counts["records"],
-                "bytes-consumed-total": self._counts["bytes"],
-                "fetch-total": self._counts["fetches"],
-                "buffered-bytes": buffered,
-                "assigned-partitions": len(self._fetcher.partitions),
-            }
+            partitions = list(self._fetcher.partitions.values())
+        return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
 
     def close(self, timeout: float | None = None) -> None:
         """Let go of connections and buffers; `timeout` is accepted as Kafka's and not needed."""
@@ -621,6 +400,7 @@ class Consumer:
         self._closed = self._loop.closed = True
         with self._lock:
             self._ready.notify_all()
+        self._interceptors.close()
         closing = self._thread.start(self._loop.close())
         if not self._thread.is_current():
             closing.result()
@@ -669,8 +449,26 @@ class Consumer:
 
     def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
         with self._lock:
+            if self._subscription.pattern is not None:
+                self._drop_deleted_topics()
             self._add_partitions()
         self._loop.step(self._fetcher.on_metadata)
+
+    def _drop_deleted_topics(self) -> None:
+        """A topic that is gone matches no pattern any more. The lock is held."""
+        denied = self._cluster.denied
+        gone = {tp.topic for tp in self._fetcher.partitions if tp.topic in denied}
+        now_ms = self._clock.monotonic_ms()
+        for topic in gone:
+            if now_ms - denied[topic][0] < UNKNOWN_TOPIC_GRACE_MS and denied[topic][1].retriable:
+                continue
+            logger.warning("topic %s does not exist any more; it is read no longer", topic)
+            self._cluster.metadata.forget_topic(topic)
+            self._cluster.topics.pop(topic, None)
+            del denied[topic]
+            self._subscription.seen.discard(topic)
+            left = [tp for tp in self._fetcher.partitions if tp.topic != topic]
+            self._fetcher.assign(left)
 
     def _add_partitions(self) -> None:
         """Assign what the subscription covers and metadata tells of. The lock is held."""
@@ -680,20 +478,6 @@ class Consumer:
             self._subscription.seen.add(topic)
             for number in range(metadata.partition_count(topic) or 0):
                 self._fetcher.add(TopicPartition(topic, number), found_later=later)
-
-
-def _home(record: Record) -> TopicPartition:
-    return TopicPartition(record.topic, record.partition)
-
-
-def _grouped(parts: Iterable[tuple[TopicPartition, list[Record]]]) -> ConsumerRecords:
-    by_partition: dict[TopicPartition, list[Record]] = {}
-    for tp, records in parts:
-        if tp in by_partition:
-            by_partition[tp].extend(records)
-        else:
-            by_partition[tp] = records
-    return ConsumerRecords(by_partition)
 
 
 def _is_single(partitions: tuple[Partitions, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ class ConsumerRecords:
 
     __slots__ = ("_by_partition",)
 
-    def __init__(self, by_partition: dict[TopicPartition, list[Record]]) -> None:
-        self._by_partition = by_partition
+    def __init__(self, by_partition: Mapping[TopicPartition, list[Record]]) -> None:
+        self._by_partition = {tp: records for tp, records in by_partition.items() if records}
 
     def __iter__(self) -> Iterator[Record]:
         return chain.from_iterable(self._by_partition.values())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pylog import errors
-from pylog.client.fetcher import Chunk
+from pylog.client.fetch_state import Chunk
 from pylog.model import TopicPartition
-from pylog.records.batch import Buffer
 from pylog.records.reader import iter_chunks
 from pylog.records.record import Record, RecordChunk
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Deserialize = Callable[[str, bytes | None], Any]
 
@@ -23,10 +25,12 @@ class Decoder:
 
     __slots__ = (
         "_batch",
+        "_check_crcs",
         "_chunk",
         "_chunks",
         "_index",
         "_key",
+        "_raw",
         "_readable",
         "_records",
         "_topic_partition",
@@ -50,6 +54,7 @@ class Decoder:
         self.done = False
         self.error: errors.PylogError | None = None
         self._chunk = chunk
+        self._check_crcs = check_crcs
         self._topic_partition = topic_partition
         self._key = key
         self._value = value
@@ -64,14 +69,32 @@ class Decoder:
         self._records: Iterator[Record] = iter(())
         self._index = 0
         self._readable = 0
+        self._raw: tuple[list[Any], list[Any] | None] = ([], None)  # before deserializing
 
     @property
-    def batches(self) -> Buffer:
+    def size(self) -> int:
         """The chunk's bytes."""
-        return self._chunk.batches
+        return len(self._chunk.batches)
 
-    def finish(self) -> None:
-        """All was read by other means."""
+    def take_columns(self, include_headers: bool) -> pa.RecordBatch:
+        """All records that are left, up to one that cannot be read. Deserializers do not apply."""
+        from pylog.records.columnar import decode_readable
+
+        columns, error, error_offset = decode_readable(
+            self._chunk.batches,
+            *self._topic_partition,
+            from_offset=self.position,
+            include_headers=include_headers,
+            check_crcs=self._check_crcs,
+        )
+        if error is not None:
+            self.error = error
+            self.position = max(self.position, error_offset)
+        else:
+            self._finish()
+        return columns
+
+    def _finish(self) -> None:
         self.position = self._chunk.next_offset
         self.done = True
 
@@ -102,7 +125,7 @@ class Decoder:
             self.error = error
             return False
         if self._batch is None:
-            self.finish()
+            self._finish()
             return False
         self._index = 0
         self._readable = self._deserialize(self._batch)
@@ -113,6 +136,7 @@ class Decoder:
         """Apply the deserializers in place; how many records could be read before a failure."""
         readable = len(batch)
         topic = self._topic_partition.topic
+        self._raw = (batch.values, batch.keys if self._key is not None else None)
         if self._value is not None:
             batch.values, readable = _all(self._value, topic, batch.values, readable)
         if self._key is not None:
@@ -120,24 +144,35 @@ class Decoder:
         return readable
 
     def _fault(self, batch: RecordChunk, index: int) -> errors.PylogError:
-        where = f"{self._topic_partition} at offset {batch.offset_at(index)}"
-        # Undeserialized entries are still the bytes that came.
+        values, keys = self._raw
+        raw = Record.of(
+            *self._topic_partition,
+            batch.offset_at(index),
+            batch.timestamps[index],
+            batch.timestamp_type,
+            batch.keys[index] if keys is None else keys[index],
+            values[index],
+            batch.headers[index],
+            batch.leader_epoch,
+        )
+        where = f"{self._topic_partition} at offset {raw.offset}"
         for what, deserialize, data in (
-            ("value", self._value, batch.values[index]),
-            ("key", self._key, batch.keys[index]),
+            ("value", self._value, raw.value),
+            ("key", self._key, raw.key),
         ):
-            if deserialize is None or not (data is None or isinstance(data, bytes)):
+            if deserialize is None:
                 continue
             try:
                 deserialize(self._topic_partition.topic, data)
             except Exception as error:  # noqa: BLE001  the user's code: told by the error
                 fault = errors.SerializationFailed(
                     f"{where}: the deserializer failed on the {what}: {error!r}; "
-                    f"seek() past it to go on"
+                    f"seek() past it to go on",
+                    raw,
                 )
                 fault.__cause__ = error
                 return fault
-        return errors.SerializationFailed(f"{where}: the deserializer failed")
+        return errors.SerializationFailed(f"{where}: the deserializer failed", raw)
 
 
 def _all(

@@ -23,6 +23,8 @@ class Fetched:
     leader: int = -1
     leader_epoch: int = -1
     diverging_end: int | None = None
+    """Where the leader's log and the reader's part (KIP-320), and under which epoch."""
+    diverging_epoch: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

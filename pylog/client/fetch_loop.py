@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster import Cluster
+from pylog.client.consumer_metrics import ConsumerMetrics
 from pylog.client.fetch_events import (
     CancelFetch,
     Effect,
@@ -63,7 +63,7 @@ class FetchLoop:
         self.fetcher = fetcher
         self.lock = threading.Lock()
         self.ready = threading.Condition(self.lock)
-        self.counts: Counter[str] = Counter()
+        self.metrics = ConsumerMetrics(clock.monotonic_ms())
         self.closed = False
         self._thread = thread
         self._settings = settings
@@ -151,13 +151,14 @@ class FetchLoop:
                 current_leader_epoch=item.leader_epoch,
                 last_fetched_epoch=item.last_epoch,
             )
-        self.counts["fetches"] += 1
+        self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.broker)
         stream.send(request)
 
     def _on_response(self, broker: int, response: _Response) -> None:
         correlation, partitions = response
         answers = [fetched_of(data, batches) for data, batches in partitions]
-        self.counts["bytes"] += sum(len(answer.batches) for answer in answers)
+        size = sum(len(answer.batches) for answer in answers)
+        self.metrics.fetch_answered(self._clock.monotonic_ms(), broker, size)
         self.step(self.fetcher.on_fetched, broker, correlation, answers)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:

@@ -10,10 +10,8 @@ partition's `generation`, and an answer to an older generation is dropped.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from pylog import errors
 from pylog.client.fetch_events import (
@@ -27,9 +25,10 @@ from pylog.client.fetch_events import (
     Notice,
     RefreshMetadata,
 )
+from pylog.client.fetch_state import Chunk, FetcherSettings, InFlight, Partition
 from pylog.client.metadata import ClusterMetadata
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from pylog.records.batch import Buffer, last_header
+from pylog.records.batch import last_header
 
 STUCK_AFTER_MS: Final = 1_000
 """How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
@@ -39,67 +38,8 @@ take that partition in again once the user has read it. Doubles while the user d
 """
 
 
-# ---- state -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Fetched bytes; `next_offset` follows the last batch, record or not."""
-
-    batches: Buffer
-    next_offset: int
-
-
-@dataclass(slots=True)
-class Partition:
-    """One assigned partition.
-
-    Invariant: with a position, `position <= fetch_offset`, equal when nothing is buffered.
-    """
-
-    topic_partition: TopicPartition
-    position: int | None = None
-    fetch_offset: int = -1
-    reset_to: int | None = None  # a timestamp to look up; None while there is a position
-    reset_in_flight: bool = False
-    paused: bool = False
-    urgent: bool = False  # the user acts: a running long poll may be cut
-    generation: int = 0
-    topic_id: str = ""
-    last_epoch: int = -1
-    retry_at_ms: int = 0
-    failures: int = 0
-    buffer: deque[Chunk] = field(default_factory=deque)
-    buffered_bytes: int = 0
-    high_watermark: int | None = None
-    log_start_offset: int | None = None
-    error: errors.PylogError | None = None  # the next poll raises it
-    decoding: Any = None  # the shell's: the chunk that is being handed out
-
-
-@dataclass(slots=True)
-class InFlight:
-    """A fetch that was not answered yet."""
-
-    correlation: int
-    sent_ms: int
-    max_wait_ms: int
-    generations: dict[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True)
-class FetcherSettings:
-    """What the fetcher needs of the consumer's settings."""
-
-    auto_offset_reset: str = "latest"
-    fetch_max_wait_ms: int = 500
-    fetch_max_bytes: int = 52_428_800
-    max_partition_fetch_bytes: int = 1_048_576
-    request_timeout_ms: int = 30_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-
-
+BY_DURATION: Final = "by_duration"
+"""The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
 _RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
 
 
@@ -111,6 +51,7 @@ class Fetcher:
         settings: FetcherSettings,
         metadata: ClusterMetadata,
         jitter: Callable[[], float],
+        wall_ms: Callable[[], int],
     ) -> None:
         self.settings = settings
         self.partitions: dict[TopicPartition, Partition] = {}
@@ -118,6 +59,7 @@ class Fetcher:
         """Nothing is fetched before the user's first poll: consumers pull."""
         self._metadata = metadata
         self._jitter = jitter
+        self._wall_ms = wall_ms
         self._in_flight: dict[int, InFlight] = {}
         self._correlation = 0
         self._turn = 0
@@ -145,21 +87,30 @@ class Fetcher:
             self.partitions[topic_partition] = self._new(topic_partition, policy)
 
     def _new(self, tp: TopicPartition, policy: str) -> Partition:
-        partition = Partition(tp, reset_to=_RESETS.get(policy), urgent=True)
+        partition = Partition(tp, reset_to=self._reset_timestamp(policy), urgent=True)
         if partition.reset_to is None:
             partition.error = self._no_position(tp)
         return partition
+
+    def _reset_timestamp(self, policy: str) -> int | None:
+        """What to look up for a position; None: nothing, the user must seek."""
+        if policy == BY_DURATION:
+            return max(self._wall_ms() - self.settings.reset_duration_ms, 0)
+        return _RESETS.get(policy)
 
     def _no_position(self, tp: TopicPartition) -> errors.NoOffsetForPartition:
         return errors.NoOffsetForPartition(
             f"{tp} has no position and auto_offset_reset is 'none'; seek() to one"
         )
 
-    def seek(self, partition: Partition, offset: int) -> None:
-        """The user's next record is the one at `offset` (or the first after it)."""
+    def seek(self, partition: Partition, offset: int, last_epoch: int | None = None) -> None:
+        """The user's next record is the one at `offset` (or the first after it). `last_epoch`: that
+        of the record before it, where it is known: the leader then sees whether its log was cut
+        (KIP-320).
+        """
         self._drop_buffer(partition)
         partition.position = partition.fetch_offset = offset
-        partition.last_epoch = -1
+        partition.last_epoch = -1 if last_epoch is None else last_epoch
         partition.reset_to = None
         partition.urgent = True
 
@@ -336,7 +287,7 @@ class Fetcher:
             if flight.generations.get(answer.topic_partition) != partition.generation:
                 continue
             if answer.diverging_end is not None:
-                self._on_truncated(partition, answer.diverging_end, effects)
+                self._on_truncated(partition, answer, effects)
             elif answer.code == 0:
                 self._on_data(partition, answer)
             else:
@@ -401,7 +352,7 @@ class Fetcher:
         tp, offset = partition.topic_partition, partition.fetch_offset
         words = f"{tp}: offset {offset} is not in the log, which holds "
         words += f"{answer.log_start_offset} to {answer.high_watermark}"
-        reset = _RESETS.get(self.settings.auto_offset_reset)
+        reset = self._reset_timestamp(self.settings.auto_offset_reset)
         if reset is None:
             partition.error = errors.OffsetOutOfRange(
                 f"{words}, and auto_offset_reset is 'none'; seek() to where to go on"
@@ -410,15 +361,21 @@ class Fetcher:
         effects.append(Notice(f"{words}; going on at the {self.settings.auto_offset_reset} offset"))
         self.seek_to(partition, reset)
 
-    def _on_truncated(self, partition: Partition, end: int, effects: list[Effect]) -> None:
-        """The log was cut below what was read (KIP-320)."""
-        tp = partition.topic_partition
-        words = f"{tp}: the log was cut at offset {end}, below what was read ({partition.position})"
+    def _on_truncated(self, partition: Partition, answer: Fetched, effects: list[Effect]) -> None:
+        """The leader's log and what was fetched part below the fetch offset (KIP-320)."""
+        tp, position, end = partition.topic_partition, partition.position, answer.diverging_end
+        assert position is not None
+        assert end is not None
+        if end >= position:
+            # The user has seen nothing of what is gone.
+            self.seek(partition, position, answer.diverging_epoch)
+            return
+        words = f"{tp}: the log was cut at offset {end}, below what was read ({position})"
         if self.settings.auto_offset_reset == "none":
             partition.error = errors.LogTruncated(f"{words}; seek() to where to go on")
             return
         effects.append(Notice(f"{words}; going on there"))
-        self.seek(partition, min(end, partition.position or 0))
+        self.seek(partition, end, answer.diverging_epoch)
 
     def on_fetch_failed(self, now_ms: int, broker: int) -> list[Effect]:
         """The stream broke. Positions stay; whoever leads now is asked again."""
@@ -486,12 +443,3 @@ class Fetcher:
         longest = self.settings.retry_backoff_max_ms
         wait = min(self.settings.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30), longest)
         return int(wait * (0.8 + 0.4 * self._jitter()))
-
-
-def lags(fetcher: Fetcher, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """How many offsets lie between position and end, where both are known."""
-    return {
-        tp: max(end - position, 0)
-        for tp, end in ends.items()
-        if (p := fetcher.partitions.get(tp)) is not None and (position := p.position) is not None
-    }

@@ -206,8 +206,8 @@ CONSUMER_SETTINGS: Final = ConfigTable(
             "auto.offset.reset",
             str,
             "latest",
-            "Where to start without a position, and after the position fell off the log.",
-            choices=("latest", "earliest", "none"),
+            "Where to start without a position, and after the position fell off the log: latest, "
+            "earliest, by_duration: and a duration such as PT1H (that long ago), none.",
         ),
         ConfigKey(
             "fetch.min.bytes",
@@ -258,6 +258,18 @@ CONSUMER_SETTINGS: Final = ConfigTable(
         ),
         ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
         ConfigKey("client.rack", str, "", "Where this client runs."),
+        ConfigKey(
+            "exclude.internal.topics",
+            bool,
+            True,
+            "Whether a subscription by pattern leaves out internal topics.",
+        ),
+        ConfigKey(
+            "interceptor.classes",
+            object,
+            None,
+            "Objects, classes or import paths with on_consume(records) -> records, in their order.",
+        ),
         ConfigKey("deserializer", object, None, "(topic, data) -> object, for key and value."),
         ConfigKey("key.deserializer", object, None, "The same, for keys only."),
         ConfigKey("value.deserializer", object, None, "The same, for values only."),

@@ -23,10 +23,15 @@ class Subscription:
     topics: tuple[str, ...] = ()
     pattern: re.Pattern[str] | None = None
     seen: set[str] = field(default_factory=set)
+    exclude_internal: bool = True
 
     @classmethod
     def of(
-        cls, topics: str | Iterable[str] | None, pattern: str | re.Pattern[str] | None
+        cls,
+        topics: str | Iterable[str] | None,
+        pattern: str | re.Pattern[str] | None,
+        *,
+        exclude_internal: bool = True,
     ) -> Subscription:
         """Checked; InvalidRequest for both or neither, InvalidTopic and
         InvalidRegularExpression for the contents.
@@ -35,7 +40,7 @@ class Subscription:
             raise errors.InvalidRequest("subscribe() takes either topics or pattern=")
         if pattern is not None:
             try:
-                return cls(pattern=re.compile(pattern))
+                return cls(pattern=re.compile(pattern), exclude_internal=exclude_internal)
             except re.error as error:
                 raise errors.InvalidRegularExpression(f"pattern {pattern!r}: {error}") from error
         assert topics is not None
@@ -50,12 +55,13 @@ class Subscription:
 
     def matching(self, known: Iterable[str]) -> list[str]:
         """The subscribed topics among the known ones; a pattern must match the whole name, and
-        never matches internal topics (`__...`).
+        internal topics (`__...`) only without `exclude_internal`.
         """
         if self.pattern is None:
             return list(self.topics)
         pattern = self.pattern
-        return [t for t in known if pattern.fullmatch(t) and not t.startswith("__")]
+        hidden = ("__",) if self.exclude_internal else ()
+        return [t for t in known if pattern.fullmatch(t) and not t.startswith(hidden)]
 
 
 def one_partition(given: TopicPartition | tuple[str, int]) -> TopicPartition:

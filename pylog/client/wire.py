@@ -105,6 +105,7 @@ def fetched_of(data: log_pb2.PartitionData, batches: Buffer) -> Fetched:
         data.current_leader if data.error.code and data.current_leader_epoch > 0 else -1,
         data.current_leader_epoch,
         data.diverging.end_offset if data.HasField("diverging") else None,
+        data.diverging.epoch if data.HasField("diverging") else None,
     )
 
 

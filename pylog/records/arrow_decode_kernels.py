@@ -25,7 +25,7 @@ from pylog.records.scan_kernels import (
     TIMESTAMP_TYPE,
 )
 
-# What `decode_columns` reports.
+# What `decode_columns` reports; its `sections` are a table of `scan_kernels`.
 ROWS: Final = 0
 KEY_BYTES: Final = 1
 VALUE_BYTES: Final = 2
@@ -112,8 +112,7 @@ def decode_columns(
     header_positions: Any,
     report: Any,
 ) -> None:
-    """Fill the columns with the records from `from_offset` to below `to_offset`. `sections` is a
-    table of `scan_kernels`.
+    """Fill the columns with the records from `from_offset` to below `to_offset`.
 
     Bitmaps and `report` come zeroed. There is a bit and a place for each record of the sections,
     one more in the two offset columns. `header_positions` may have none: headers not wanted.

@@ -32,8 +32,8 @@ def read_runs(
     check_crcs: bool,
     max_decompressed_bytes: int,
 ) -> Iterator[RecordChunk]:
-    """As `reader.iter_chunks` without control batches, but a chunk spans neighbouring batches of one
-    leader epoch and timestamp type.
+    """As `reader.iter_chunks` without control batches, but a chunk spans neighbouring batches of
+    one leader epoch and timestamp type.
     """
     opened = OpenedBatches(
         buffer,

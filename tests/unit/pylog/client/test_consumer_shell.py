@@ -10,6 +10,8 @@ import pytest
 
 from pylog import errors
 from pylog.client.consumer import Consumer
+from pylog.client.consumer_records import ConsumerRecords
+from pylog.client.consumer_settings import duration_ms
 from pylog.client.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -242,6 +244,34 @@ def test_new_partitions_and_topics_by_pattern(cluster: FakeCluster) -> None:
         assert c.subscription() == {"t", "t2"}
 
 
+def test_a_pattern_lets_go_of_a_deleted_topic(cluster: FakeCluster) -> None:
+    cluster.create_topic("gone")
+    fill(cluster, 2, topic="gone")
+    with consumer(
+        cluster, metadata_max_age_ms=50, retry_backoff_ms=10, default_api_timeout_ms=1_000
+    ) as c:
+        c.subscribe(pattern="t|gone")
+        assert len(c.poll(5)) == 2
+        del cluster.topics["gone"]
+        while c.subscription() != {"t"}:
+            c.poll(0.05)
+        assert c.assignment() == {T0, T1, T2}
+        cluster.create_topic("gone")
+        fill(cluster, 3, topic="gone")
+        assert len(c.poll(5)) == 3
+
+
+@pytest.mark.parametrize(("exclude", "topics"), [(True, {"t"}), (False, {"t", "__secret"})])
+def test_internal_topics_and_patterns(
+    cluster: FakeCluster, exclude: bool, topics: set[str]
+) -> None:
+    cluster.create_topic("__secret")
+    with consumer(cluster, exclude_internal_topics=exclude) as c:
+        c.subscribe(pattern=".*")
+        c.poll(0.5)
+        assert c.subscription() == topics
+
+
 def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
     with (
         consumer(cluster, "nope", default_api_timeout_ms=300) as c,
@@ -266,10 +296,119 @@ def test_deserializers_and_their_failures(cluster: FakeCluster) -> None:
         c.assign([T0])
         assert [(r.key, r.value) for r in c.poll(5)] == [(9, 1), (9, 2)]
         for _ in range(2):
-            with pytest.raises(errors.SerializationFailed, match="t-0 at offset 2"):
+            with pytest.raises(errors.SerializationFailed, match="t-0 at offset 2") as caught:
                 c.poll(5)
+        raw = caught.value.record
+        assert (raw.offset, raw.key, raw.value) == (2, b"9", b"x")
         c.seek(T0, 3)
         assert [r.value for r in c.poll(5)] == [4]
+
+
+class OnlyOdd:
+    """Drops records at even offsets, and once fails."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self.closed = False
+
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        self.seen += [record.offset for record in records]
+        if len(self.seen) == 4:
+            raise RuntimeError("not today")
+        return ConsumerRecords(
+            {tp: [r for r in records.records(tp) if r.offset % 2] for tp in records.partitions}
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_interceptors_see_and_change_what_a_poll_returns(cluster: FakeCluster) -> None:
+    fill(cluster, 6)
+    odd = OnlyOdd()
+    with consumer(cluster, interceptor_classes=[odd, OnlyOdd], max_poll_records=2) as c:
+        c.assign([T0])
+        polled = [[record.offset for record in c.poll(5)] for _ in range(3)]
+        assert polled == [[1], [3], [5]]
+        assert odd.seen == [0, 1, 2, 3, 4, 5]
+        assert c.position(T0) == 6
+        c.seek(T0, 0)
+        assert next(iter(c)).offset == 1
+    assert odd.closed
+    with pytest.raises(errors.InvalidConfig, match="has no method on_consume"):
+        consumer(cluster, interceptor_classes=[object()])
+    with pytest.raises(errors.InvalidConfig, match="cannot be imported"):
+        consumer(cluster, interceptor_classes="no.such.Thing")
+    with pytest.raises(errors.InvalidConfig, match="value_deserializer=5: it must be a callable"):
+        consumer(cluster, value_deserializer=5)
+
+
+def test_metrics_have_kafkas_names(cluster: FakeCluster) -> None:
+    fill(cluster, 10)
+    with consumer(cluster, max_poll_records=4) as c:
+        c.assign([T0])
+        c.poll(5)
+        metrics = c.metrics()
+        assert metrics["records-consumed-total"] == 4
+        assert metrics["bytes-consumed-total"] > 100
+        assert metrics["bytes-consumed-rate"] > 0
+        assert metrics["records-lag-max"] == metrics["t-0.records-lag"] == 6
+        assert metrics["fetch-size-avg"] <= metrics["fetch-size-max"]
+        assert metrics["fetch-latency-avg"] >= 0
+        c.poll(5)
+        assert c.metrics()["records-lag-max"] == 2
+        assert c.metrics()["time-between-poll-max"] >= 0
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
+    cluster: FakeCluster, columns: bool
+) -> None:
+    fill(cluster, 30)
+    fill(cluster, 30)
+    fill(cluster, 3, 1)
+    header, batch = cluster.topics["t"].partitions[0].batches[-1]
+    cluster.topics["t"].partitions[0].batches[-1] = (header, batch[:-1] + b"!")
+    with consumer(cluster) as c:
+        c.assign([T0, T1])
+        read = 0
+        fault: errors.PylogError | None = None
+        while read < header.base_offset + 3 or fault is None:
+            try:
+                read += c.poll_arrow(5).num_rows if columns else len(c.poll(5))
+            except errors.CorruptMessage as error:
+                fault = error
+        assert f"t-0, batch at offset {header.base_offset}" in str(fault)
+        assert c.position() == {T0: header.base_offset, T1: 3}
+        c.seek(T0, 60)
+        assert not c.poll(0.05)
+
+
+def test_a_start_some_time_ago(cluster: FakeCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as p:
+        for hours in (5, 3, 1):
+            at_ms = SYSTEM_CLOCK.wall_ms() - hours * 3_600_000
+            p.send("t", b"%d" % hours, partition=0, timestamp_ms=at_ms)
+            p.flush()
+    with consumer(cluster, auto_offset_reset="by_duration:PT4H") as c:
+        c.assign([T0])
+        assert [r.value for r in c.poll(5)] == [b"3", b"1"]
+
+
+@pytest.mark.parametrize(
+    "policy", ["smallest", "by_duration:", "by_duration:P", "by_duration:-PT5M"]
+)
+def test_reset_policies_that_are_none(policy: str) -> None:
+    with pytest.raises(errors.InvalidConfig, match="one of latest, earliest, none, or by_duration"):
+        Consumer("t", bootstrap_servers="a:1", auto_offset_reset=policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "wanted_ms"),
+    [("P7D", 604_800_000), ("PT1H30M", 5_400_000), ("P1DT0.5S", 86_400_500), ("PT0S", 0)],
+)
+def test_durations(policy: str, wanted_ms: int) -> None:
+    assert duration_ms(f"by_duration:{policy}") == wanted_ms
 
 
 def test_a_second_thread_is_told_off_and_wakeup_is_not(cluster: FakeCluster) -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from pylog import errors
 from pylog.client.decoding import Decoder, Deserialize
-from pylog.client.fetcher import Chunk
+from pylog.client.fetch_state import Chunk
 from pylog.model import TopicPartition
 from pylog.records.builder import encode_batch
 

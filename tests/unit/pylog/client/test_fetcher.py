@@ -14,7 +14,8 @@ from pylog.client.fetch_events import (
     Notice,
     RefreshMetadata,
 )
-from pylog.client.fetcher import Fetcher, FetcherSettings, Partition
+from pylog.client.fetch_state import FetcherSettings, Partition
+from pylog.client.fetcher import Fetcher
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -39,7 +40,7 @@ class World:
         self.metadata = ClusterMetadata()
         self.lead(*leaders)
         settings = FetcherSettings(auto_offset_reset=policy, max_partition_fetch_bytes=1_000)
-        self.fetcher = Fetcher(settings, self.metadata, lambda: 0.5)
+        self.fetcher = Fetcher(settings, self.metadata, lambda: 0.5, lambda: 1_000_000)
         self.fetcher.active = True
 
     def lead(self, *leaders: int, epoch: int = 0, topic_id: str = "id") -> None:
@@ -249,6 +250,25 @@ def test_a_cut_log_is_told() -> None:
     notice, fetch = world.answer(1, 1, Fetched(T0, diverging_end=3))
     assert isinstance(notice, Notice)
     assert fetch == Fetch(1, 2, 500, (item(T0, 3),))
+
+
+def test_a_cut_of_what_only_the_buffer_holds_is_not_the_users_concern() -> None:
+    world = World("none")
+    partition = world.at(T0, 5)
+    world.poll()
+    world.answer(1, 1, Fetched(T0, high_watermark=9, batches=batch(5, 3, epoch=2)))
+    assert (partition.position, partition.fetch_offset) == (5, 8)
+    effects = world.answer(1, 2, Fetched(T0, diverging_end=6, diverging_epoch=1))
+    assert effects == [Fetch(1, 3, 500, (item(T0, 5, last=1),))]
+    assert not partition.buffer
+    assert partition.error is None
+
+
+def test_a_seek_with_an_epoch_lets_the_leader_check_it() -> None:
+    world = World()
+    partition = world.at(T0, 0)
+    world.fetcher.seek(partition, 7, 3)
+    assert world.poll() == [Fetch(1, 1, 500, (item(T0, 7, last=3),))]
 
 
 def test_a_fatal_error_is_the_users_and_stops_the_fetching() -> None:

@@ -1,0 +1,70 @@
+"""What the fetcher keeps of each partition and each fetch."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any
+
+from pylog import errors
+from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Fetched bytes; `next_offset` follows the last batch, record or not."""
+
+    batches: Buffer
+    next_offset: int
+
+
+@dataclass(slots=True)
+class Partition:
+    """One assigned partition.
+
+    Invariant: with a position, `position <= fetch_offset`, equal when nothing is buffered.
+    """
+
+    topic_partition: TopicPartition
+    position: int | None = None
+    fetch_offset: int = -1
+    reset_to: int | None = None  # a timestamp to look up; None while there is a position
+    reset_in_flight: bool = False
+    paused: bool = False
+    urgent: bool = False  # the user acts: a running long poll may be cut
+    generation: int = 0
+    topic_id: str = ""
+    last_epoch: int = -1
+    retry_at_ms: int = 0
+    failures: int = 0
+    buffer: deque[Chunk] = field(default_factory=deque)
+    buffered_bytes: int = 0
+    high_watermark: int | None = None
+    log_start_offset: int | None = None
+    error: errors.PylogError | None = None  # the next poll raises it
+    decoding: Any = None  # the shell's: the chunk that is being handed out
+
+
+@dataclass(slots=True)
+class InFlight:
+    """A fetch that was not answered yet."""
+
+    correlation: int
+    sent_ms: int
+    max_wait_ms: int
+    generations: dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    """What the fetcher needs of the consumer's settings."""
+
+    auto_offset_reset: str = "latest"
+    reset_duration_ms: int = 0  # with BY_DURATION: how long ago
+    fetch_max_wait_ms: int = 500
+    fetch_max_bytes: int = 52_428_800
+    max_partition_fetch_bytes: int = 1_048_576
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
