@@ -219,7 +219,7 @@ class LocalCluster:
         self._closed = False
         atexit.register(self.close)
         try:
-            (self.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             self._count = max(brokers, len(self._found()))
             self._start_all()
         except BaseException:
@@ -329,6 +329,15 @@ class LocalCluster:
     def __repr__(self) -> str:
         state = "closed" if self._closed else self.bootstrap_servers
         return f"<LocalCluster {self.data_dir} {state}>"
+
+    def _make_folder(self) -> None:
+        try:
+            (self.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise errors.InvalidConfig(
+                f"data_dir={str(self.data_dir)!r} cannot be used: {error.strerror}; give another "
+                "folder"
+            ) from error
 
     # ---- processes ------------------------------------------------------------------------------
 

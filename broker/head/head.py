@@ -25,6 +25,7 @@ from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics, metrics_port
 from broker.node.host import boot_id
+from broker.node.places import look_at
 from broker.node.settings import Address, check_listener, parse_address
 from broker.storage.errors import DirectoryLocked
 from broker.storage.files import OsFiles
@@ -69,7 +70,10 @@ class Head:
         )
         config = BrokerConfig.from_mapping(settings.config)
         metrics = self._metrics_listener(config)
-        log = await self._open_log(str(Path(settings.data_dir).absolute() / "controller"))
+        root = Path(settings.data_dir).absolute()
+        for doubt in look_at(str(root), str(root / "controller")):
+            _log.warning("%s", doubt)
+        log = await self._open_log(str(root / "controller"))
         try:
             controller = Controller(
                 log.image,

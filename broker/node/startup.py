@@ -13,6 +13,7 @@ from broker.config import BrokerConfig
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 from broker.node.host import boot_id
 from broker.node.link import ControllerLink
+from broker.node.places import look_at
 from broker.node.settings import ANY_BROKER
 from broker.storage.directory import find_broker_directories
 from broker.storage.errors import DirectoryLocked, StorageStartError
@@ -135,9 +136,12 @@ class Startup:
         return logs
 
     def _open(self, claim: BrokerClaim) -> LogManager:
+        directory = f"{self._root}/broker-{claim.broker_id}"
+        for doubt in look_at(self._root, directory):
+            _log.warning("%s", doubt)
         return LogManager.open(
             self._files,
-            f"{self._root}/broker-{claim.broker_id}",
+            directory,
             cluster_id=claim.cluster_id,
             broker_id=claim.broker_id,
             boot_id=boot_id(),

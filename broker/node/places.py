@@ -1,0 +1,122 @@
+"""Whether a data directory is a place for data: bad places are refused, doubtful ones told.
+
+`judge` is pure; `look_at` gathers what it needs from the machine.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from broker.storage.directory import unwritable
+from broker.storage.errors import DirectoryUnwritable
+
+_VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "glusterfs", "ceph"})
+_SPARKS_OWN: Final = re.compile(
+    r"/(?:app-\d{14}-\d{4}|blockmgr-[0-9a-f-]{36}|appcache/application_\d+_\d+"
+    r"|spark-[0-9a-f]{8}-[0-9a-f-]{27})(?=/|$)"
+)
+"""Directories that Spark makes for an application and removes with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What the machine says about a directory that exists."""
+
+    path: str
+    owner: int
+    mode: int
+    file_system: str  # as /proc/mounts names its type; empty: unknown
+    user: int  # who we are
+
+
+def judge(place: Place, *, own: bool) -> list[str]:
+    """Warnings about the place; DirectoryUnwritable says why it cannot be used, and the cure.
+
+    `own`: the process's own directory, not the root that holds it. A root may be open to others
+    (volumes of containers are), its contents may not.
+    """
+    path = place.path
+    inside = _SPARKS_OWN.search(path)
+    if inside is not None:
+        raise DirectoryUnwritable(
+            f"{path} lies in {path[: inside.end()]}, which Spark removes with its application; set "
+            "spark.pylog.data.dir to a directory that stays"
+        )
+    if not stat.S_ISDIR(place.mode):
+        raise DirectoryUnwritable(f"{path} is not a directory; move it away, or use another path")
+    warnings = []
+    if place.mode & stat.S_IWOTH and not place.mode & stat.S_ISVTX:
+        why = (
+            f"{path} can be written by every user of this machine, who could change records: "
+            f"chmod o-w {path}"
+        )
+        if own:
+            raise DirectoryUnwritable(why)
+        warnings.append(why)
+    if not own:
+        return warnings + _doubts(place)
+    if place.owner != place.user and place.user != 0:
+        raise DirectoryUnwritable(
+            f"{path} belongs to user {place.owner}, this is user {place.user}: chown it, or run "
+            "as its owner"
+        )
+    if place.owner != place.user:
+        warnings.append(
+            f"{path} belongs to user {place.owner}, but this runs as root: that user will not be "
+            "able to read what is written now"
+        )
+    return warnings
+
+
+def _doubts(place: Place) -> list[str]:
+    if place.file_system in _VOLATILE:
+        return [
+            f"{place.path} is on {place.file_system}: everything in it is gone after a reboot, "
+            "also what was synced"
+        ]
+    if place.file_system in _NETWORK:
+        return [
+            f"{place.path} is on {place.file_system}: locks and syncs of network file systems do "
+            "not always keep their promises; use a local disk"
+        ]
+    return []
+
+
+def look_at(root: str, own: str) -> list[str]:
+    """`judge` of a data root, which is made, and of the directory below it, where it exists."""
+    try:
+        Path(root).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise unwritable(root, error) from error
+    warnings = judge(_place(root), own=False)
+    return warnings + (judge(_place(own), own=True) if Path(own).exists() else [])
+
+
+def _place(path: str) -> Place:
+    status = Path(path).stat()
+    return Place(path, status.st_uid, status.st_mode, file_system_of(path), os.geteuid())
+
+
+def file_system_of(path: str, mounts: str | None = None) -> str:
+    """The type of the file system that holds `path`; empty where the machine does not tell."""
+    if mounts is None:
+        try:
+            mounts = Path("/proc/mounts").read_text()
+        except OSError:
+            return ""
+    best, found = -1, ""
+    real = os.path.realpath(path)
+    for line in mounts.splitlines():
+        fields = line.split(" ")
+        if len(fields) < 3:
+            continue
+        point = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), fields[1])
+        if len(point) >= best and Path(real).is_relative_to(point):
+            best, found = len(point), fields[2]
+    return found
