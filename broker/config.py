@@ -135,6 +135,13 @@ _OWN_BROKER_KEYS: Final = (
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
               "So much imbalance is left alone.", low=0, high=100),
+    ConfigKey("log.cleaner.backoff.ms", int, 15_000,
+              "How long the cleaner waits when no log needs it.", low=0, high=INT_MAX),
+    ConfigKey("log.cleaner.dedupe.buffer.size", int, 128 * _MIB,
+              "Memory for the keys of one pass of the cleaner; 24 bytes a key.",
+              low=_MIB, high=LONG_MAX),
+    ConfigKey("log.cleaner.enable", bool, True,
+              "Whether topics with cleanup.policy=compact are compacted."),
     ConfigKey("log.retention.check.interval.ms", int, 300_000,
               "How often retention is looked at.", low=1, high=INT_MAX),
     ConfigKey("log.tail.cache.max.bytes", int, 256 * _MIB,
@@ -280,6 +287,9 @@ class BrokerConfig:
     fetch_max_bytes: int = 55 * _MIB
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_dedupe_buffer_size: int = 128 * _MIB
+    log_cleaner_enable: bool = True
     log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB

@@ -354,13 +354,32 @@ class BrokerService:
     async def _serve(self) -> None:
         stopping = asyncio.ensure_future(self._stop.wait())
         ended = asyncio.ensure_future(self._ended.wait())
-        upkeep = asyncio.ensure_future(self._maintain())
+        upkeep = asyncio.ensure_future(self._keep_up())
         either: list[asyncio.Future[Any]] = [stopping, ended, upkeep]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if upkeep.done() and (error := upkeep.exception()) is not None:
             self._on_fault(f"upkeep of the logs failed: {error}")
         for future in either:
             future.cancel()
+
+    async def _keep_up(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._maintain())
+            group.create_task(self._clean())
+
+    async def _clean(self) -> None:
+        """Compaction, one pass after the other."""
+        cleaner = self._logs.cleaner
+        while True:
+            marks = self._engine.manager.high_watermarks()
+            task = cleaner.next_task(self._clock.wall_ms(), marks)
+            if task is None:
+                await asyncio.sleep(self._config.log_cleaner_backoff_ms / 1000)
+                continue
+            goes_on = True
+            while goes_on:
+                await self._loop.run_in_executor(self._pool, task.run)
+                goes_on = cleaner.on_ran(task)
 
     async def _maintain(self) -> None:
         """Rolls, syncs of full segments, checkpoints."""

@@ -24,6 +24,7 @@ from pylog.model import LeaderEpoch, Offset, TopicPartition
 EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+CLEANER_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 LOG_START_CHECKPOINT: Final = "log-start-offset-checkpoint"
 
 _VERSION: Final = 0

@@ -35,6 +35,7 @@ class Environment:
 
     `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
     `log_start_moved` and `recovery_point_lowered` write the checkpoints, before the log acts on it.
+    `truncated` hears from which offset on records go, before they do.
     `failed` hears of a log that goes offline.
     """
 
@@ -44,4 +45,5 @@ class Environment:
     jitter: Callable[[int], int] = lambda limit: 0
     log_start_moved: Callable[[Log], None] = lambda log: None
     recovery_point_lowered: Callable[[Log], None] = lambda log: None
+    truncated: Callable[[Log, int], None] = lambda log, offset: None
     failed: Callable[[Log], None] = lambda log: None

@@ -305,9 +305,8 @@ class Log:
                 self._log_start = max(first, start)
                 self.epochs = LeaderEpochCache(epochs)
                 self._environment.log_start_moved(self)
-            marker = f"{self.directory}/{GAPS_ALLOWED}"
-            if fetched.has_gap and not self.config.compacted and not self._files.exists(marker):
-                self._files.write_atomic(marker, b"")
+            if fetched.has_gap and not self.config.compacted:
+                self._note_gaps()
 
     def _write(
         self,
@@ -489,7 +488,9 @@ class Log:
             # The log starts inside the batch that goes: nothing readable is left.
             self._restart_at(self._log_start)
             return
-        self._lower_recovery_point(cut[1] if cut is not None else offset)
+        end = cut[1] if cut is not None else offset
+        self._environment.truncated(self, end)
+        self._lower_recovery_point(end)
         self.generation += 1
         self._segments.truncate(offset, cut)
         self._log_end = self._segments.active.end_offset
@@ -504,6 +505,7 @@ class Log:
             self._restart_at(offset)
 
     def _restart_at(self, offset: int) -> None:
+        self._environment.truncated(self, 0)
         self._lower_recovery_point(min(offset, self._recovery_point))
         self.generation += 1
         self._segments.remove_all()
@@ -610,6 +612,31 @@ class Log:
                     if entry.last_stable_offset >= upper_bound:
                         return found
         return found
+
+    def replace_segments(self, bases: list[int], cleaned: Segment) -> list[str] | None:
+        """Put a cleaned segment in the place of full ones; the paths that may go later. None when
+        they are not all there any more.
+
+        DiskFull before anything has changed; any other error takes the log offline, and the next
+        start finishes what was begun.
+        """
+        self._guard.check()
+        with self._guard.io("noting that the log has gaps"):
+            self._note_gaps()
+        try:
+            removed = self._segments.replace(bases, cleaned)
+            if removed is not None:
+                self._tail.drop_below(cleaned.end_offset)
+            return removed
+        except OSError as error:
+            raise self._guard.fail(
+                KafkaStorageError(f"{self.topic_partition}: putting in {cleaned.log_path}: {error}")
+            ) from error
+
+    def _note_gaps(self) -> None:
+        marker = f"{self.directory}/{GAPS_ALLOWED}"
+        if not self._files.exists(marker):
+            self._files.write_atomic(marker, b"")
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 

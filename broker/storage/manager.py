@@ -13,6 +13,7 @@ read at the start and speaks for itself. So one rotten log says nothing about th
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -27,6 +28,7 @@ from broker.storage.clean_marker import (
     unchanged,
     write_clean_marker,
 )
+from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.directory import (
     MetaProperties,
     lock_directory,
@@ -92,6 +94,15 @@ class LogManager:
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
         self._upkeep = LogUpkeep(files, self._logs, checkpoints, config)
+        self.cleaner = LogCleaner(
+            files,
+            directory,
+            self._logs,
+            config,
+            random_bytes=os.urandom,
+            remove_later=self._upkeep.remove_later,
+        )
+        """Compacts the logs whose topics ask for it."""
         self._environment = Environment(
             TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
@@ -99,6 +110,7 @@ class LogManager:
             jitter=jitter,
             log_start_moved=lambda log: checkpoints.write_log_starts(),
             recovery_point_lowered=lambda log: checkpoints.write_recovery_points(),
+            truncated=self.cleaner.truncated,
             failed=self._health.went_offline,
         )
 
@@ -193,6 +205,7 @@ class LogManager:
         self._health.loaded()
         self._checkpoints.loaded()
         self._upkeep.loaded(self._wall_ms)
+        self.cleaner.loaded()
 
     def _last_stop(
         self,
@@ -324,6 +337,7 @@ class LogManager:
         try:
             self._checkpoints.forget(topic_partition)
             self._health.forget(topic_partition)
+            self.cleaner.forget(topic_partition)
             self._health.save()
             self._files.mkdir(path)
             write_topic_id(self._files, path, topic_id)
@@ -369,6 +383,7 @@ class LogManager:
                 del self._by_id[log.topic_id, key.partition]
                 log.close(clean=False)
             self._checkpoints.deleted(key)
+            self.cleaner.forget(key)
             try:
                 found[key] = self._rename_away(key, log.topic_id if log else "")
             except OSError as fault:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from broker.storage.checkpoints import (
+    CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -39,6 +40,7 @@ _KNOWN: Final = frozenset(
         HIGH_WATERMARK_CHECKPOINT,
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_CHECKPOINT,
+        CLEANER_CHECKPOINT,
     }
 )
 

@@ -106,6 +106,14 @@ class ProducerStates:
         """All producers by id. To look at, not to change."""
         return self._entries
 
+    def last_offsets(self) -> dict[int, int]:
+        """The offset of each producer's newest record."""
+        return {
+            producer_id: entry.batches[-1].last_offset
+            for producer_id, entry in self._entries.items()
+            if entry.batches
+        }
+
     def check(self, header: BatchHeader, *, log_start_offset: int) -> AppendedBatch | None:
         """None when the batch may be appended; the earlier batch when it is a duplicate.
 

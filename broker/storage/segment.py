@@ -41,6 +41,10 @@ CACHE_SUFFIXES: Final = (
 """What stands beside a segment's batches and can be made again from them."""
 
 DELETED_SUFFIX: Final = ".deleted"
+CLEANED_ENDING: Final = ".cleaned"
+"""Behind the names of a segment that the cleaner is writing."""
+SWAP_ENDING: Final = ".swap"
+"""Behind the names of one that is whole, and takes the place of others."""
 CUT_SUFFIX: Final = ".cut"
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -94,9 +98,12 @@ class Segment:
         index_interval_bytes: int,
         created_ms: int,
         jitter_ms: int = 0,
+        ending: str = "",
     ) -> None:
+        """`ending` stands behind the names of a segment that is only being made."""
         self._files = files
         self._path = f"{directory}/{segment_name(base_offset)}"
+        self._ending = ending
         self.index_interval_bytes = index_interval_bytes
         self.base_offset = base_offset
         self.end_offset = base_offset
@@ -119,17 +126,17 @@ class Segment:
     @property
     def log_path(self) -> str:
         """The file with the batches."""
-        return self._path + LOG_SUFFIX
+        return self._path + LOG_SUFFIX + self._ending
 
     @property
     def index_path(self) -> str:
         """The offset index."""
-        return self._path + INDEX_SUFFIX
+        return self._path + INDEX_SUFFIX + self._ending
 
     @property
     def time_index_path(self) -> str:
         """The time index."""
-        return self._path + TIME_INDEX_SUFFIX
+        return self._path + TIME_INDEX_SUFFIX + self._ending
 
     @property
     def is_open(self) -> bool:
@@ -428,7 +435,7 @@ class Segment:
     @property
     def txn_index_path(self) -> str:
         """The index of aborted transactions; the file is there when one was aborted."""
-        return self._path + TXN_INDEX_SUFFIX
+        return self._path + TXN_INDEX_SUFFIX + self._ending
 
     def append_aborted(self, entry: AbortedTransaction) -> None:
         """A marker in this segment aborted a transaction."""
@@ -514,7 +521,8 @@ class Segment:
 
     def paths(self) -> tuple[str, ...]:
         """Every file that a segment can have."""
-        return tuple(self._path + suffix for suffix in (*CACHE_SUFFIXES, LOG_SUFFIX))
+        suffixes = (*CACHE_SUFFIXES, LOG_SUFFIX)
+        return tuple(self._path + suffix + self._ending for suffix in suffixes)
 
     def unlink(self) -> None:
         """Remove the files, the log last: an index without a log is cleared away at the start."""
@@ -522,8 +530,20 @@ class Segment:
         for path in self.paths():
             self._files.unlink(path)
 
-    def rename_deleted(self) -> list[str]:
-        """Give the files names that say they may go; the new paths.
+    def rename(self, ending: str) -> None:
+        """Give the files of a segment that is being made another ending, the log last: where that
+        has it, all have it. Its snapshot stays that of the segment that it replaces.
+        """
+        self.close()
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX):
+            path = self._path + suffix
+            if self._files.exists(path + self._ending):
+                self._files.rename(path + self._ending, path + ending)
+        self._ending = ending
+
+    def rename_deleted(self, *, replaced: bool = False) -> list[str]:
+        """Give the files names that say they may go; the new paths. `replaced`: by a segment of the
+        same base, which keeps the snapshot.
 
         Who still has them open can read on; a start removes what is left of them. The log first:
         without it the segment is gone.
@@ -531,6 +551,8 @@ class Segment:
         self.close()
         renamed = []
         for path in reversed(self.paths()):
+            if replaced and path.endswith((SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)):
+                continue
             if self._files.exists(path):
                 self._files.rename(path, path + DELETED_SUFFIX)
                 renamed.append(path + DELETED_SUFFIX)

@@ -13,7 +13,7 @@ from typing import Final, overload
 
 from broker.config import TopicConfig
 from broker.storage.files import Files
-from broker.storage.segment import BatchPlace, Segment
+from broker.storage.segment import SWAP_ENDING, BatchPlace, Segment
 
 _OPEN_MAX: Final = 8
 """Segments besides the active one that keep a handle: enough for some slow readers of one log."""
@@ -184,6 +184,29 @@ class SegmentList(Sequence[Segment]):
         last = self._segments[-1]
         last.activate()
         last.truncate(*(cut or (last.size, last.end_offset)))
+
+    def replace(self, bases: Sequence[int], segment: Segment) -> list[str] | None:
+        """Put a cleaned segment in the place of full ones; the paths that may go. None when they
+        are not all there any more.
+
+        The cleaned one has its last name only when the old ones have theirs; a start after a crash
+        in between finishes that (`survey.py`).
+        """
+        first = bisect_right(self._bases, bases[0]) - 1
+        stop = first + len(bases)
+        if first < 0 or self._bases[first:stop] != list(bases) or stop >= len(self._bases):
+            return None
+        segment.rename(SWAP_ENDING)
+        self._files.fsync_dir(self._directory)
+        renamed: list[str] = []
+        for old in self._segments[first:stop]:
+            renamed += old.rename_deleted(replaced=old.base_offset == segment.base_offset)
+        segment.rename("")
+        self._files.fsync_dir(self._directory)
+        self._segments[first:stop] = [segment]
+        self._bases[first:stop] = [segment.base_offset]
+        del self._largest[:]
+        return renamed
 
     def remove_all(self) -> None:
         """Remove every segment, newest first."""

@@ -1,7 +1,8 @@
 """The first pass of a start: the names in a partition directory, and what is not to stay.
 
-Leftovers of deletions and of unfinished writes go. An index without a log goes. What nobody here
-wrote is left alone, with one warning.
+Leftovers of deletions and of unfinished writes go. A cleaned segment whose log already bears
+`.swap` is whole and synced: it takes the place of the segments that it was made of. An index
+without a log goes. What nobody here wrote is left alone, with one warning.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ from typing import Final
 from broker.storage.checkpoints import EPOCH_CHECKPOINT
 from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
+from broker.storage.scan import BadBatch, scan
 from broker.storage.segment import (
+    CACHE_SUFFIXES,
+    CLEANED_ENDING,
     CUT_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
     PRODUCERS_SUFFIX,
     SNAPSHOT_SUFFIX,
+    SWAP_ENDING,
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
@@ -30,7 +35,7 @@ GAPS_ALLOWED: Final = "gaps-allowed"
 """A file of no content in a log that may have gaps between its batches: compaction left them, here
 or on the leader that this replica copied from."""
 
-_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", ".cleaned")
+_LEFTOVERS: Final = (DELETED_SUFFIX, ".tmp", CLEANED_ENDING, SWAP_ENDING)
 _INDEXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 _PRODUCERS: Final = (SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)
 _SEGMENT_NAME: Final = re.compile(r"[0-9]{20}")
@@ -54,6 +59,7 @@ def survey(files: Files, directory: str) -> Survey:
     Raises OSError, and CorruptSegment for a segment whose name or kind makes no sense.
     """
     found = Survey()
+    _finish_swaps(files, directory, found)
     names = files.listdir(directory)
     foreign = []
     for name in names:
@@ -86,3 +92,54 @@ def survey(files: Files, directory: str) -> Survey:
     for warning in found.warnings:
         logger.warning("%s", warning)
     return found
+
+
+def _finish_swaps(files: Files, directory: str, found: Survey) -> None:
+    ending = f"{LOG_SUFFIX}{SWAP_ENDING}"
+    names = files.listdir(directory)
+    for name in names:
+        stem = name.removesuffix(ending)
+        if name.endswith(ending) and _SEGMENT_NAME.fullmatch(stem):
+            _finish_swap(files, directory, stem, names, found)
+    if any(name.endswith(ending) for name in names):
+        files.fsync_dir(directory)
+
+
+def _finish_swap(files: Files, directory: str, stem: str, names: list[str], found: Survey) -> None:
+    path = f"{directory}/{stem}{LOG_SUFFIX}"
+    end = _end_of(files, path + SWAP_ENDING)
+    if end is None:
+        if f"{stem}{LOG_SUFFIX}" not in names:
+            raise CorruptSegment(f"{path}{SWAP_ENDING} is damaged, and what it replaces is gone")
+        found.warnings.append(f"{path}{SWAP_ENDING} is damaged: removed, {path} stays")
+        return
+    replaced = [
+        name
+        for name in names
+        if name.endswith(LOG_SUFFIX)
+        and _SEGMENT_NAME.fullmatch(name.removesuffix(LOG_SUFFIX))
+        and int(stem) <= int(name.removesuffix(LOG_SUFFIX)) < end
+    ]
+    for name in replaced:
+        old = name.removesuffix(LOG_SUFFIX)
+        for suffix in (LOG_SUFFIX, *CACHE_SUFFIXES):
+            if not (old == stem and suffix in _PRODUCERS):
+                files.unlink(f"{directory}/{old}{suffix}")
+    for suffix in (*_INDEXES, LOG_SUFFIX):
+        if files.exists(f"{directory}/{stem}{suffix}{SWAP_ENDING}"):
+            files.rename(f"{directory}/{stem}{suffix}{SWAP_ENDING}", f"{directory}/{stem}{suffix}")
+    found.warnings.append(f"{path}: the end of its cleaning was made up for")
+
+
+def _end_of(files: Files, path: str) -> int | None:
+    """The offset behind a segment file's last batch; None when it is damaged or empty."""
+    handle = files.open(path)
+    try:
+        end = None
+        for _, header in scan(files, handle, 0, files.size(handle), verify=True):
+            end = header.last_offset + 1
+    except BadBatch:
+        return None
+    finally:
+        files.close(handle)
+    return end

@@ -108,6 +108,11 @@ class TailCache:
             del self._pieces[: 2 * begin]
             self._begin = 0
 
+    def drop_below(self, offset: int) -> None:
+        """Forget batches that end before `offset`: the file says something else now."""
+        while len(self) and self._lasts[self._begin] < offset:
+            self.drop_oldest()
+
     def clear(self) -> None:
         """Forget everything."""
         used, self.bytes_used = self.bytes_used, 0

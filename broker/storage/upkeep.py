@@ -57,6 +57,7 @@ class LogUpkeep:
         self._config = config
         self._clock = RetentionClock()
         self._removals: list[tuple[int, str]] = []
+        self._now_ms = 0
         self._expiry_due_ms = self._retention_due_ms = 0
 
     def loaded(self, wall_ms: int) -> None:
@@ -83,6 +84,7 @@ class LogUpkeep:
         """Every few seconds. A log that fails at it is offline from then on and says so at its next
         use. Logs without a high watermark keep their segments.
         """
+        self._now_ms = now_ms
         jump_ms = self._clock.tick(now_ms, wall_ms)
         if jump_ms:
             logger.warning(
@@ -166,8 +168,9 @@ class LogUpkeep:
         self._removals = [removal for removal in self._removals if removal[0] > now_ms]
         return RemovalTask(self._files, due)
 
-    def remove_later(self, due_ms: int, paths: Sequence[str]) -> None:
-        """Files that may go at that time."""
+    def remove_later(self, log: Log, paths: Sequence[str]) -> None:
+        """Files of a log that may go after its `file.delete.delay.ms`."""
+        due_ms = self._now_ms + log.config.file_delete_delay_ms
         self._removals += [(due_ms, path) for path in paths]
 
     # ---- syncs ----------------------------------------------------------------------------------

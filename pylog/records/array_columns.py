@@ -43,6 +43,11 @@ class ArrayColumns:
             fields = fields[:, first:]
         return cls(section, header, fields)
 
+    @property
+    def fields(self) -> NDArray[np.int64]:
+        """Where the parts of each record lie, for other kernels."""
+        return self._fields
+
     def values(self) -> list[Any]:
         return self._bytes(kernels.VALUE_START)
 

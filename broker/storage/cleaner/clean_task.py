@@ -1,0 +1,114 @@
+"""One pass over a log, step by step.
+
+`run()` does the next step on a pool thread. Between two steps the loop puts what was made in its
+place (`Log.replace_segments`), or gives up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.storage.files import Files
+from broker.storage.segment import Segment
+from broker.storage.txn_index import AbortedTransaction
+from pylog.errors import PylogError
+
+if TYPE_CHECKING:
+    from broker.storage.cleaner.rewriting import Rewriting
+
+
+class Source(NamedTuple):
+    """A full segment as it was when the pass began."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
+    keys are noted from `first_dirty` on.
+    """
+
+    directory: str
+    generation: int
+    sources: tuple[Source, ...]
+    first_dirty: int
+    end_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    producers_last: dict[int, int]
+    wall_ms: int
+    delete_retention_ms: int
+    segment_bytes: int
+    index_bytes: int
+    index_interval_bytes: int
+
+
+@dataclass(slots=True)
+class CleanStats:
+    """What a pass has read, kept and made."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    keys: int = 0
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """A new segment for these old ones; `segment` None: nothing of them went, they stay."""
+
+    sources: tuple[Source, ...]
+    segment: Segment | None
+
+
+class CleanTask:
+    """Steps of one pass. `error` ends it; `cleaned` is what the last step made."""
+
+    def __init__(self, files: Files, plan: CleanPlan, map_bytes: int, seed: bytes) -> None:
+        self.plan = plan
+        self.error: Exception | None = None
+        self.cleaned: Cleaned | None = None
+        self.done = False
+        self._files = files
+        self._map_bytes = map_bytes
+        self._seed = seed
+        self._rewriting: Rewriting | None = None
+
+    @property
+    def clean_to(self) -> int:
+        """How far the log is clean when the pass has ended."""
+        return self._rewriting.clean_to if self._rewriting else self.plan.first_dirty
+
+    @property
+    def stats(self) -> CleanStats:
+        """So far."""
+        return self._rewriting.stats if self._rewriting else CleanStats()
+
+    def run(self) -> None:
+        """The next step. Never raises; `error` tells."""
+        from broker.storage.cleaner.rewriting import Rewriting
+
+        self.cleaned = None
+        try:
+            if self._rewriting is None:
+                self._rewriting = Rewriting(self._files, self.plan, self._map_bytes, self._seed)
+                self._rewriting.note_keys()
+            else:
+                self.cleaned = self._rewriting.clean(self._rewriting.groups.pop(0))
+            self.done = not self._rewriting.groups
+        except (OSError, PylogError) as error:
+            self.error = error
+            self.done = True
+
+    def discard(self) -> None:
+        """Remove what the last step made and nobody took. OSError."""
+        unfinished = self._rewriting.unfinished if self._rewriting else None
+        for segment in (unfinished, self.cleaned.segment if self.cleaned else None):
+            if segment is not None:
+                segment.unlink()
+        self.cleaned = None

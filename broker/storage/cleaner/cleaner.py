@@ -1,0 +1,204 @@
+"""Keeps the compacted logs of a directory short: picks one, has a pass made, puts the result in.
+
+Owned by the loop; `CleanTask.run` is the part for the pool. Kafka's `cleaner-offset-checkpoint`
+says how far each log is clean. A log that cannot be cleaned is set aside, and the others go on.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from broker.config import BrokerConfig
+from broker.storage.checkpoint_writer import OffsetCheckpoint
+from broker.storage.checkpoints import CLEANER_CHECKPOINT
+from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
+from broker.storage.cleaner.clean_task import CleanPlan, CleanTask, Source
+from broker.storage.files import Files
+from broker.storage.log import Log
+from broker.storage.segment import NO_ROOM
+from pylog.errors import KafkaStorageError
+from pylog.model import Offset, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+
+class LogCleaner:
+    """One pass at a time. `uncleanable`: the logs that were set aside, and why."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        logs: Mapping[TopicPartition, Log],
+        config: BrokerConfig,
+        *,
+        random_bytes: Callable[[int], bytes],
+        remove_later: Callable[[Log, list[str]], None],
+    ) -> None:
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self.passes = 0
+        self._files = files
+        self._logs = logs
+        self._config = config
+        self._random_bytes = random_bytes
+        self._remove_later = remove_later
+        self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
+        self._clean_to: dict[TopicPartition, int] = dict(self._checkpoint.found)
+        self._running: tuple[Log, CleanTask] | None = None
+
+    # ---- what happens to logs -------------------------------------------------------------------
+
+    def loaded(self) -> None:
+        """All logs are open: what is said of others, or beyond a log's end, is dropped."""
+        for key, offset in list(self._clean_to.items()):
+            log = self._logs.get(key)
+            if log is None or offset > log.log_end_offset:
+                del self._clean_to[key]
+
+    def truncated(self, log: Log, offset: int) -> None:
+        """Before records go from `offset` on: what takes their place is dirty."""
+        if self._clean_to.get(log.topic_partition, 0) > offset:
+            self._clean_to[log.topic_partition] = offset
+            self._write()
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """The log is gone, or a new one of that name will come."""
+        self.uncleanable.pop(topic_partition, None)
+        if self._clean_to.pop(topic_partition, None) is not None:
+            self._write()
+
+    # ---- passes ---------------------------------------------------------------------------------
+
+    def candidates(
+        self, wall_ms: int, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> list[Cleanable]:
+        """The compacted logs with what may be cleaned of each."""
+        found = []
+        for key, log in self._logs.items():
+            if not log.config.compacted or log.failure is not None or key in self.uncleanable:
+                continue
+            high_watermark = high_watermarks.get(key)
+            if high_watermark is not None:
+                found.append(
+                    cleanable(
+                        key,
+                        log.segments,
+                        log.config,
+                        first_dirty=self._first_dirty(log),
+                        stable_end=log.last_stable_offset(high_watermark),
+                        wall_ms=wall_ms,
+                    )
+                )
+        return found
+
+    def _first_dirty(self, log: Log) -> int:
+        return max(log.log_start_offset, self._clean_to.get(log.topic_partition, 0))
+
+    def next_task(
+        self, wall_ms: int, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> CleanTask | None:
+        """A pass over the log that needs it most: `run()` on a pool thread, then `on_ran` here,
+        until that says no; None when none is due or one is running.
+        """
+        if self._running is not None or not self._config.log_cleaner_enable:
+            return None
+        found = self.candidates(wall_ms, high_watermarks)
+        chosen = dirtiest((item, self._logs[item.topic_partition].config) for item in found)
+        if chosen is None:
+            return None
+        log = self._logs[chosen.topic_partition]
+        try:
+            plan = self._plan(log, chosen, wall_ms)
+        except KafkaStorageError as error:
+            self._set_aside(log, error)
+            return None
+        seed = self._random_bytes(16)
+        task = CleanTask(self._files, plan, self._config.log_cleaner_dedupe_buffer_size, seed)
+        self._running = (log, task)
+        return task
+
+    def _plan(self, log: Log, chosen: Cleanable, wall_ms: int) -> CleanPlan:
+        segments = [s for s in log.segments[:-1] if s.end_offset <= chosen.end_offset]
+        config = log.config
+        return CleanPlan(
+            log.directory,
+            log.generation,
+            tuple(Source(s.base_offset, s.end_offset, s.size, s.created_ms) for s in segments),
+            chosen.first_dirty,
+            chosen.end_offset,
+            tuple(log.aborted_transactions(0, chosen.end_offset)),
+            log.producers.last_offsets(),
+            wall_ms,
+            config.delete_retention_ms,
+            config.segment_bytes,
+            config.segment_index_bytes,
+            config.index_interval_bytes,
+        )
+
+    def on_ran(self, task: CleanTask) -> bool:
+        """A step has run: put what it made in its place. True: run the next step."""
+        assert self._running is not None
+        log, running = self._running
+        assert running is task
+        if self._logs.get(log.topic_partition) is not log or log.failure is not None:
+            return self._end(task)
+        if log.generation != task.plan.generation or not log.config.compacted:
+            return self._end(task)  # it was cut meanwhile, or need not be compacted any more
+        if task.error is not None:
+            self._set_aside(log, task.error)
+            return self._end(task)
+        cleaned = task.cleaned
+        if cleaned is not None and cleaned.segment is not None:
+            bases = [source.base_offset for source in cleaned.sources]
+            try:
+                removed = log.replace_segments(bases, cleaned.segment)
+            except KafkaStorageError as error:
+                logger.warning("%s", error)
+                return self._end(task)
+            if removed is None:
+                return self._end(task)  # retention took some of them
+            task.cleaned = None
+            self._remove_later(log, removed)
+        if not task.done:
+            return True
+        self._clean_to[log.topic_partition] = task.clean_to
+        self._write()
+        self.passes += 1
+        stats = task.stats
+        logger.info(
+            "%s is clean up to offset %d: %d of %d records stay, %d of %d bytes, %d keys",
+            log.topic_partition,
+            task.clean_to,
+            stats.records_kept,
+            stats.records_read,
+            stats.bytes_written,
+            stats.bytes_read,
+            stats.keys,
+        )
+        return self._end(task)
+
+    def _end(self, task: CleanTask) -> bool:
+        try:
+            task.discard()
+        except OSError as error:
+            logger.warning("what a pass left in %s stays: %s", task.plan.directory, error)
+        self._running = None
+        return False
+
+    def _set_aside(self, log: Log, error: Exception) -> None:
+        if isinstance(error, FileNotFoundError):
+            return  # retention took a segment meanwhile
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            logger.warning("no room to clean %s: %s", log.topic_partition, error)
+            return
+        self.uncleanable[log.topic_partition] = str(error)
+        logger.error("%s cannot be cleaned, and is left as it is: %s", log.topic_partition, error)
+
+    def _write(self) -> None:
+        """A disk that refuses leaves the last one; the worst is a pass that was made already."""
+        offsets = {key: Offset(offset) for key, offset in self._clean_to.items()}
+        try:
+            self._checkpoint.write(offsets)
+        except OSError as error:
+            logger.warning("%s cannot be written: %s", CLEANER_CHECKPOINT, error)
