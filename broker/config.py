@@ -33,6 +33,15 @@ TOPIC_CONFIG: Final = ConfigTable(
         ConfigKey("compression.type", str, "producer",
                   "The codec on disk; `producer` keeps the one that the producer chose.",
                   choices=("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")),
+        ConfigKey("compression.gzip.level", int, -1,
+                  "How hard gzip tries where compression.type asks for it: 1 to 9; -1: 6.",
+                  low=-1, high=9),
+        ConfigKey("compression.lz4.level", int, 9,
+                  "The same of lz4. The default is its fast compressor, all others the dense one.",
+                  low=1, high=17),
+        ConfigKey("compression.zstd.level", int, 3,
+                  "The same of zstd: negative is faster, 22 is the smallest.",
+                  low=-131_072, high=22),
         ConfigKey("delete.retention.ms", int, _DAY_MS,
                   "How long a compacted topic keeps tombstones.", low=0),
         ConfigKey("file.delete.delay.ms", int, 60_000,
@@ -88,6 +97,9 @@ TOPIC_CONFIG: Final = ConfigTable(
 BROKER_NAMES: Final[Mapping[str, str]] = {
     "cleanup.policy": "log.cleanup.policy",
     "compression.type": "compression.type",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.zstd.level": "compression.zstd.level",
     "delete.retention.ms": "log.cleaner.delete.retention.ms",
     "file.delete.delay.ms": "log.segment.delete.delay.ms",
     "flush.messages": "log.flush.interval.messages",
@@ -211,6 +223,9 @@ class TopicConfig:
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     delete_retention_ms: int = _DAY_MS
     file_delete_delay_ms: int = 60_000
     flush_messages: int = LONG_MAX
@@ -259,6 +274,8 @@ class TopicConfig:
                 f"min.compaction.lag.ms={self.min_compaction_lag_ms} is above "
                 f"max.compaction.lag.ms={self.max_compaction_lag_ms}"
             )
+        if self.compression_gzip_level == 0:
+            raise InvalidConfig("compression.gzip.level=0: it must be from 1 to 9, or -1")
         if not self.cleanup_policy:
             raise InvalidConfig("cleanup.policy='': it must name delete, compact or both")
 

@@ -7,21 +7,30 @@ leave Python's lock, so the pool really works beside the loop.
 The way to a thread and back costs 20 to 30 microseconds of CPU, and more time when the loop is
 busy. A batch of a few kilobytes is unpacked and checked in 5 to 20, so it stays on the loop, under
 a cap of its own: what passes that, and what is wrong, goes to the pool after all. An uncompressed
-batch never goes there.
+batch goes there only when its topic keeps another codec than its producer chose, as every batch
+does for which that holds: packing costs far more than unpacking.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final
 
+from broker.config import TopicConfig
 from broker.replication.messages import PartitionBatch, Produce
+from broker.storage.recompression import (
+    Recompressed,
+    checked_and_recompressed,
+    wanted_compression,
+)
 from pylog.errors import PylogError
-from pylog.records.batch import CODEC_MASK, HEADER_SIZE, read_header
+from pylog.model import TopicPartition
+from pylog.records.batch import CODEC_MASK, HEADER_SIZE
+from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
-from pylog.records.validate import check_records
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 """Of compressed batches in one request that are checked on the loop: the default `batch.size`."""
@@ -31,45 +40,68 @@ INLINE_UNPACKED_MAX: Final = 32 * 1024
 _ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian
 
 
-def is_compressed(batch: bytes) -> bool:
-    """Whether the batch says so. One too short to say anything is not."""
-    return len(batch) >= HEADER_SIZE and batch[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK != 0
+def codec_of(batch: bytes) -> int:
+    """The codec that the batch says it is in; 0 for one too short to say anything."""
+    return batch[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK if len(batch) >= HEADER_SIZE else 0
 
 
 class BatchChecks:
-    """Runs `check_records` for what is compressed."""
+    """Runs `check_records`, and the change to a topic's codec, for what needs them."""
 
-    def __init__(self, pool: Executor, decompressed_bytes_max: int) -> None:
-        """Each thread of `pool` may have twice `decompressed_bytes_max` in memory."""
+    def __init__(
+        self,
+        pool: Executor,
+        decompressed_bytes_max: int,
+        config_of: Callable[[TopicPartition], TopicConfig | None],
+    ) -> None:
+        """Each thread of `pool` may have three times `decompressed_bytes_max` in memory.
+
+        `config_of`: the settings of a partition that is here, None for others.
+        """
         self._pool = pool
         self._decompressed_bytes_max = decompressed_bytes_max
+        self._config_of = config_of
+
+    def needed(self, request: Produce) -> bool:
+        """Whether a batch of the request is compressed, or is to be stored in another codec."""
+        return any(
+            codec_of(item.batch) or self._compression(item) is not None for item in request.batches
+        )
 
     async def run(self, request: Produce) -> Produce:
-        """The request, with what the check said beside each compressed batch."""
-        packed = sum(len(item.batch) for item in request.batches if is_compressed(item.batch))
-        if packed <= INLINE_BYTES_MAX:
+        """The request, with what the check said beside each batch that needs one."""
+        packed = sum(len(item.batch) for item in request.batches if codec_of(item.batch))
+        wanted = tuple(map(self._compression, request.batches))
+        if packed <= INLINE_BYTES_MAX and not any(wanted):
             limit = min(INLINE_UNPACKED_MAX, self._decompressed_bytes_max)
-            looked = tuple(_look(item, limit) for item in request.batches)
-            if not any(isinstance(item.checked, PylogError) for item in looked):
-                return replace(request, batches=looked)
+            looked = _look_at(request, wanted, limit)
+            if not any(isinstance(item.checked, PylogError) for item in looked.batches):
+                return looked
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, self._checked, request)
-
-    def _checked(self, request: Produce) -> Produce:
         limit = self._decompressed_bytes_max
-        return replace(request, batches=tuple(_look(item, limit) for item in request.batches))
+        return await loop.run_in_executor(self._pool, _look_at, request, wanted, limit)
+
+    def _compression(self, item: PartitionBatch) -> Compression | None:
+        config = self._config_of(item.topic_partition)
+        return None if config is None else wanted_compression(config, codec_of(item.batch))
 
 
-def _look(item: PartitionBatch, limit: int) -> PartitionBatch:
-    if not is_compressed(item.batch):
-        return item
-    return replace(item, checked=_outcome(item.batch, limit))
+def _look_at(request: Produce, wanted: Sequence[Compression | None], limit: int) -> Produce:
+    batches = tuple(
+        replace(item, checked=_outcome(item.batch, compression, limit))
+        if compression is not None or codec_of(item.batch)
+        else item
+        for item, compression in zip(request.batches, wanted, strict=True)
+    )
+    return replace(request, batches=batches)
 
 
-def _outcome(batch: bytes, limit: int) -> RecordsSummary | PylogError:
+def _outcome(
+    batch: bytes, compression: Compression | None, limit: int
+) -> RecordsSummary | Recompressed | PylogError:
     """An error is not raised here but where the log would: other checks come before it."""
     try:
-        return check_records(batch, read_header(batch), max_decompressed_bytes=limit)
+        return checked_and_recompressed(batch, compression, max_decompressed_bytes=limit)
     except PylogError as error:
         # Its traceback holds on to all that was unpacked until somebody has been answered.
         error.__cause__ = error.__context__ = None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import grpc
 
 from broker.grpc import wire
-from broker.grpc.batch_checks import BatchChecks, is_compressed
+from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
@@ -128,7 +128,7 @@ class LogService(log_pb2_grpc.LogServicer):
                 self.in_flight_bytes += size
                 taken_bytes += size
                 produce = wire.produce_from(request)
-                if any(is_compressed(item.batch) for item in produce.batches):
+                if self._checks.needed(produce):
                     produce = await self._checks.run(produce)
                 taken.append((produce, self._when_done(answers, index, request, sizes)))
         except BaseException:

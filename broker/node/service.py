@@ -244,7 +244,11 @@ class BrokerService:
             image=lambda: self._membership.image,
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
-            checks=BatchChecks(self._unpacking, self._config.message_decompressed_max_bytes),
+            checks=BatchChecks(
+                self._unpacking,
+                self._config.message_decompressed_max_bytes,
+                manager.topic_config,
+            ),
             in_flight_bytes_max=self._config.queued_max_request_bytes,
             counters=self._counters,
         )

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, TopicConfig
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import Failure, PartitionsAltered
 from broker.metrics.counters import IsrChanges
@@ -144,6 +144,11 @@ class ReplicaManager:
         self._room.cancel(token)
         self._fetches.cancel(token)
         self._replica_fetches.cancel(token)
+
+    def topic_config(self, topic_partition: TopicPartition) -> TopicConfig | None:
+        """The settings of a partition that is here, as they are now; None for others."""
+        partition = self._hosted.by_name.get(topic_partition)
+        return None if partition is None else partition.config
 
     def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
         """An offset of one partition, by time or by name."""

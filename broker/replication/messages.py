@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from broker.metadata.messages import AlterPartition, Failure
+from broker.storage.recompression import Recompressed
 from pylog.errors import PylogError
 from pylog.model import (
     BrokerEpoch,
@@ -34,8 +35,8 @@ class PartitionBatch:
     topic_id: TopicId | None  # None: the client knows only the name
     batch: bytes = field(repr=False)
     # what the edge heard of the records where it had them checked (in the pool, for a compressed
-    # batch)
-    checked: RecordsSummary | PylogError | None = None
+    # batch), with the batch in the topic's codec where that is another
+    checked: RecordsSummary | Recompressed | PylogError | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,7 +246,7 @@ class Log:
                     Offset(self._log_start),
                     True,
                 )
-        batch, header = as_stored(batch, header, self.config, wall_ms=wall_ms)
+        batch, header = as_stored(batch, header, self.config, origin, wall_ms=wall_ms)
         base = self._log_end
         last = base + header.last_offset_delta
         head, rest = with_offset_and_epoch(batch, base, leader_epoch)

@@ -9,32 +9,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.config import TopicConfig
+from broker.storage.recompression import Recompressed, recompress, wanted_compression
 from pylog.config import LONG_MAX
-from pylog.errors import InvalidRecord, InvalidTimestamp, InvalidTxnState, PylogError
-from pylog.model import NO_TIMESTAMP, TimestampType
-from pylog.records.batch import (
-    CODEC_MASK,
-    BatchHeader,
-    CompressionType,
-    pack_header,
-    read_header,
-    seal,
-    with_log_append_time,
+from pylog.errors import (
+    InvalidRecord,
+    InvalidTimestamp,
+    InvalidTxnState,
+    MessageTooLarge,
+    PylogError,
 )
-from pylog.records.compression import compress
+from pylog.model import NO_TIMESTAMP, TimestampType
+from pylog.records.batch import BatchHeader, read_header, with_log_append_time
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import open_section
 from pylog.records.validate import check_batch, check_records
 
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
-
-_STORED_CODECS: Final = {
-    "uncompressed": CompressionType.NONE,
-    "gzip": CompressionType.GZIP,
-    "snappy": CompressionType.SNAPPY,
-    "lz4": CompressionType.LZ4,
-    "zstd": CompressionType.ZSTD,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +34,13 @@ class Origin:
     `internal`: a coordinator or the controller itself; control batches are allowed and the records
     are its own. `transaction_verified`: the transaction coordinator knows of this partition.
     `checked`: what `check_records` said where it has run already (in the pool, for a compressed
-    batch); an error of it is raised only when nothing else comes first.
+    batch), with the batch in the topic's codec where that differs; an error of it is raised only
+    when nothing else comes first.
     """
 
     internal: bool = False
     transaction_verified: bool = False
-    checked: RecordsSummary | PylogError | None = None
+    checked: RecordsSummary | Recompressed | PylogError | None = None
 
 
 CLIENT: Final = Origin()
@@ -87,6 +78,8 @@ def checked_header(
         summary = origin.checked
         if summary is None:
             summary = check_records(batch, header, max_decompressed_bytes=max_decompressed_bytes)
+        elif isinstance(summary, Recompressed):
+            summary = summary.summary
         elif isinstance(summary, PylogError):
             raise summary
         if by_producer:
@@ -106,37 +99,33 @@ def checked_header(
 
 
 def as_stored(
-    batch: bytes, header: BatchHeader, config: TopicConfig, *, wall_ms: int
+    batch: bytes, header: BatchHeader, config: TopicConfig, origin: Origin, *, wall_ms: int
 ) -> tuple[bytes, BatchHeader]:
-    """The batch as the topic keeps it: its codec and who stamps it. Usually the very same bytes."""
+    """The batch as the topic keeps it: its codec and who stamps it. Usually the very same bytes.
+
+    MessageTooLarge when it is above `max.message.bytes` in the topic's codec.
+    """
     if header.is_control:
         return batch, header
-    codec = _STORED_CODECS.get(config.compression_type)
-    if codec is not None and codec != header.compression:
-        batch = _recompressed(batch, header, codec)
+    compression = wanted_compression(config, header.compression)
+    if compression is not None:
+        ready = origin.checked
+        if isinstance(ready, Recompressed) and ready.compression == compression:
+            batch = ready.batch
+        else:  # a coordinator's, or the setting changed on the way from the pool
+            section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
+            batch = recompress(header, section, compression)
         header = read_header(batch)
+        if len(batch) > config.max_message_bytes:
+            raise MessageTooLarge(
+                f"the batch has {len(batch)} bytes with compression.type="
+                f"{config.compression_type} of the topic; max.message.bytes is "
+                f"{config.max_message_bytes}"
+            )
     if config.message_timestamp_type == "LogAppendTime":
         batch = with_log_append_time(batch, wall_ms)
         header = read_header(batch)
     return batch, header
-
-
-def _recompressed(batch: bytes, header: BatchHeader, codec: CompressionType) -> bytes:
-    section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
-    body = compress(codec, memoryview(section.buffer)[section.start : section.end])
-    new_header = pack_header(
-        attributes=(header.attributes & ~CODEC_MASK) | codec,
-        record_count=header.record_count,
-        base_timestamp=header.base_timestamp,
-        max_timestamp=header.max_timestamp,
-        base_offset=header.base_offset,
-        leader_epoch=header.partition_leader_epoch,
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        base_sequence=header.base_sequence,
-        last_offset_delta=header.last_offset_delta,
-    )
-    return seal(new_header, body)
 
 
 def _check_time(timestamp: int, config: TopicConfig, wall_ms: int) -> None:

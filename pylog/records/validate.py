@@ -16,7 +16,7 @@ from pylog.records import faults
 from pylog.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, BatchHeader, Buffer, read_header
 from pylog.records.compression import check_codec
 from pylog.records.kernels_pure import RecordsSummary
-from pylog.records.sections import check_crc, open_section
+from pylog.records.sections import Section, check_crc, open_section
 
 
 def check_batch(
@@ -85,6 +85,11 @@ def check_records(
     decompression; the output never passes `max_decompressed_bytes`.
     """
     section = open_section(batch, 0, header, max_bytes=max_decompressed_bytes)
+    return check_section(section, header)
+
+
+def check_section(section: Section, header: BatchHeader) -> RecordsSummary:
+    """`check_records` for records that are unpacked already."""
     buffer_address, compiled = _kernels()
     address, _alive = buffer_address(section.buffer)
     fault, index, smallest, largest, without_key = compiled(

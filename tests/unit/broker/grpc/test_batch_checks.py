@@ -13,7 +13,8 @@ from typing import Any, cast
 
 import pytest
 
-from broker.grpc.batch_checks import INLINE_BYTES_MAX, BatchChecks, is_compressed
+from broker.config import TopicConfig
+from broker.grpc.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
 from broker.metrics.counters import RequestCounters
@@ -25,11 +26,13 @@ from broker.replication.messages import (
     Produce,
     ProduceDone,
 )
+from broker.storage.recompression import Recompressed
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import InvalidRequest, PylogError, ThrottlingQuotaExceeded
 from pylog.model import Offset, TopicPartition
-from pylog.records.batch import CompressionType
+from pylog.records.batch import CompressionType, read_header
 from pylog.records.builder import encode_batch
+from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.rpc.v1 import log_pb2
 from tests.fakes import bad_batches
@@ -40,6 +43,11 @@ SMALL = encode_batch([b"v" * 50] * 20, compression="lz4", timestamps=7)
 PACKED = encode_batch([b"v" * 100] * 1000, compression="gzip", timestamps=7)
 """Small as it is, it unpacks to more than the loop takes upon itself."""
 LARGE = encode_batch([randbytes(1000) for _ in range(20)], compression="snappy", timestamps=7)
+
+CONFIGS = {
+    TopicPartition("t", 0): TopicConfig(),
+    TopicPartition("zstd", 0): TopicConfig(compression_type="zstd", compression_zstd_level=1),
+}
 
 
 class Appends:
@@ -90,7 +98,7 @@ class Bench:
         self.service = LogService(
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
-            checks=BatchChecks(self.pool, 1 << 20), in_flight_bytes_max=1 << 20,
+            checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), in_flight_bytes_max=1 << 20,
             counters=self.counters,
         )  # fmt: skip
 
@@ -116,8 +124,8 @@ class Bench:
         return [item.batch for produce in self.manager.requests for item in produce.batches]
 
 
-def request(batch: bytes, correlation: int = 0) -> log_pb2.ProduceRequest:
-    item = log_pb2.PartitionBatch(topic="t", batch=batch)
+def request(batch: bytes, correlation: int = 0, topic: str = "t") -> log_pb2.ProduceRequest:
+    item = log_pb2.PartitionBatch(topic=topic, batch=batch)
     return log_pb2.ProduceRequest(correlation=correlation, acks=-1, batches=[item])
 
 
@@ -133,8 +141,8 @@ def run(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
 
 
 def test_what_is_compressed() -> None:
-    assert [is_compressed(batch) for batch in (PLAIN, PACKED, b"", PACKED[:30])] == [
-        False, True, False, False,
+    assert [codec_of(batch) for batch in (PLAIN, PACKED, LARGE, b"", PACKED[:30])] == [
+        0, CompressionType.GZIP, CompressionType.SNAPPY, 0, 0,
     ]  # fmt: skip
 
 
@@ -259,6 +267,31 @@ def test_how_many_requests_a_message_may_hold() -> None:
     run(test)
 
 
+@pytest.mark.parametrize("batch", [PLAIN, SMALL, LARGE], ids=["plain", "small", "large"])
+def test_what_the_topic_keeps_in_another_codec_is_packed_in_the_pool(batch: bytes) -> None:
+    async def test(bench: Bench) -> None:
+        await bench.messages(request(batch, topic="zstd"))
+        (item,) = bench.manager.requests[0].batches
+        assert item.batch == batch
+        assert isinstance(item.checked, Recompressed)
+        assert item.checked.compression == Compression(CompressionType.ZSTD, 1)
+        assert read_header(item.checked.batch).compression == CompressionType.ZSTD
+        assert bench.pool.jobs == 1
+
+    run(test)
+
+
+def test_what_comes_in_the_topic_s_codec_stays_as_it_is() -> None:
+    async def test(bench: Bench) -> None:
+        batch = encode_batch([b"v"] * 20, compression="zstd", timestamps=7)
+        await bench.messages(request(batch, topic="zstd"), request(batch, topic="elsewhere"))
+        for produce in bench.manager.requests:
+            assert produce.batches[0].checked == RecordsSummary(7, 7, 0)
+        assert bench.pool.jobs == 0
+
+    run(test)
+
+
 def test_a_unary_call_waits_for_its_check() -> None:
     async def test(bench: Bench) -> None:
         answer = await bench.service.Produce(request(PACKED, 5), cast(Any, bench))
@@ -294,7 +327,7 @@ def test_a_bomb_comes_back_as_an_error_beside_its_neighbours() -> None:
                 PartitionBatch(TopicPartition("t", number), None, batch)
                 for number, batch in enumerate((PLAIN, bomb, PACKED))
             )
-            checked = await BatchChecks(pool, 1 << 20).run(Produce(-1, 0, items))
+            checked = await BatchChecks(pool, 1 << 20, CONFIGS.get).run(Produce(-1, 0, items))
             return [item.checked for item in checked.batches]
 
     plain, fault, packed = asyncio.run(outcomes())
