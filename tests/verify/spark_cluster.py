@@ -65,8 +65,16 @@ def default_sigint() -> None:
 class SparkCluster:
     """`spark-submit broker_app.py` with a data directory of its own."""
 
-    def __init__(self, data_dir: Path, *, port: int, conf: dict[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        port: int,
+        conf: dict[str, str] | None = None,
+        properties: str = "local.conf",
+    ) -> None:
         self.data_dir, self.port = data_dir, port
+        self._properties = ROOT / "spark-conf" / properties
         self._log = data_dir.parent / f"{data_dir.name}-spark.log"
         self.bootstrap = f"127.0.0.1:{port}"
         self._conf = conf or {}
@@ -88,7 +96,7 @@ class SparkCluster:
             **self._conf,
         }
         command = [str(Path(sys.executable).parent / "spark-submit")]
-        command += ["--properties-file", str(ROOT / "spark-conf" / "local.conf")]
+        command += ["--properties-file", str(self._properties)]
         for key, value in settings.items():
             command += ["--conf", f"{key}={value}"]
         environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
