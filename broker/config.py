@@ -14,6 +14,8 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
+from broker.log_settings import FORMATS as LOG_FORMATS
+from broker.log_settings import parse_levels
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
 
@@ -163,6 +165,12 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("message.decompressed.max.bytes", int, 32 * _MIB,
               "What one compressed batch may unpack to; for a moment twice as much is in memory. "
               "pylog's own.", low=1024, high=INT_MAX),
+    ConfigKey("logging.format", str, "text",
+              "The form of log lines: `text` for people, `logfmt` (key=value) or `json` for "
+              "machines, with broker, cluster and epochs. pylog's own.", choices=LOG_FORMATS),
+    ConfigKey("logging.level", str, "INFO",
+              "DEBUG, INFO, WARNING, ERROR or CRITICAL; and for single loggers "
+              "`INFO,pylog.grpc=DEBUG`. pylog's own."),
     ConfigKey("metrics.listen", str, "",
               "host:port of Prometheus metrics and health checks (/metrics, /healthz, /readyz): "
               "that of the driver; broker n adds n to the port. Port 0 takes free ones. Empty: "
@@ -311,6 +319,8 @@ class BrokerConfig:
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
     message_decompressed_max_bytes: int = 32 * _MIB
+    logging_format: str = "text"
+    logging_level: str = "INFO"
     metrics_listen: str = ""
     num_partitions: int = 1
     producer_id_block_size: int = 1_000
@@ -352,6 +362,7 @@ class BrokerConfig:
     def check(self) -> None:
         """InvalidConfig when two settings contradict each other."""
         self.topic.check()
+        parse_levels(self.logging_level)
         if self.broker_heartbeat_interval_ms >= self.broker_session_timeout_ms:
             raise InvalidConfig(
                 f"broker.heartbeat.interval.ms={self.broker_heartbeat_interval_ms} must be below "

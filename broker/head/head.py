@@ -21,6 +21,7 @@ from broker.grpc.server import GrpcServer
 from broker.head.metrics import HeadMetrics
 from broker.head.settings import HeadSettings
 from broker.head.shell import ControllerShell
+from broker.logs import IDENTITY, hide
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics, metrics_port
@@ -43,6 +44,7 @@ class Head:
     """Owns the controller, its metadata log and the gateway's servers. One loop, no locks."""
 
     def __init__(self, settings: HeadSettings) -> None:
+        hide(settings.secret.hex())
         self.settings = settings
         self._endpoint: Endpoint | None = None
         self._shell: ControllerShell | None = None
@@ -89,6 +91,8 @@ class Head:
             while controller.image.controller_epoch != controller.controller_epoch:
                 await shell.next_change()
             log.remember_cluster(controller.image.cluster_id)
+            IDENTITY.cluster = controller.image.cluster_id
+            IDENTITY.controller_epoch = int(controller.controller_epoch)
             port = await self._listen(address.host, address.port, config)
             self._serve_metrics(metrics)
         except BaseException:

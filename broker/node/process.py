@@ -13,12 +13,12 @@ import json
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from broker import logs
 from broker.node.settings import SECRET_VARIABLE
 from pylog import errors
 
@@ -146,11 +146,7 @@ def run_process(
     arguments: argparse.Namespace, main: Callable[[Stops], Coroutine[Any, Any, int]]
 ) -> int:
     """Run `main` on a loop of its own until it returns the exit status."""
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logs.set_up({})
 
     async def supervised() -> int:
         stops = Stops()
@@ -158,6 +154,7 @@ def run_process(
         return await main(stops)
 
     try:
+        logs.set_up(read_config(arguments.config))
         import uvloop
 
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

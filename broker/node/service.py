@@ -19,6 +19,7 @@ from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
+from broker.logs import IDENTITY, hide
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import (
     AlterPartition,
@@ -87,6 +88,7 @@ class BrokerService:
         hurry: asyncio.Event,
         on_ready: Callable[[NodeReady], None],
     ) -> None:
+        hide(settings.secret.hex())
         self._settings = settings
         self._config = BrokerConfig.from_mapping(settings.config)
         self._controller = parse_address(settings.controller, "controller")
@@ -157,6 +159,7 @@ class BrokerService:
         """Before the logs are opened: a long recovery is something to look at."""
         self._parts.broker_id = claim.broker_id
         self._parts.cluster_id = claim.cluster_id
+        IDENTITY.broker, IDENTITY.cluster = int(claim.broker_id), claim.cluster_id
         if self._metrics_listener is None:
             return
         address, host = self._metrics_listener
@@ -317,6 +320,7 @@ class BrokerService:
         return await self._link.replicas_failed(request)
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
+        IDENTITY.broker_epoch = int(broker_epoch)
         self._logs.registered()
         self._producer_ids.prepare()
         manager = self._engine.manager

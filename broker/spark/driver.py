@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 
+from broker import logs
 from broker.spark import checks, executor, jvm
 from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
@@ -70,11 +71,7 @@ def _log_to_stderr() -> None:
         fd = _stderr_of(os.getppid())
         os.dup2(fd, 2)
         os.close(fd)
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    logs.set_up({})
     logging.getLogger("py4j").setLevel(logging.WARNING)
 
 
@@ -102,6 +99,7 @@ def _prepare() -> Driver:
     values = dict(conf.getAll())
     master = values.get("spark.master", "")
     settings = parse_settings(values, submit_dir=str(Path.cwd()), master=master)
+    logs.set_up(settings.broker_config)
     found = checks.problems(values, brokers=settings.brokers)
     if found:
         lines = "\n  ".join(str(problem) for problem in found)

@@ -12,7 +12,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -82,11 +81,9 @@ def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator
 
     Raises BrokerCannotRun when no restart can help, and BrokerEnded when one is wanted.
     """
-    logging.basicConfig(
-        level=logging.INFO,
-        stream=sys.stderr,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    from broker import logs
+
+    logs.set_up(settings.config)
     yield _Task(slot, settings).run()
 
 

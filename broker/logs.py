@@ -1,0 +1,185 @@
+"""The log lines of a driver or broker process: one form, who says it, no floods, no secrets.
+
+`logging.format` chooses the form: `text` for people, `logfmt` (key=value) and `json` for machines,
+one line each, whatever is in them. `logging.level` is a level, and levels of single loggers:
+`INFO,pylog.grpc=DEBUG`. Everything goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from broker.log_settings import FORMATS, parse_levels
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.errors import InvalidConfig
+
+WINDOW_MS: Final = 10_000
+SAME_TEXT_MAX: Final = 3
+"""Lines of the very same text in a window; the rest is counted."""
+SAME_KIND_MAX: Final = 200
+"""Lines of one kind (the same text but for what is filled in) in a window."""
+KINDS_MAX: Final = 2_000
+
+
+@dataclass(slots=True)
+class Identity:
+    """Who this process is, as far as it knows by now. One per process: its loop writes it, whoever
+    logs reads it.
+    """
+
+    broker: int | None = None
+    broker_epoch: int | None = None
+    controller_epoch: int | None = None
+    cluster: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """What is known."""
+        known = {
+            "cluster": self.cluster or None,
+            "broker": self.broker,
+            "broker_epoch": self.broker_epoch,
+            "controller_epoch": self.controller_epoch,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+    def __str__(self) -> str:
+        """For people: ` [broker 1, epoch 12]`, or nothing yet."""
+        if self.broker is not None:
+            epoch = f", epoch {self.broker_epoch}" if self.broker_epoch is not None else ""
+            return f" [broker {self.broker}{epoch}]"
+        if self.controller_epoch is not None:
+            return f" [controller, epoch {self.controller_epoch}]"
+        return ""
+
+
+IDENTITY: Final = Identity()
+
+_secrets: set[str] = set()
+
+
+def hide(secret: str) -> None:
+    """Never print this text."""
+    if secret:
+        _secrets.add(secret)
+
+
+def set_up(given: Mapping[str, str]) -> None:
+    """Log to standard error as `logging.format` and `logging.level` of `given` say.
+
+    InvalidConfig when one of them is wrong; then nothing has changed.
+    """
+    form = given.get("logging.format", FORMATS[0]).strip()
+    if form not in FORMATS:
+        raise InvalidConfig(f"logging.format={form!r}: it must be one of {', '.join(FORMATS)}")
+    levels = parse_levels(given.get("logging.level", ""))
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter({"text": Text, "logfmt": Logfmt, "json": Json}[form]())
+    handler.addFilter(Floods(SYSTEM_CLOCK))
+    logging.basicConfig(level=levels.pop(""), handlers=[handler], force=True)
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+
+
+class Floods(logging.Filter):
+    """Holds back what repeats itself; the next line of its kind tells how many were."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._windows: dict[tuple[str, int, str], list[int]] = {}  # [began, lines, held back]
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the line is to be written."""
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            return True  # the handler reports a faulty line by itself
+        same_text = (record.name, record.levelno, text)
+        same_kind = (record.name, -record.levelno, str(record.msg))
+        held = self._count(same_text, SAME_TEXT_MAX)
+        if held is not None and str(record.msg) != text:
+            more = self._count(same_kind, SAME_KIND_MAX)
+            held = None if more is None else held + more
+        if held:
+            record.msg = f"{text} ({held} more like it were held back)"
+            record.args = ()
+        return held is not None
+
+    def _count(self, key: tuple[str, int, str], limit: int) -> int | None:
+        """How many were held back before this one; None: this one is, too."""
+        now_ms = self._clock.monotonic_ms()
+        window = self._windows.get(key)
+        if window is None or now_ms - window[0] >= WINDOW_MS:
+            if window is None and len(self._windows) >= KINDS_MAX:
+                self._windows.clear()
+            self._windows[key] = [now_ms, 1, 0]
+            return window[2] if window else 0
+        window[1] += 1
+        if window[1] <= limit:
+            return 0
+        window[2] += 1
+        return None
+
+
+class Text(logging.Formatter):
+    """`2026-01-31 12:00:00,000 INFO pylog.node [broker 1, epoch 12]: unfenced`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, with its traceback on lines of its own."""
+        lead = f"{self.formatTime(record)} {record.levelname} {record.name}{IDENTITY}"
+        return _hidden(f"{lead}: {_message(self, record)}")
+
+
+class Logfmt(logging.Formatter):
+    """`time=… level=info logger=pylog.node broker=1 … message="…"`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        return _hidden(
+            " ".join(f"{key}={_quoted(value)}" for key, value in _fields(self, record).items())
+        )
+
+
+class Json(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        return _hidden(json.dumps(_fields(self, record), ensure_ascii=False))
+
+
+def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+    return {
+        "time": time.replace("+00:00", "Z"),
+        "level": record.levelname.lower(),
+        "logger": record.name,
+        **IDENTITY.fields(),
+        "message": _message(formatter, record),
+    }
+
+
+def _message(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    text = record.getMessage()
+    if record.exc_info:
+        text += "\n" + formatter.formatException(record.exc_info)
+    return text
+
+
+def _quoted(value: object) -> str:
+    text = str(value)
+    if text and all(character.isalnum() or character in "-_.:/+" for character in text):
+        return text
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _hidden(line: str) -> str:
+    for secret in _secrets:
+        line = line.replace(secret, "***")
+    return line
