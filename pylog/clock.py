@@ -38,6 +38,11 @@ class SystemClock:
 
 SYSTEM_CLOCK = SystemClock()
 
+wall_ns = time.time_ns
+"""`Clock.wall_ms` in nanoseconds, for the one caller (`Producer.send`) to which a method call in
+Python would cost as much as its work.
+"""
+
 ticks = time.perf_counter
 """Seconds with all the precision there is, for how long something took; comparable only within one
 process, and never with the clocks above."""

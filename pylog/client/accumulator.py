@@ -12,19 +12,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
+from pylog.client.partitioners import StickyPartition
+from pylog.client.producer_batch import BATCH_OVERHEAD, Batch
+from pylog.model import TopicPartition
 from pylog.records.murmur2 import partition_for_key
 
-HeaderList = Sequence[tuple[str, bytes | None]]
-
-RECORD_OVERHEAD: Final = 21
-"""What a record takes besides key, value and headers, at most: length, attributes, timestamp
-delta, offset delta, two lengths and the number of headers, all but one as varints (Kafka's
-MAX_RECORD_OVERHEAD).
-"""
-BATCH_OVERHEAD: Final = 61
-"""Bytes of a batch's header."""
-
+NOBODY: Final = 0
+SEVERAL: Final = -1
+OWN_AFTER_BATCHES: Final = 64
+"""So many batches in a row opened by one thread make it a topic's owner (again)."""
 _KEYS_REMEMBERED_MAX: Final = 8_192
 _ROOM_BYTES: Final = 256 * 1024
 """Threads that wait for room are woken for this much: to wake one for each batch costs more than
@@ -32,103 +28,28 @@ its records.
 """
 
 
-class Batch:
-    """The records that will be, or were, sent together. Its bytes never change once sent.
-
-    `delivery` belongs to the shell (who waits for the batch); the sender owns all that stands
-    below it.
-    """
-
-    __slots__ = (
-        "attempts",
-        "base_sequence",
-        "count",
-        "created_ms",
-        "delivery",
-        "encoded",
-        "headers",
-        "in_flight",
-        "keys",
-        "leader_epoch",
-        "maybe_stored",
-        "producer_epoch",
-        "producer_id",
-        "refused",
-        "reserved",
-        "resolved",
-        "size",
-        "stamped_id",
-        "timestamps",
-        "topic_partition",
-        "values",
-    )
-
-    def __init__(self, topic_partition: TopicPartition, created_ms: int, delivery: Any) -> None:
-        self.topic_partition = topic_partition
-        self.created_ms = created_ms
-        self.values: list[bytes | None] = []
-        self.keys: list[bytes | None] | None = None
-        self.headers: list[HeaderList | None] | None = None
-        self.timestamps: list[int] = []
-        self.count = 0
-        self.size = BATCH_OVERHEAD
-        self.reserved = 0
-        self.delivery = delivery
-        self.encoded: bytes | None = None
-        self.stamped_id: int = NO_PRODUCER_ID  # the producer id in `encoded`
-        self.producer_id: int = NO_PRODUCER_ID
-        self.producer_epoch: int = NO_PRODUCER_EPOCH
-        self.base_sequence: int = NO_SEQUENCE
-        self.attempts = 0
-        self.in_flight = False
-        self.leader_epoch = -1
-        self.maybe_stored = False
-        self.refused = False
-        self.resolved = False
-
-    def add(
-        self,
-        value: bytes | None,
-        key: bytes | None,
-        headers: HeaderList | None,
-        timestamp_ms: int,
-        size: int,
-    ) -> int:
-        """The index of the added record in the batch. `size` is an upper bound of its bytes."""
-        index = self.count
-        self.values.append(value)
-        self.timestamps.append(timestamp_ms)
-        if key is not None:
-            if self.keys is None:
-                self.keys = [None] * index
-            self.keys.append(key)
-        elif self.keys is not None:
-            self.keys.append(None)
-        if headers:
-            if self.headers is None:
-                self.headers = [None] * index
-            self.headers.append(headers)
-        elif self.headers is not None:
-            self.headers.append(None)
-        self.size += size
-        self.count = index + 1
-        return index
-
-    def forget_records(self) -> None:
-        """Let the memory of an encoded or resolved batch go; timestamps stay for the metadata."""
-        self.values = []
-        self.keys = None
-        self.headers = None
-
-
 @dataclass(slots=True)
 class TopicBuffer:
-    """One topic's open batches by partition, and the partition that keyless records stick to."""
+    """One topic's open batches by partition, and the partition that keyless records stick to.
+
+    Invariant: `current` is the sticky partition's open batch, None when it has none.
+    """
 
     name: str
     partitions: int
+    sticky: StickyPartition
     open: dict[int, Batch] = field(default_factory=dict)
-    sticky: int = 0
+    current: Batch | None = None
+    grows: bool = True
+    """Whether batches may become larger than `batch.size`: until a broker refused one as too
+    large.
+    """
+    owner: int = NOBODY
+    """The thread that may add to `current` without the lock (see `Batch`), as long as no other one
+    sends to the topic.
+    """
+    _opener: int = NOBODY
+    _openings: int = 0
     _placed: dict[bytes, int] = field(default_factory=dict)
 
     def partition_of(self, key: bytes) -> int:
@@ -140,11 +61,33 @@ class TopicBuffer:
             partition = self._placed[key] = partition_for_key(key, self.partitions)
         return partition
 
+    def opened_by(self, thread: int) -> None:
+        """Where several threads send: one that alone opens batch after batch becomes the owner."""
+        if self.owner != SEVERAL:
+            return
+        self._openings = self._openings + 1 if thread == self._opener else 0
+        self._opener = thread
+        if self._openings >= OWN_AFTER_BATCHES:
+            self.owner = thread
+            self._openings = 0
+
     def grow(self, partitions: int) -> None:
         """The topic has more partitions now: keys are placed anew."""
         if partitions != self.partitions:
             self.partitions = partitions
             self._placed.clear()
+            self.sticky.forget_loads()
+
+
+@dataclass(frozen=True, slots=True)
+class AccumulatorSettings:
+    """What the accumulator needs of the producer's settings."""
+
+    batch_size: int = 16_384
+    batch_max_size: int = 16_384
+    linger_ms: int = 0
+    buffer_memory: int = 33_554_432
+    adaptive: bool = True
 
 
 class Accumulator:
@@ -154,27 +97,26 @@ class Accumulator:
 
     def __init__(
         self,
+        settings: AccumulatorSettings,
         *,
-        batch_size: int,
-        linger_ms: int,
-        buffer_memory: int,
         make_delivery: Callable[[], Any],
-        available: Callable[[str], list[int]],
-        first_sticky: Callable[[int], int],
+        available: Callable[[str], Sequence[int]],
+        draw: Callable[[int], int],
     ) -> None:
-        """`available` names a topic's partitions that have a leader; `first_sticky(n)` picks the
-        first of n partitions for keyless records (at random, so that producers spread).
+        """`available` names a topic's partitions that keyless records may go to, in order;
+        `draw(n)` gives numbers from 0 to n - 1, at random, so that producers spread.
         """
-        self.batch_size = batch_size
-        self.linger_ms = linger_ms
-        self.buffer_memory = buffer_memory
+        self.settings = settings
+        self.batch_size = settings.batch_size
+        self.linger_ms = settings.linger_ms
+        self.buffer_memory = settings.buffer_memory
         self.used = 0
         self.topics: dict[str, TopicBuffer] = {}
         self.incomplete: dict[Batch, None] = {}
         """Unresolved batches, oldest first."""
         self._make_delivery = make_delivery
         self._available = available
-        self._first_sticky = first_sticky
+        self._draw = draw
         self._queues: dict[TopicPartition, deque[Batch]] = {}
         self._due: dict[TopicPartition, None] = {}
         self._lingering: deque[Batch] = deque()
@@ -185,9 +127,9 @@ class Accumulator:
         """The topic's buffer, made or grown to what metadata says."""
         buffer = self.topics.get(name)
         if buffer is None:
-            buffer = self.topics[name] = TopicBuffer(name, partitions)
-            buffer.sticky = self._first_sticky(partitions)
-            self._restick(buffer, buffer.sticky)
+            sticky = StickyPartition(self.settings.adaptive, self._draw)
+            buffer = self.topics[name] = TopicBuffer(name, partitions, sticky)
+            sticky.start(self._choice(buffer))
         else:
             buffer.grow(partitions)
         return buffer
@@ -204,6 +146,20 @@ class Accumulator:
         room = self.buffer_memory - self.used
         return room >= min(_ROOM_BYTES, self.buffer_memory // 4) or self.only_open
 
+    def claim(self, buffer: TopicBuffer, thread: int) -> None:
+        """`thread` is about to add to the topic, with the lock. If another one may be adding
+        without, its batches take no more.
+        """
+        if buffer.owner in (thread, SEVERAL):
+            return
+        if buffer.owner == NOBODY:
+            buffer.owner = thread
+            return
+        buffer.owner = SEVERAL
+        buffer.opened_by(thread)
+        for partition in list(buffer.open):
+            self.close_batch(buffer, partition)
+
     def open_batch(self, now_ms: int, buffer: TopicBuffer, partition: int, size: int) -> bool:
         """Start a batch for a record of `size` bytes, closing the partition's present one.
 
@@ -211,27 +167,52 @@ class Accumulator:
         Call `has_room` first.
         """
         wake = self.close_batch(buffer, partition)
-        batch = self._start(now_ms, TopicPartition(buffer.name, partition), size)
+        tp = TopicPartition(buffer.name, partition)
+        batch = self._start(now_ms, tp, self._reservation(size))
         buffer.open[partition] = batch
-        if self.linger_ms == 0 or batch.size + size >= self.batch_size:
-            self._due[batch.topic_partition] = None
+        if partition == buffer.sticky.current:
+            buffer.current = batch
+        if self.linger_ms == 0 or size >= batch.room:
+            self._due[tp] = None
             return True
         wake = wake or not self._lingering
         self._lingering.append(batch)
         return wake
 
+    def extend_batch(self, buffer: TopicBuffer, batch: Batch) -> bool:
+        """Let a full open batch take as much again as it holds, up to `batch.max.size`; it is due
+        from now on. False when it may not: close it.
+        """
+        more = min(batch.limit, self.settings.batch_max_size - batch.limit)
+        if more <= 0 or not buffer.grows or self.used + more > self.buffer_memory:
+            return False
+        batch.extend(more)
+        batch.reserved += more
+        self.used += more
+        self._due[batch.topic_partition] = None
+        return True
+
     def close_batch(self, buffer: TopicBuffer, partition: int) -> bool:
         """No more records into the partition's open batch, and it is due; False if there is none.
 
-        Keyless records move on to the next partition, so that they spread by whole batches.
+        Keyless records go on to another partition once `batch.size` bytes went to this one.
         """
         batch = buffer.open.pop(partition, None)
-        if buffer.sticky == partition:
-            self._restick(buffer, partition + 1)
         if batch is None:
             return False
+        batch.close()
         self._due[batch.topic_partition] = None
+        if partition == buffer.sticky.current:
+            buffer.current = None
+            buffer.sticky.produced += batch.size
+            if buffer.sticky.produced >= self.batch_size:
+                self.advance_sticky(buffer)
         return True
+
+    def advance_sticky(self, buffer: TopicBuffer) -> None:
+        """Have keyless records go to another partition."""
+        buffer.sticky.advance(lambda: self._choice(buffer), lambda p: self._waiting(buffer, p))
+        buffer.current = buffer.open.get(buffer.sticky.current)
 
     def add_encoded(
         self,
@@ -245,17 +226,14 @@ class Accumulator:
         buffer = self.topics[topic_partition.topic]
         self.close_batch(buffer, topic_partition.partition)
         batch = self._start(now_ms, topic_partition, len(encoded))
-        batch.encoded = encoded
-        batch.timestamps = [first_timestamp_ms]
-        batch.count = count
-        batch.size = len(encoded)
+        batch.close_encoded(encoded, count, (first_timestamp_ms,))
         self._due[topic_partition] = None
         return batch
 
-    def _start(self, now_ms: int, topic_partition: TopicPartition, size: int) -> Batch:
-        batch = Batch(topic_partition, now_ms, self._make_delivery())
-        batch.reserved = self._reservation(size)
-        self.used += batch.reserved
+    def _start(self, now_ms: int, topic_partition: TopicPartition, reserved: int) -> Batch:
+        batch = Batch(topic_partition, now_ms, self._make_delivery(), reserved)
+        batch.reserved = reserved
+        self.used += reserved
         self.incomplete[batch] = None
         queue = self._queues.get(topic_partition)
         if queue is None:
@@ -267,9 +245,11 @@ class Accumulator:
         # As Kafka's buffer pool: a whole batch at once, so that records need no accounting.
         return max(self.batch_size, BATCH_OVERHEAD + size)
 
-    def _restick(self, buffer: TopicBuffer, wanted: int) -> None:
-        available = self._available(buffer.name) or range(buffer.partitions)
-        buffer.sticky = next((p for p in available if p >= wanted), next(iter(available), 0))
+    def _choice(self, buffer: TopicBuffer) -> Sequence[int]:
+        return self._available(buffer.name) or range(buffer.partitions)
+
+    def _waiting(self, buffer: TopicBuffer, partition: int) -> int:
+        return len(self._queues.get(TopicPartition(buffer.name, partition), ()))
 
     # ---- draining -----------------------------------------------------------------------------
 
@@ -342,9 +322,19 @@ class Accumulator:
         for queue in self._queues.values():
             yield from queue
 
+    # ---- settled ------------------------------------------------------------------------------
+
     def resolve(self, batch: Batch) -> None:
         """The batch is done, one way or the other: its memory is free again."""
         assert not batch.resolved
         batch.resolved = True
         self.used -= batch.reserved
         del self.incomplete[batch]
+
+    def replace(self, batch: Batch, parts: Sequence[Batch]) -> None:
+        """`parts` take the place of `batch`, whose memory is theirs; they are as old as it is."""
+        batch.resolved = True
+        parts[0].reserved = batch.reserved
+        self.incomplete = dict.fromkeys(
+            one for old in self.incomplete for one in (parts if old is batch else (old,))
+        )

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pylog import errors
+from pylog.client.producer_batch import BATCH_OVERHEAD
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
 from pylog.records.compression import Compression
 from pylog.records.partitioner_kernels import (
@@ -25,6 +26,14 @@ ARROW_BATCH_BYTES: Final = 262_144
 """Whole tables do not wait for a linger: batches this large cost the least per record."""
 SLICE_BYTES: Final = 16 << 20
 """A table is encoded in slices of about this size, so that it is not in memory twice."""
+
+
+def arrow_batch_size(batch_size: int, max_request_size: int, buffer_memory: int) -> int:
+    """How large the batches of a table are made: as large as does good, and never so large that
+    `buffer.memory` could not take one beside others.
+    """
+    share = max(buffer_memory // 4, min(batch_size, buffer_memory - BATCH_OVERHEAD))
+    return max(1, min(max(batch_size, ARROW_BATCH_BYTES), max_request_size, share))
 
 
 def encode_rows(

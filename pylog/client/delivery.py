@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 from pylog import errors
@@ -27,6 +28,8 @@ class Delivery:
         "_error",
         "_lock",
         "_log_append_time_ms",
+        "_parts",
+        "_parts_left",
         "_record_index",
         "_timestamps",
         "_topic_partition",
@@ -42,7 +45,9 @@ class Delivery:
         self._topic_partition = TopicPartition("", -1)
         self._base_offset = -1
         self._log_append_time_ms = -1
-        self._timestamps: list[int] = []
+        self._timestamps: Sequence[int] = ()
+        self._parts: list[tuple[int, Delivery]] = []  # of a split batch: (first record, its)
+        self._parts_left = 0
         self._error: errors.PylogError | None = None
         self._record_index = -1
 
@@ -53,7 +58,7 @@ class Delivery:
         topic_partition: TopicPartition,
         base_offset: int,
         log_append_time_ms: int,
-        timestamps: list[int],
+        timestamps: Sequence[int],
     ) -> None:
         """Acknowledged; wakes waiters and runs the callbacks in the order of the records."""
         self._topic_partition = topic_partition
@@ -67,6 +72,28 @@ class Delivery:
         self._error = error
         self._record_index = record_index
         self._finish()
+
+    def split(self, parts: Sequence[tuple[int, Delivery]]) -> None:
+        """The batch goes out in `parts`, each with its number of records, and is done when the last
+        of them is; each record has its part's outcome.
+        """
+        first = 0
+        for count, part in parts:
+            self._parts.append((first, part))
+            first += count
+        self._parts_left = len(parts)
+        for _, part in parts:
+            part.add_callback(self._part_done)
+
+    def _part_done(self) -> None:
+        self._parts_left -= 1  # on the loop's thread only, which finishes all batches
+        if not self._parts_left:
+            self._finish()
+
+    def _part_of(self, index: int) -> tuple[Delivery, int]:
+        place = bisect_right(self._parts, index, key=lambda part: part[0]) - 1
+        first, part = self._parts[place]
+        return part, index - first
 
     def on_delivery(self, index: int, callback: OnDelivery) -> None:
         """Register `send(on_delivery=...)`, while the batch is still open."""
@@ -119,15 +146,21 @@ class Delivery:
 
     def metadata_of(self, index: int) -> RecordMetadata:
         """Where the batch's record landed."""
+        if self._parts:
+            part, index = self._part_of(index)
+            return part.metadata_of(index)
         topic, partition = self._topic_partition
         offset = self._base_offset + index if self._base_offset >= 0 else -1
         timestamp = self._log_append_time_ms
         if timestamp < 0:
-            timestamp = self._timestamps[index]
+            timestamp = int(self._timestamps[index])
         return RecordMetadata(topic, partition, offset, timestamp)
 
     def error_of(self, index: int) -> errors.PylogError | None:
         """Why the record failed, or None."""
+        if self._parts:
+            part, index = self._part_of(index)
+            return part.error_of(index)
         if self._error is None:
             return None
         if self._record_index in (-1, index):
@@ -200,3 +233,29 @@ class DeliveryHandle:
             return "<DeliveryHandle pending>"
         error = self._delivery.error_of(self._index)
         return f"<DeliveryHandle {error or self._delivery.metadata_of(self._index)}>"
+
+
+def gather(handles: list[DeliveryHandle]) -> Future[list[RecordMetadata]]:
+    """One future over several batches: all their metadata, or the first error."""
+    future: Future[list[RecordMetadata]] = Future()
+    future.set_running_or_notify_cancel()
+    lock = threading.Lock()
+    left = len(handles)
+    if not handles:
+        future.set_result([])
+
+    def on_done(_handle: DeliveryHandle) -> None:
+        nonlocal left
+        with lock:
+            left -= 1
+            if left:
+                return
+        error = next((e for e in (h.exception() for h in handles) if e is not None), None)
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result([handle.result() for handle in handles])
+
+    for handle in handles:
+        handle.add_done_callback(on_done)
+    return future

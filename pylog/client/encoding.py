@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from pylog import errors
-from pylog.client.accumulator import Batch, HeaderList
+from pylog.client.producer_batch import (
+    BATCH_OVERHEAD,
+    RECORD_OVERHEAD,
+    Batch,
+    HeaderList,
+    timestamp_of,
+)
 from pylog.records import kernels
 from pylog.records.batch import with_producer
-from pylog.records.builder import encode_batch
+from pylog.records.builder import SMALL_BATCH_RECORDS, encode_batch
 from pylog.records.compression import Compression
+from pylog.records.reader import iter_records
 
 _HEADER_OVERHEAD: Final = 10
 """Two lengths as varints, at most."""
@@ -82,10 +90,12 @@ def load_kernels() -> None:
 def batch_bytes(batch: Batch, compression: Compression) -> bytes:
     """The batch's bytes; the same for every retry under one producer id."""
     if batch.encoded is None:
+        values, keys, headers, stamps = batch.columns()
+        batch.timestamps = _timestamps(stamps)
         batch.encoded = encode_batch(
-            batch.values,
-            keys=batch.keys,
-            headers=[pairs or () for pairs in batch.headers] if batch.headers else None,
+            values,
+            keys=keys,
+            headers=[pairs or () for pairs in headers] if headers else None,
             timestamps=batch.timestamps,
             compression=compression,
             producer_id=batch.producer_id,
@@ -100,3 +110,40 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
         )
         batch.stamped_id = batch.producer_id
     return batch.encoded
+
+
+def _timestamps(stamps: array[int]) -> Sequence[int]:
+    """Of each record, in milliseconds."""
+    if len(stamps) <= SMALL_BATCH_RECORDS:
+        return [timestamp_of(stamp) for stamp in stamps]
+    import numpy as np  # what encodes a batch of this size has loaded it
+
+    words = np.frombuffer(stamps, np.int64)
+    milliseconds = words // 1_000_000
+    if words.min() < 0:
+        milliseconds = np.where(words < 0, ~words, milliseconds)
+    return cast(Sequence[int], milliseconds)
+
+
+def split_batch(batch: Batch, size_max: int, make_delivery: Callable[[], Any]) -> list[Batch]:
+    """The records of an encoded batch in batches of at most `size_max` bytes, uncompressed, where
+    no single record is larger; at least two batches.
+    """
+    assert batch.encoded is not None
+    assert batch.count > 1
+    topic, partition = batch.topic_partition
+    records = list(iter_records(batch.encoded, topic, partition))
+    parts: list[Batch] = []
+    for index, record in enumerate(records):
+        size = RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"")
+        size += record_size(record.headers)
+        last = index == len(records) - 1 and len(parts) == 1
+        if not parts or parts[-1].room < size or last:
+            if parts:
+                parts[-1].close()
+            limit = max(size_max, size + BATCH_OVERHEAD)
+            parts.append(Batch(batch.topic_partition, batch.created_ms, make_delivery(), limit))
+        part = parts[-1]
+        part.add(record.value, record.key, record.headers, ~record.timestamp_ms, size)
+    parts[-1].close()
+    return parts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pylog import errors
-from pylog.client.accumulator import Batch
+from pylog.client.producer_batch import Batch
 
 # ---- what an answer says -----------------------------------------------------------------------
 
@@ -54,6 +54,14 @@ class BatchFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchSplit:
+    """The broker refused the batch for its size: `parts` hold its records and go out instead."""
+
+    batch: Batch
+    parts: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshMetadata:
     """Leaders of these topics are unknown or wrong."""
 
@@ -72,4 +80,12 @@ class Disconnect:
     broker: int
 
 
-Effect = SendRequest | BatchDone | BatchFailed | RefreshMetadata | RequestProducerId | Disconnect
+Effect = (
+    SendRequest
+    | BatchDone
+    | BatchFailed
+    | BatchSplit
+    | RefreshMetadata
+    | RequestProducerId
+    | Disconnect
+)

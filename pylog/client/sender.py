@@ -18,105 +18,35 @@ Order and exactly-once, per partition (a "lane"):
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Final
 
 from pylog import errors
-from pylog.client.accumulator import Accumulator, Batch
+from pylog.client.accumulator import Accumulator
+from pylog.client.broker_pipes import InFlight, Pipes
+from pylog.client.lanes import Lane
 from pylog.client.metadata import ClusterMetadata
+from pylog.client.producer_batch import Batch, Split
+from pylog.client.producer_id import ProducerId
 from pylog.client.send_events import (
     Ack,
     BatchDone,
     BatchFailed,
+    BatchSplit,
     Disconnect,
     Effect,
     RefreshMetadata,
-    RequestProducerId,
     SendRequest,
 )
-from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
-
-SEQUENCE_MAX: Final = 2**31 - 1
-STUCK_AFTER_MS: Final = 1_000
-"""An answer that takes longer makes the sender look whether somebody else leads by now: a frozen
-leader does not break its connection, and `request.timeout.ms` is far too long to wait.
-"""
-
-
-# ---- state -------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Lane:
-    """One partition's unresolved batches, in the order of their sequences.
-
-    Invariants: sequences in `unresolved` rise; with a `gap` nothing is taken from the accumulator.
-    """
-
-    topic_partition: TopicPartition
-    topic_id: str = ""
-    producer_id: int = NO_PRODUCER_ID
-    producer_epoch: int = NO_PRODUCER_EPOCH
-    next_sequence: int = 0
-    acked_sequence: int = NO_SEQUENCE  # the last one that a broker acknowledged
-    unresolved: deque[Batch] = field(default_factory=deque)
-    broker: int = -1  # where `unresolved` was last sent
-    retry_at_ms: int = 0
-    gap: bool = False
-
-
-@dataclass(slots=True)
-class InFlight:
-    """A request that was not answered yet."""
-
-    sent_ms: int
-    batches: tuple[Batch, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SenderSettings:
-    """What the sender needs of the producer's settings. `acks` is 0, 1 or -1."""
-
-    acks: int = -1
-    idempotent: bool = True
-    max_in_flight: int = 5
-    max_request_size: int = 1_048_576
-    request_timeout_ms: int = 30_000
-    delivery_timeout_ms: int = 120_000
-    retries: int = 2**31 - 1
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 1_000
-
-
-def next_sequence(sequence: int, count: int) -> int:
-    """The sequence after a batch of `count` records; wraps from 2^31-1 to 0 (KAFKA-5283)."""
-    following = sequence + count
-    return following if following <= SEQUENCE_MAX else following - SEQUENCE_MAX - 1
-
-
-# Refusals after which the batch certainly is not in the log. NOT_LEADER is not among them: a
-# leader that loses its office while a batch waits for its followers answers so after the append.
-_NOT_STORED: Final = frozenset(
-    {
-        errors.CorruptMessage.code,
-        errors.InvalidRecord.code,
-        errors.InvalidTimestamp.code,
-        errors.InvalidTopic.code,
-        errors.MessageTooLarge.code,
-        errors.NotEnoughReplicas.code,
-        errors.OutOfOrderSequenceNumber.code,
-        errors.RecordListTooLarge.code,
-        errors.TopicAuthorizationFailed.code,
-        errors.UnsupportedCompressionType.code,
-        errors.UnknownProducerId.code,
-        errors.ThrottlingQuotaExceeded.code,
-    }
+from pylog.client.send_faults import (
+    NOT_STORED,
+    SEQUENCE_REFUSED,
+    STUCK_AFTER_MS,
+    lost_before,
+    timed_out,
+    topic_replaced,
 )
-_SEQUENCE_REFUSED: Final = frozenset(
-    {errors.OutOfOrderSequenceNumber.code, errors.UnknownProducerId.code}
-)
+from pylog.client.send_settings import SenderSettings
+from pylog.model import NO_PRODUCER_ID, TopicPartition
 
 
 class Sender:
@@ -128,35 +58,22 @@ class Sender:
         accumulator: Accumulator,
         metadata: ClusterMetadata,
         jitter: Callable[[], float],
+        split: Split,
     ) -> None:
         """`jitter()` gives numbers from 0 to 1: retries of many clients must not march in step."""
         self.settings = settings
-        self.producer_id: int = NO_PRODUCER_ID
-        self.producer_epoch: int = NO_PRODUCER_EPOCH
+        self.id = ProducerId()
         self._accumulator = accumulator
         self._metadata = metadata
         self._jitter = jitter
+        self._split = split
+        self.pipes = Pipes(settings.max_in_flight)
         self._lanes: dict[TopicPartition, Lane] = {}
         self._busy: dict[TopicPartition, None] = {}  # lanes with unresolved batches
         self._unsettled = False  # a lane may have a gap, or a batch that is not in flight
-        self._requests: dict[int, dict[int, InFlight]] = {}
-        # Brokers that have all the requests they may have. They get no more before half of them are
-        # answered: else each answer would be followed by one small request (TCP's silly window),
-        # while several at once share a message.
-        self._full: dict[int, None] = {}
         self._correlation = 0
-        self._id_requested = False
-        self._id_retry_at_ms = 0
-        self._id_attempts = 0
-        self._broker_retry_at_ms: dict[int, int] = {}
-        self._broker_faults: dict[int, int] = {}
         self._last_fault = ""
         self._refresh_at_ms = 0
-
-    @property
-    def requests_in_flight(self) -> int:
-        """Unanswered requests, over all brokers."""
-        return sum(map(len, self._requests.values()))
 
     # ---- time ---------------------------------------------------------------------------------
 
@@ -164,7 +81,7 @@ class Sender:
         """Everything that can be decided now."""
         effects: list[Effect] = []
         if self.settings.idempotent:
-            self._have_id(now_ms, effects)  # before the first record needs it
+            self.id.have(now_ms, effects)  # before the first record needs it
         self._expire(now_ms, effects)
         self._cut_overdue(now_ms, effects)
         self._accumulator.mark_lingered(now_ms)
@@ -173,9 +90,10 @@ class Sender:
         self._drain(now_ms, effects)
         if self._unsettled:
             self._unsettled = any(
-                lane.gap or not all(batch.in_flight for batch in lane.unresolved)
+                lane.gap or not lane.all_in_flight
                 for lane in map(self._lanes.__getitem__, self._busy)
             )
+        self.pipes.end_spells()
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -191,33 +109,21 @@ class Sender:
             waits = lane.unresolved and not lane.unresolved[0].in_flight
             if waits and lane.retry_at_ms > now_ms:
                 times.append(lane.retry_at_ms)
-        times += [at for at in self._broker_retry_at_ms.values() if at > now_ms]
-        times += [at for at in (self._id_retry_at_ms, self._refresh_at_ms) if at > now_ms]
-        for requests in self._requests.values():
-            if requests:
-                sent = next(iter(requests.values())).sent_ms
-                stuck = sent + STUCK_AFTER_MS
-                overdue = sent + self.settings.request_timeout_ms
-                if stuck <= now_ms:
-                    stuck = now_ms + STUCK_AFTER_MS
-                times.append(min(stuck, overdue))
+        times += [at for at in (self.id.retry_at_ms, self._refresh_at_ms) if at > now_ms]
+        times += self.pipes.deadlines(now_ms, self.settings.request_timeout_ms)
         return min(times) if times else None
 
     # ---- events -------------------------------------------------------------------------------
 
     def on_producer_id(self, now_ms: int, producer_id: int, producer_epoch: int) -> list[Effect]:
         """A fresh producer id came."""
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self._id_requested = False
-        self._id_attempts = 0
+        self.id.came(producer_id, producer_epoch)
         return self.poll(now_ms)
 
     def on_producer_id_failed(self, now_ms: int, error: errors.PylogError) -> list[Effect]:
         """No producer id yet. What no retry can cure fails every batch."""
-        self._id_requested = False
-        self._id_attempts += 1
-        self._id_retry_at_ms = now_ms + self._backoff(self._id_attempts)
+        self.id.failed()
+        self.id.retry_at_ms = now_ms + self._backoff(self.id.attempts)
         self._last_fault = f"no producer id: {error}"
         effects: list[Effect] = []
         if not error.retriable:
@@ -231,13 +137,13 @@ class Sender:
         """The broker answered these requests, named by their correlation."""
         effects: list[Effect] = []
         stale: dict[str, None] = {}
+        pipe = self.pipes.of(broker)
         for correlation, acks in answers:
-            request = self._untrack(broker, correlation)
+            request = self.pipes.untrack(broker, correlation)
             if request is None:
                 continue  # acks=0, or a request that was given up
             assert len(acks) == len(request.batches), "one answer per batch"
-            self._broker_faults.pop(broker, None)
-            self._broker_retry_at_ms.pop(broker, None)
+            pipe.faults = pipe.retry_at_ms = 0
             for batch, ack in zip(request.batches, acks, strict=True):
                 batch.in_flight = False
                 if ack.code in (0, errors.DuplicateSequenceNumber.code):
@@ -251,13 +157,14 @@ class Sender:
     def on_written(self, now_ms: int, broker: int, correlation: int) -> list[Effect]:
         """With acks=0: the request went out, another may follow."""
         assert self.settings.acks == 0
-        self._untrack(broker, correlation)
+        self.pipes.untrack(broker, correlation)
         return self.poll(now_ms)
 
     def on_disconnected(self, now_ms: int, broker: int, fault: str) -> list[Effect]:
         """The stream broke: nobody knows what became of its requests."""
-        faults = self._broker_faults[broker] = self._broker_faults.get(broker, 0) + 1
-        self._broker_retry_at_ms[broker] = now_ms + self._backoff(faults)
+        pipe = self.pipes.of(broker)
+        pipe.faults += 1
+        pipe.retry_at_ms = now_ms + self._backoff(pipe.faults)
         effects: list[Effect] = []
         self._abandon(now_ms, broker, fault, effects)
         return effects + self.poll(now_ms)
@@ -277,10 +184,7 @@ class Sender:
                 continue
             if leader.epoch > head.leader_epoch:
                 lane.retry_at_ms = now_ms
-        live = self._metadata.brokers
-        for broker in [b for b in self._broker_retry_at_ms if b not in live]:
-            del self._broker_retry_at_ms[broker]
-            self._broker_faults.pop(broker, None)
+        self.pipes.keep(self._metadata.brokers)
         return effects + self.poll(now_ms)
 
     def fail_all(self, error: errors.PylogError) -> list[Effect]:
@@ -294,9 +198,7 @@ class Sender:
 
     def _succeed(self, batch: Batch, ack: Ack, effects: list[Effect]) -> None:
         lane = self._lanes[batch.topic_partition]
-        if batch.producer_id == lane.producer_id and batch.base_sequence != NO_SEQUENCE:
-            # Also when the batch was given up before: then this closes the gap that it left.
-            lane.acked_sequence = next_sequence(batch.base_sequence, batch.count - 1)
+        lane.acknowledge(batch)
         if batch.resolved:
             return
         self._leave(lane, batch)
@@ -315,15 +217,14 @@ class Sender:
         lane = self._lanes[tp]
         self._unsettled = True
         error = errors.from_code(ack.code, f"{tp}: {ack.message}" if ack.message else f"{tp}")
-        if ack.code in _SEQUENCE_REFUSED and self.settings.idempotent:
+        if ack.code in SEQUENCE_REFUSED and self.settings.idempotent:
             self._refuse_sequence(now_ms, lane, batch, error, effects)
             return
         if ack.code == errors.MessageTooLarge.code and batch.count > 1:
-            error = errors.MessageTooLarge(
-                f"{error}; it holds {batch.count} records: set batch_size below the topic's limit"
-            )
+            self._take_apart(lane, batch, effects)
+            return
         self._last_fault = f"{error.name}: {error}"
-        if ack.code not in _NOT_STORED:
+        if ack.code not in NOT_STORED:
             batch.maybe_stored = True
         if not error.retriable or batch.attempts > self.settings.retries:
             self._fail(batch, error, effects, ack.record_index)
@@ -333,6 +234,21 @@ class Sender:
         lane.retry_at_ms = now_ms + self._backoff(batch.attempts)
         if ack.leader >= 0 and self._metadata.learn_leader(*tp, ack.leader, ack.leader_epoch):
             lane.retry_at_ms = now_ms
+
+    def _take_apart(self, lane: Lane, batch: Batch, effects: list[Effect]) -> None:
+        """The broker takes no batch of this size, and has stored nothing of it: send its records in
+        smaller ones, under the very sequences that it had (KIP-126).
+        """
+        tp = batch.topic_partition
+        self._accumulator.topics[tp.topic].grows = False
+        batch_size = self._accumulator.batch_size
+        parts = self._split(batch, batch_size if batch.size > 2 * batch_size else batch.size // 2)
+        assert len(parts) > 1
+        assert sum(part.count for part in parts) == batch.count
+        lane.replace(batch, parts)
+        lane.retry_at_ms = 0
+        self._accumulator.replace(batch, parts)
+        effects.append(BatchSplit(batch, tuple(parts)))
 
     def _refuse_sequence(
         self,
@@ -357,19 +273,10 @@ class Sender:
     def _topic_was_replaced(self, lane: Lane, effects: list[Effect]) -> None:
         tp = lane.topic_partition
         for batch in list(lane.unresolved):
-            self._fail(
-                batch,
-                errors.UnknownTopicId(
-                    f"topic {tp.topic} was deleted and created anew; records meant for the old "
-                    f"one are not written to the new one"
-                ),
-                effects,
-            )
+            self._fail(batch, topic_replaced(tp.topic), effects)
         lane.gap = False
         self._busy.pop(tp, None)
-        lane.next_sequence = 0  # the new topic's logs know nothing of this producer
-        lane.acked_sequence = NO_SEQUENCE
-        lane.topic_id = self._metadata.topic_id(tp.topic)
+        lane.start_over(self._metadata.topic_id(tp.topic))
 
     # ---- failing ------------------------------------------------------------------------------
 
@@ -383,23 +290,12 @@ class Sender:
         lane = self._lanes.get(batch.topic_partition)
         if lane is not None and batch in lane.unresolved:
             self._unsettled = True
-            lane.gap = lane.gap or (self.settings.idempotent and not self._take_back(lane, batch))
+            lane.gap = lane.gap or (self.settings.idempotent and not lane.take_back(batch))
             self._leave(lane, batch)
         else:
             self._accumulator.drop(batch)
         self._accumulator.resolve(batch)
         effects.append(BatchFailed(batch, error, record_index))
-
-    def _take_back(self, lane: Lane, batch: Batch) -> bool:
-        """Give the sequence of a batch that certainly is not stored to the next one. Only the
-        lane's last batch can do so: those behind it have their sequences in their bytes.
-        """
-        if batch.in_flight or batch.maybe_stored or lane.unresolved[-1] is not batch:
-            return False
-        if batch.producer_id == lane.producer_id and not lane.gap:
-            lane.next_sequence = batch.base_sequence
-            return True
-        return False
 
     def _leave(self, lane: Lane, batch: Batch) -> None:
         lane.unresolved.remove(batch)
@@ -412,37 +308,16 @@ class Sender:
             batch = next(iter(incomplete))
             if batch.created_ms + self.settings.delivery_timeout_ms > now_ms:
                 return
-            self._fail(batch, self._timed_out(batch), effects)
-
-    def _timed_out(self, batch: Batch) -> errors.DeliveryTimedOut:
-        after = f"{batch.topic_partition}: not acknowledged within delivery_timeout_ms="
-        after += f"{self.settings.delivery_timeout_ms}"
-        if batch.in_flight or batch.maybe_stored:
-            after += f" after {batch.attempts} attempts; the records may or may not be stored"
-        elif batch.attempts:
-            after += f" after {batch.attempts} attempts; the records are not stored"
-        else:
-            after += "; it was never sent, the records are not stored"
-            if self._metadata.leader(*batch.topic_partition) is None:
-                after += " (the partition has no live leader)"
-        if self._last_fault:
-            after += f"; last fault: {self._last_fault}"
-        return errors.DeliveryTimedOut(after)
+            led = self._metadata.leader(*batch.topic_partition) is not None
+            timeout_ms = self.settings.delivery_timeout_ms
+            self._fail(batch, timed_out(batch, timeout_ms, led, self._last_fault), effects)
 
     # ---- overdue and broken streams -----------------------------------------------------------
 
     def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
         """Requests that nobody answers: look for a new leader, and in the end cut the stream."""
-        waits: list[tuple[int, int]] = []
-        for broker, requests in self._requests.items():
-            for oldest in requests.values():
-                if now_ms - oldest.sent_ms >= STUCK_AFTER_MS:
-                    waits.append((broker, now_ms - oldest.sent_ms))
-                break
         topics: dict[str, None] = {}
-        for broker, waited_ms in waits:
-            requests = self._requests[broker]
-            batches = [b for r in requests.values() for b in r.batches]
+        for broker, waited_ms, batches in self.pipes.stuck(now_ms):
             if waited_ms >= self.settings.request_timeout_ms:
                 fault = f"broker {broker} did not answer for {waited_ms} ms"
             elif any(self._moved(broker, batch) for batch in batches):
@@ -463,19 +338,17 @@ class Sender:
     def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
         self._last_fault = fault
         self._unsettled = True
-        self._full.pop(broker, None)
         topics: dict[str, None] = {}
-        for request in self._requests.pop(broker, {}).values():
-            for batch in request.batches:
-                batch.in_flight = False
-                batch.maybe_stored = True
-                if batch.resolved:
-                    continue
-                topics[batch.topic_partition.topic] = None
-                lane = self._lanes[batch.topic_partition]
-                lane.retry_at_ms = now_ms + self._backoff(lane.unresolved[0].attempts)
-                if batch.attempts > self.settings.retries:
-                    self._fail(batch, errors.NetworkException(fault), effects)
+        for batch in self.pipes.cut(broker):
+            batch.in_flight = False
+            batch.maybe_stored = True
+            if batch.resolved:
+                continue
+            topics[batch.topic_partition.topic] = None
+            lane = self._lanes[batch.topic_partition]
+            lane.retry_at_ms = now_ms + self._backoff(lane.unresolved[0].attempts)
+            if batch.attempts > self.settings.retries:
+                self._fail(batch, errors.NetworkException(fault), effects)
         if topics:
             effects.append(RefreshMetadata(tuple(topics)))
 
@@ -485,10 +358,11 @@ class Sender:
         for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
             lane = self._lanes[tp]
             if lane.unresolved and lane.unresolved[0].refused:
-                self._refuse_followers(lane, effects)
+                for batch in lane.refuse_followers():
+                    self._fail(batch, lost_before(batch), effects)
             if any(not batch.refused for batch in lane.unresolved):
                 continue  # an answer, or a time-out, is still to come
-            if not lane.unresolved and self._bridged(lane):
+            if not lane.unresolved and lane.bridged:
                 lane.gap = False
                 del self._busy[tp]
             elif self._adopt_fresh_id(now_ms, lane, effects):
@@ -496,49 +370,14 @@ class Sender:
                 if not lane.unresolved:
                     del self._busy[tp]
 
-    def _refuse_followers(self, lane: Lane, effects: list[Effect]) -> None:
-        """The broker will take nothing behind a batch that it refused for its sequence."""
-        for batch in list(lane.unresolved):
-            if batch.in_flight:
-                return
-            if batch.maybe_stored:
-                words = f"{lane.topic_partition}: a batch before this one was lost, and whether "
-                words += "this one was stored is unknown"
-                self._fail(batch, errors.OutOfOrderSequenceNumber(words), effects)
-            else:
-                batch.refused = True
-
-    def _bridged(self, lane: Lane) -> bool:
-        # A batch after the lost one was accepted, so the broker has the lost one as well.
-        acked = lane.acked_sequence
-        return acked != NO_SEQUENCE and next_sequence(acked, 1) == lane.next_sequence
-
     def _adopt_fresh_id(self, now_ms: int, lane: Lane, effects: list[Effect]) -> bool:
         """Leave the producer id whose sequence broke; batches surely not stored come along."""
-        if lane.producer_id == self.producer_id:
-            self.producer_id = NO_PRODUCER_ID  # used up; other lanes keep it while it works
-        if not self._have_id(now_ms, effects):
+        if lane.producer_id == self.id.number:
+            self.id.number = NO_PRODUCER_ID  # used up; other lanes keep it while it works
+        if not self.id.have(now_ms, effects):
             return False
-        lane.producer_id, lane.producer_epoch = self.producer_id, self.producer_epoch
-        lane.next_sequence = 0
-        lane.acked_sequence = NO_SEQUENCE
-        for batch in lane.unresolved:
-            batch.refused = False
-            self._sequence(lane, batch)
+        lane.adopt(self.id.number, self.id.epoch)
         return True
-
-    def _have_id(self, now_ms: int, effects: list[Effect]) -> bool:
-        if self.producer_id != NO_PRODUCER_ID:
-            return True
-        if not self._id_requested and now_ms >= self._id_retry_at_ms:
-            self._id_requested = True
-            effects.append(RequestProducerId())
-        return False
-
-    def _sequence(self, lane: Lane, batch: Batch) -> None:
-        batch.producer_id, batch.producer_epoch = lane.producer_id, lane.producer_epoch
-        batch.base_sequence = lane.next_sequence
-        lane.next_sequence = next_sequence(lane.next_sequence, batch.count)
 
     # ---- draining -----------------------------------------------------------------------------
 
@@ -575,7 +414,12 @@ class Sender:
     def would_wait(self, tp: TopicPartition) -> bool:
         """Whether a batch of the partition cannot go before one of its leader's answers comes."""
         leader = self._metadata.leader(*tp)
-        return leader is not None and leader.broker in self._full
+        return leader is not None and self.pipes.of(leader.broker).full
+
+    def may_grow(self, tp: TopicPartition) -> bool:
+        """Whether a full batch of the partition had better take more than wait as it is."""
+        leader = self._metadata.leader(*tp)
+        return leader is not None and self.pipes.may_grow(leader.broker)
 
     def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
         """The leader, if it may get another request now."""
@@ -583,11 +427,12 @@ class Sender:
         if leader is None:
             unknown[tp.topic] = None
             return None
-        if leader.broker in self._full:
-            return None
-        if self._broker_retry_at_ms.get(leader.broker, 0) > now_ms:
-            return None
-        return leader.broker
+        pipe = self.pipes.of(leader.broker)
+        if pipe.may_take(now_ms):
+            return leader.broker
+        if self._accumulator.peek(tp) is not None:
+            pipe.stall(now_ms)
+        return None
 
     def _next_batch(
         self, now_ms: int, tp: TopicPartition, broker: int, effects: list[Effect]
@@ -596,7 +441,7 @@ class Sender:
         lane = self._lanes.get(tp)
         if lane is not None and lane.unresolved:
             head = lane.unresolved[0]
-            if not all(batch.in_flight for batch in lane.unresolved):
+            if not lane.all_in_flight:
                 waits = head.in_flight or head.refused or lane.retry_at_ms > now_ms
                 return None if waits else head
             if lane.broker != broker:
@@ -606,11 +451,8 @@ class Sender:
         batch = self._accumulator.peek(tp)
         if batch is None or not self.settings.idempotent:
             return batch
-        if (lane is None or lane.producer_id == NO_PRODUCER_ID) and not self._have_id(
-            now_ms, effects
-        ):
-            return None
-        return batch
+        needs_id = lane is None or lane.producer_id == NO_PRODUCER_ID
+        return None if needs_id and not self.id.have(now_ms, effects) else batch
 
     def _enter(self, now_ms: int, tp: TopicPartition, batch: Batch, broker: int) -> None:
         """The batch is being sent: into its lane if this is the first time."""
@@ -621,16 +463,13 @@ class Sender:
         if batch.attempts == 0:
             topic_id = self._metadata.topic_id(tp.topic)
             if topic_id != lane.topic_id:
-                lane.topic_id = topic_id
-                lane.next_sequence = 0
-                lane.acked_sequence = NO_SEQUENCE
+                lane.start_over(topic_id)
             taken = self._accumulator.take(tp, now_ms)
             assert taken is batch
             if self.settings.idempotent:
                 if lane.producer_id == NO_PRODUCER_ID:
-                    lane.producer_id = self.producer_id
-                    lane.producer_epoch = self.producer_epoch
-                self._sequence(lane, batch)
+                    lane.producer_id, lane.producer_epoch = self.id.number, self.id.epoch
+                lane.sequence(batch)
             lane.unresolved.append(batch)
             self._busy[tp] = None
         leader = self._metadata.leader(*tp)
@@ -644,31 +483,16 @@ class Sender:
     ) -> None:
         self._correlation += 1
         effects.append(SendRequest(broker, self._correlation, batches))
+        size = sum(batch.size for batch in batches)
         if self.settings.acks != 0:
-            self._track(broker, InFlight(now_ms, batches))
+            self.pipes.track(broker, self._correlation, InFlight(now_ms, batches), size)
             return
-        self._track(broker, InFlight(now_ms, ()))
+        self.pipes.track(broker, self._correlation, InFlight(now_ms, ()), size)
         for batch in batches:  # nobody answers
             batch.in_flight = False
             self._leave(self._lanes[batch.topic_partition], batch)
             self._accumulator.resolve(batch)
             effects.append(BatchDone(batch, -1, -1))
 
-    def _track(self, broker: int, request: InFlight) -> None:
-        requests = self._requests.setdefault(broker, {})
-        requests[self._correlation] = request
-        if len(requests) >= self.settings.max_in_flight:
-            self._full[broker] = None
-
-    def _untrack(self, broker: int, correlation: int) -> InFlight | None:
-        requests = self._requests.get(broker, {})
-        request = requests.pop(correlation, None)
-        if len(requests) <= self.settings.max_in_flight // 2:
-            self._full.pop(broker, None)
-        return request
-
     def _backoff(self, attempts: int) -> int:
-        """Exponential, within 20 % (KIP-580)."""
-        longest = self.settings.retry_backoff_max_ms
-        wait = min(self.settings.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30), longest)
-        return int(wait * (0.8 + 0.4 * self._jitter()))
+        return self.settings.backoff_ms(attempts, self._jitter())

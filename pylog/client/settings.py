@@ -93,7 +93,22 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             "No duplicates by retries. Default: true with acks=all, else false.",
         ),
         ConfigKey(
-            "batch.size", int, 16_384, "Bytes of one partition's batch.", low=0, high=INT_MAX
+            "batch.size",
+            int,
+            16_384,
+            "Bytes of one partition's batch; with so many it is sent.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "batch.max.size",
+            int,
+            None,
+            "What a full batch may grow to while its broker has all the requests it may have, "
+            "after the first 2 MiB of a steady stream (as in KIP-782). Default: 16 times "
+            "batch.size. The value of batch.size turns it off.",
+            low=0,
+            high=INT_MAX,
         ),
         ConfigKey(
             "linger.ms",
@@ -187,8 +202,37 @@ PRODUCER_SETTINGS: Final = ConfigTable(
             "partitioner",
             object,
             None,
-            "(topic, key, value, partitions) -> partition; default: murmur2 of the key, "
-            "sticky without one.",
+            "'round_robin', or (topic, key, value, partitions) -> partition, or an object with "
+            "such a method `partition`, told the available ones as well; or its import path. "
+            "Default: murmur2 of the key, sticky without one.",
+        ),
+        ConfigKey("partitioner.class", object, None, "Kafka's name of the same."),
+        ConfigKey(
+            "partitioner.adaptive.partitioning.enable",
+            bool,
+            True,
+            "Keyless records go less often to partitions for which more batches wait (KIP-794).",
+        ),
+        ConfigKey(
+            "partitioner.availability.timeout.ms",
+            int,
+            0,
+            "Keyless records avoid brokers that could not take a batch for so long; 0: never.",
+            low=0,
+            high=LONG_MAX,
+        ),
+        ConfigKey(
+            "partitioner.ignore.keys",
+            bool,
+            False,
+            "Records with a key are placed like those without.",
+        ),
+        ConfigKey(
+            "interceptor.classes",
+            object,
+            None,
+            "Objects, classes or import paths with on_send(record) -> record and "
+            "on_acknowledgement(metadata, error), in their order.",
         ),
         ConfigKey("serializer", object, None, "(topic, data) -> bytes or None, for key and value."),
         ConfigKey("key.serializer", object, None, "The same, for keys only."),

@@ -86,6 +86,8 @@ class FakeCluster:
         self.produce_faults: deque[int | str] = deque()
         """For the next batches: an error code, "drop" (store, then break the stream), or "hang"
         (store, never answer)."""
+        self.batch_bytes_max = 1 << 30
+        """Larger batches are refused as too large."""
         self.fetch_faults: deque[int] = deque()
         self.produce_requests: list[log_pb2.ProduceRequest] = []
         self.fetch_requests: list[log_pb2.FetchRequest] = []
@@ -243,6 +245,8 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 if isinstance(fault, int) and fault:
                     ack.error.code = fault
                     ack.error.message = "refused by the test"
+                elif len(batch.batch) > cluster.batch_bytes_max:
+                    ack.error.code = errors.MessageTooLarge.code
                 elif isinstance(partition, common_pb2.Error):
                     ack.error.CopyFrom(partition)
                 elif batch.topic_id != cluster.topics[batch.topic].topic_id:

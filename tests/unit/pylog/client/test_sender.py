@@ -6,7 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from pylog import errors
-from pylog.client.accumulator import Accumulator, Batch
+from pylog.client.accumulator import Accumulator, AccumulatorSettings
+from pylog.client.lanes import SEQUENCE_MAX, next_sequence
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -15,17 +16,20 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from pylog.client.producer_batch import Batch
 from pylog.client.send_events import (
     Ack,
     BatchDone,
     BatchFailed,
+    BatchSplit,
     Disconnect,
     Effect,
     RefreshMetadata,
     RequestProducerId,
     SendRequest,
 )
-from pylog.client.sender import SEQUENCE_MAX, Sender, SenderSettings, next_sequence
+from pylog.client.send_settings import SenderSettings
+from pylog.client.sender import Sender
 from pylog.model import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
@@ -34,6 +38,18 @@ OK = Ack(0, base_offset=0)
 
 def refused(error: type[errors.PylogError], **more: int) -> Ack:
     return Ack(error.code, "by the test", **more)
+
+
+def halves(batch: Batch, _size: int) -> list[Batch]:
+    """A split of a batch that is never encoded."""
+    parts = []
+    for records in (batch.values[: batch.count // 2], batch.values[batch.count // 2 :]):
+        part = Batch(batch.topic_partition, batch.created_ms, batch.delivery, 1_000)
+        for value in records:
+            part.add(value, None, None, 0, 10)
+        part.close()
+        parts.append(part)
+    return parts
 
 
 class World:
@@ -46,22 +62,21 @@ class World:
         settings: SenderSettings | None = None,
         producer_id: int | None = 7,
         linger_ms: int = 0,
+        batch_max_size: int = 1_000,
     ) -> None:
         self.now_ms = 1_000
         self.metadata = ClusterMetadata()
         self.lead(*leaders)
         numbers = itertools.count()
         self.accumulator = Accumulator(
-            batch_size=1_000,
-            linger_ms=linger_ms,
-            buffer_memory=1 << 20,
+            AccumulatorSettings(1_000, batch_max_size, linger_ms, 16 << 20),
             make_delivery=lambda: next(numbers),
             available=self.metadata.available,
-            first_sticky=lambda _n: 0,
+            draw=lambda _n: 0,
         )
         self.accumulator.topic("t", 3)
         self.sender = Sender(
-            settings or SenderSettings(), self.accumulator, self.metadata, lambda: 0.5
+            settings or SenderSettings(), self.accumulator, self.metadata, lambda: 0.5, halves
         )
         if producer_id is not None:
             assert self.poll() == ([RequestProducerId()] if self.idempotent else [])
@@ -419,6 +434,69 @@ def test_a_final_refusal_fails_the_batch_and_its_sequence_is_used_again() -> Non
     assert sequences(world.poll()) == [(1, [0])]
 
 
+def test_a_batch_too_large_is_taken_apart_under_its_own_sequences() -> None:
+    world = World()
+    large, behind = world.add(T0, 5), world.add(T0, 2)
+    world.poll()
+    first, second = world.acks(1, 1, refused(errors.MessageTooLarge)), behind
+    split, sent = first
+    assert isinstance(split, BatchSplit)
+    assert split.batch is large
+    assert [part.count for part in split.parts] == [2, 3]
+    # The batch behind is in flight, and refused for its sequence; then one at a time, in order.
+    assert sent == RefreshMetadata(("t",)) or sequences([sent]) == [(1, [0])]
+    assert second.base_sequence == 5
+    assert [part.base_sequence for part in split.parts] == [0, 2]
+    assert world.acks(1, 2, refused(errors.OutOfOrderSequenceNumber)) == []
+    assert sequences(world.acks(1, 3, OK)) == [(1, [2])]
+    assert sequences(world.acks(1, 4, OK)) == [(1, [5])]
+    assert world.acks(1, 5, OK) == [BatchDone(behind, 0, -1)]
+    assert world.accumulator.used == 0
+    assert not world.accumulator.incomplete
+    assert not world.accumulator.topics["t"].grows
+
+
+def test_parts_that_are_too_large_are_taken_apart_until_single_records_are_left() -> None:
+    world = World()
+    world.add(T0, 3)
+    world.poll()
+    outcomes = []
+    for correlation in range(1, 20):
+        if not world.accumulator.incomplete:
+            break
+        effects = world.acks(1, correlation, refused(errors.MessageTooLarge))
+        outcomes += [type(e).__name__ for e in effects if not isinstance(e, SendRequest)]
+        world.poll(200)
+    assert outcomes.count("BatchFailed") == 3  # each record by itself is too large
+    assert world.accumulator.used == 0
+
+
+def test_a_full_batch_may_grow_once_its_broker_has_been_busy_for_a_while() -> None:
+    world = World(batch_max_size=4_000)
+    assert not world.sender.may_grow(T0)
+    large = 600_000
+    for correlation in (1, 2, 3, 4):
+        world.accumulator.add_encoded(world.now_ms, T0, b"x" * large, 1, 0)
+        world.poll()
+        assert world.sender.may_grow(T0) == (correlation * large >= 2 << 20)
+    assert not world.sender.may_grow(T1)  # another broker's
+    for correlation in (1, 2, 3, 4):
+        world.acks(1, correlation, OK)
+    assert not world.sender.may_grow(T0)  # it stands still: the next burst begins anew
+
+
+def test_brokers_that_take_nothing_are_known_by_how_long() -> None:
+    world = World(settings=SenderSettings(max_in_flight=1))
+    world.add()
+    world.poll()
+    world.add()
+    world.poll()
+    assert world.sender.pipes.stalled(world.now_ms + 50, 50) == set()
+    assert world.sender.pipes.stalled(world.now_ms + 51, 50) == {1}
+    world.acks(1, 1, OK)
+    assert world.sender.pipes.stalled(world.now_ms + 51, 50) == set()
+
+
 def test_the_guilty_record_is_named() -> None:
     world = World()
     world.add(T0, 3)
@@ -576,6 +654,9 @@ def test_any_schedule_stores_each_acknowledged_batch_once_and_in_order(seed: int
                 done.append(effect.batch)
             elif isinstance(effect, BatchFailed):
                 failed.append(effect.batch)
+            elif isinstance(effect, BatchSplit):
+                place = added.index(effect.batch)
+                added[place : place + 1] = effect.parts
             elif isinstance(effect, RequestProducerId):
                 perform(world.sender.on_producer_id(world.now_ms, next(ids), 0))
             elif isinstance(effect, Disconnect):
@@ -590,7 +671,9 @@ def test_any_schedule_stores_each_acknowledged_batch_once_and_in_order(seed: int
             request, stamps = wire.pop(0)
             (batch,) = request.batches
             kind = rng.random()
-            if kind < 0.15:
+            if kind < 0.08 and batch.count > 1 and not batch.maybe_stored:
+                ack = refused(errors.MessageTooLarge)
+            elif kind < 0.15:
                 ack = refused(errors.NotEnoughReplicas)
             elif kind < 0.25:
                 store(batch, stamps[0])

@@ -1,0 +1,202 @@
+"""One partition's records that are sent together: open while it takes records, then closed.
+
+Pure. Covers what a batch holds and how it may be taken apart; which batch a record joins is the
+accumulator's decision, when it is sent the sender's.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
+
+HeaderList = Sequence[tuple[str, bytes | None]]
+
+RECORD_OVERHEAD: Final = 21
+"""What a record takes besides key, value and headers, at most: length, attributes, timestamp
+delta, offset delta, two lengths and the number of headers, all but one as varints (Kafka's
+MAX_RECORD_OVERHEAD).
+"""
+BATCH_OVERHEAD: Final = 61
+"""Bytes of a batch's header."""
+
+
+class Batch:
+    """The records that will be, or were, sent together. Its bytes never change once sent.
+
+    While it is open, `room` is what it still takes; closed, `room` is -1. A record's stamp is the
+    wall clock in nanoseconds as `send` read it, or `~timestamp_ms` where the user gave one: to
+    divide them all at once, when the batch is encoded, costs a tenth. `keys` and `headers` exist
+    from the first record that has some.
+
+    One thread, its topic's owner, may add a plain value without the producer's lock
+    (`Producer.send`), whoever else adds or closes holds it. That is safe as long as a statement
+    sees what an earlier one of any thread did (the interpreter's lock): who closes sets `closed`
+    first and counts then; who adds looks at `closed` last. If it is not set, the record was
+    counted; if it is, whether the record's index is below the count tells, under the lock. A
+    record that came too late stays behind the count in `values`, where nobody looks.
+
+    `delivery` belongs to the shell (who waits for the batch); the sender owns all that stands
+    below it.
+    """
+
+    __slots__ = (
+        "_size",
+        "attempts",
+        "base_sequence",
+        "closed",
+        "counted",
+        "created_ms",
+        "delivery",
+        "encoded",
+        "fixed_count",
+        "headers",
+        "in_flight",
+        "keys",
+        "leader_epoch",
+        "limit",
+        "maybe_stored",
+        "producer_epoch",
+        "producer_id",
+        "refused",
+        "reserved",
+        "resolved",
+        "room",
+        "stamped_id",
+        "stamps",
+        "timestamps",
+        "topic_partition",
+        "values",
+    )
+
+    def __init__(
+        self, topic_partition: TopicPartition, created_ms: int, delivery: Any, limit: int
+    ) -> None:
+        """Open, for records of `limit` bytes together with the batch's header."""
+        self.topic_partition = topic_partition
+        self.created_ms = created_ms
+        self.values: list[bytes | None] = []
+        self.keys: list[bytes | None] | None = None
+        self.headers: list[HeaderList | None] | None = None
+        self.stamps = array("q")
+        self.timestamps: Sequence[int] = ()  # in milliseconds, once the batch is encoded
+        self.limit = limit
+        self.room = limit - BATCH_OVERHEAD
+        self._size = 0
+        self.closed = False
+        self.fixed_count = -1  # -1 while open: as many as there are values
+        self.reserved = 0
+        self.counted = 0  # bytes that the loop was told of
+        self.delivery = delivery
+        self.encoded: bytes | None = None
+        self.stamped_id: int = NO_PRODUCER_ID  # the producer id in `encoded`
+        self.producer_id: int = NO_PRODUCER_ID
+        self.producer_epoch: int = NO_PRODUCER_EPOCH
+        self.base_sequence: int = NO_SEQUENCE
+        self.attempts = 0
+        self.in_flight = False
+        self.leader_epoch = -1
+        self.maybe_stored = False
+        self.refused = False
+        self.resolved = False
+
+    @property
+    def count(self) -> int:
+        """Records so far."""
+        return self.fixed_count if self.closed else len(self.values)
+
+    @property
+    def size(self) -> int:
+        """An upper bound of its bytes, uncompressed."""
+        return self._size if self.closed else self.limit - self.room
+
+    def add(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        headers: HeaderList | None,
+        stamp: int,
+        size: int,
+    ) -> int:
+        """The index of the added record. `size` is an upper bound of its bytes; the caller looked
+        whether there is room, but for the first record, which may be as large as it likes.
+
+        `Producer.send` does the same by itself for records that are only a value.
+        """
+        assert not self.closed
+        index = len(self.values)
+        # The stamp comes first, there and here: Ctrl-C between the two must not leave a value
+        # without one.
+        self.stamps.append(stamp)
+        self.values.append(value)
+        if key is not None:
+            if self.keys is None:
+                self.keys = []
+            self.keys.extend([None] * (index - len(self.keys)))
+            self.keys.append(key)
+        if headers:
+            if self.headers is None:
+                self.headers = []
+            self.headers.extend([None] * (index - len(self.headers)))
+            self.headers.append(headers)
+        self.room -= size
+        return index
+
+    def extend(self, more: int) -> None:
+        """Take `more` bytes more."""
+        assert not self.closed
+        self.limit += more
+        self.room += more
+
+    def close(self) -> None:
+        """No more records."""
+        if self.closed:
+            return
+        self._size = self.limit - self.room
+        self.closed = True
+        self.fixed_count = len(self.values)
+        self.room = -1
+
+    def close_encoded(self, encoded: bytes, count: int, timestamps: Sequence[int]) -> None:
+        """Closed from the start: its bytes came ready."""
+        self.encoded = encoded
+        self.timestamps = timestamps
+        self.closed = True
+        self.room = -1
+        self._size = len(encoded)
+        self.fixed_count = count
+
+    def columns(
+        self,
+    ) -> tuple[
+        list[bytes | None], list[bytes | None] | None, list[HeaderList | None] | None, array[int]
+    ]:
+        """Values, keys, headers and stamps of a closed batch: copies, all of one length."""
+        count = self.fixed_count
+        keys: list[bytes | None] | None = None
+        headers: list[HeaderList | None] | None = None
+        if self.keys is not None:
+            keys = [*self.keys, *[None] * (count - len(self.keys))]
+        if self.headers is not None:
+            headers = [*self.headers, *[None] * (count - len(self.headers))]
+        return self.values[:count], keys, headers, self.stamps[:count]
+
+    def forget_records(self) -> None:
+        """Let the memory of an encoded or resolved batch go; timestamps stay for the metadata."""
+        self.values = []
+        self.keys = None
+        self.headers = None
+        self.stamps = array("q")
+
+
+Split = Callable[[Batch, int], Sequence[Batch]]
+"""Takes a closed, encoded batch apart: at least two batches of its records, in their order, each of
+at most so many bytes where its records allow it.
+"""
+
+
+def timestamp_of(stamp: int) -> int:
+    """A record's timestamp in milliseconds, out of its stamp."""
+    return ~stamp if stamp < 0 else stamp // 1_000_000

@@ -1,0 +1,399 @@
+"""The producer's half that lives on pylog's loop: it drains, encodes, sends and completes.
+
+The shell around `accumulator` and `sender`. Users' threads add records under `lock`; the loop holds
+it only while the sender decides. The lock order is: this one, then a batch's delivery.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pylog import errors
+from pylog.client.accumulator import Accumulator, AccumulatorSettings
+from pylog.client.background import LoopThread, logger
+from pylog.client.cluster import Cluster, ClusterSettings
+from pylog.client.delivery import Delivery
+from pylog.client.encoding import batch_bytes, compression_of, load_kernels, split_batch
+from pylog.client.metadata import TopicInfo
+from pylog.client.produce_requests import (
+    EncodedBatch,
+    OutgoingRequest,
+    ProduceMessages,
+    answers_of,
+)
+from pylog.client.producer_batch import Batch
+from pylog.client.producer_metrics import ProducerMetrics
+from pylog.client.send_events import (
+    BatchDone,
+    BatchFailed,
+    BatchSplit,
+    Disconnect,
+    Effect,
+    RefreshMetadata,
+    RequestProducerId,
+    SendRequest,
+)
+from pylog.client.send_settings import ACKS, SenderSettings
+from pylog.client.sender import Sender
+from pylog.client.stream import RequestStream
+from pylog.client.wire import error_of
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import NO_PRODUCER_ID
+from pylog.rpc.v1 import log_pb2
+
+PRODUCER_ID_S_MAX: Final = 3.0
+"""How long one broker may take to find a producer id before another is asked."""
+
+HAND_OVER_BYTES: Final = 128 * 1024
+"""A thread that has filled batches of this size since the loop last looked lets the loop run.
+
+A thread that sends in a tight loop keeps the interpreter's lock for a whole switch interval (5 ms)
+whenever the loop's thread needs it, and the loop needs it several times for one request: the
+pipeline would run dry. So the sending thread truly waits, until the loop has written what is due.
+More bytes mean fewer switches of threads, fewer mean a steadier stream. A shorter switch interval
+(`sys.setswitchinterval`) would do without the wait, but it is the process's, not ours.
+"""
+HAND_OVER_S_MAX: Final = 0.005
+"""The longest such wait: by then the interpreter would have made the threads take turns anyway."""
+
+_Stream = RequestStream[OutgoingRequest, log_pb2.ProduceResponse]
+
+
+class ProducerLoop:
+    """Methods without an underscore are for the users' threads."""
+
+    def __init__(self, thread: LoopThread, values: Mapping[str, Any]) -> None:
+        """Out of the parsed settings. Nothing connects before something is to be known or sent."""
+        self.clock: Clock = SYSTEM_CLOCK
+        self.thread = thread
+        self.lock = threading.Lock()
+        self.room = threading.Condition(self.lock)
+        self._taken = threading.Condition(self.lock)  # the loop has written what was due
+        self._rng = random.Random()
+        self.compression = compression_of(values)
+        self._compresses = values["compression.type"] != "none"
+        self._acks = ACKS[values["acks"]]
+        self._closed = False
+        self._filled_bytes = 0  # of batches filled since the loop last looked
+        self._kernels_loaded = False
+        self._handing_over = 0  # threads that wait for `_taken`
+        self._wake_pending = False  # `_on_wake` will run
+        self._look_wanted = False  # something happened since the sender last looked
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._streams: dict[int, _Stream] = {}
+        self._had_producer_id = False
+        self._id_turn = self._rng.randrange(1_000)
+        self._availability_timeout_ms: int = values["partitioner.availability.timeout.ms"]
+        self._available: dict[str, tuple[int, list[int]]] = {}
+        self.metrics = ProducerMetrics(self.clock.monotonic_ms())
+        self.cluster = Cluster(
+            thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
+        )
+        self._messages = ProduceMessages(
+            self._acks, values["request.timeout.ms"], self.cluster.settings.client_id
+        )
+        batch_size = min(values["batch.size"], values["max.request.size"])
+        self.accumulator = Accumulator(
+            AccumulatorSettings(
+                batch_size=batch_size,
+                batch_max_size=min(values["batch.max.size"], values["max.request.size"]),
+                linger_ms=values["linger.ms"],
+                buffer_memory=values["buffer.memory"],
+                adaptive=values["partitioner.adaptive.partitioning.enable"],
+            ),
+            make_delivery=Delivery,
+            available=self.available,
+            draw=self._rng.randrange,
+        )
+        self.sender = Sender(
+            SenderSettings.of(values),
+            self.accumulator,
+            self.cluster.metadata,
+            self._rng.random,
+            self._split,
+        )
+        thread.call(self._poll)
+
+    # ---- for users' threads -------------------------------------------------------------------
+
+    def wake(self) -> None:
+        """Have the loop look. The lock is held."""
+        self._look_wanted = True
+        if not self._wake_pending:
+            self._wake_pending = True
+            self.thread.call(self._on_wake)
+
+    def filled(self, batch: Batch) -> None:
+        """The batch has all the bytes it was made for: have the loop send it, and now and then let
+        the loop run. The lock is held, but for the waiting.
+        """
+        self._filled_bytes += batch.size - batch.counted
+        batch.counted = batch.size
+        if self._filled_bytes < HAND_OVER_BYTES or self.thread.is_current():
+            if not self.sender.would_wait(batch.topic_partition):
+                self.wake()
+            return
+        self.wake()
+        self._handing_over += 1
+        self._taken.wait(HAND_OVER_S_MAX)
+        self._handing_over -= 1
+
+    def load_kernels(self) -> None:
+        """Records come faster than they are acknowledged, so large batches are near: the thread
+        that sends them loads the encoder, not the loop. The lock is held, but for the loading.
+        """
+        if self._kernels_loaded or not self.accumulator.incomplete:
+            return
+        self._kernels_loaded = True
+        if not self.thread.is_current():
+            self.lock.release()
+            try:
+                load_kernels()
+            finally:
+                self.lock.acquire()
+
+    def available(self, topic: str) -> list[int]:
+        """The partitions that keyless records may go to: those that have a leader, and of these
+        those whose leader takes what is sent to it (KIP-794).
+        """
+        metadata = self.cluster.metadata
+        version, available = self._available.get(topic, (-1, []))
+        if version != metadata.version:
+            version, available = metadata.version, metadata.available(topic)
+            self._available[topic] = (version, available)
+        if self._availability_timeout_ms:
+            now_ms = self.clock.monotonic_ms()
+            stalled = self.sender.pipes.stalled(now_ms, self._availability_timeout_ms)
+            if stalled:
+                leader = metadata.leader
+                quick = [
+                    p
+                    for p in available
+                    if (led := leader(topic, p)) is not None and led.broker not in stalled
+                ]
+                return quick or available
+        return available
+
+    # ---- the end ------------------------------------------------------------------------------
+
+    async def shut_down(self) -> None:
+        """Fail what is left, and let go of streams and connections."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        with self.lock:
+            effects = self.sender.fail_all(
+                errors.ClientClosed("the producer was closed before the record was acknowledged")
+            )
+            self.room.notify_all()
+        self._perform(effects)
+        for stream in self._streams.values():
+            stream.close()
+        self._streams.clear()
+        await self.cluster.close()
+
+    # ---- steps --------------------------------------------------------------------------------
+
+    def _on_wake(self) -> None:
+        with self.lock:
+            self._wake_pending = False
+            wanted = self._look_wanted
+        if wanted:
+            self._poll()
+        elif self._handing_over:
+            self._let_go()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._poll()
+
+    def _poll(self) -> None:
+        if not self._closed:
+            self._step(self.sender.poll)
+
+    def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
+        """Give the sender an event and carry out what it decides."""
+        now_ms = self.clock.monotonic_ms()
+        with self.lock:
+            self._look_wanted = False  # whatever the event is, the sender looks at everything
+            self._filled_bytes = 0
+            effects = event(now_ms, *arguments)
+            deadline_ms = self.sender.next_deadline_ms(now_ms)
+        self._perform(effects)
+        self._set_timer(now_ms, deadline_ms)
+        if self._handing_over:
+            self.thread.loop.call_soon(self._let_go)  # behind the writers that were woken
+
+    def _let_go(self) -> None:
+        with self.lock:
+            self._taken.notify_all()
+
+    def _set_timer(self, now_ms: int, deadline_ms: int | None) -> None:
+        """Keep a timer that is not later than the sender's next deadline.
+
+        One that comes too early costs a look; moving it at every request would cost more.
+        """
+        if deadline_ms is None or self._closed:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = deadline_ms
+        # Clocks are read in whole milliseconds: half a one more, so that the time has come.
+        delay_s = max(deadline_ms - now_ms + 0.5, 0.5) / 1000
+        self._timer = self.thread.loop.call_later(delay_s, self._on_timer)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        finished = False
+        for effect in effects:
+            match effect:
+                case SendRequest():
+                    self._send(effect)
+                case BatchDone(batch, base_offset, log_append_time_ms):
+                    finished = True
+                    self.metrics.batch_done(batch)
+                    batch.forget_records()
+                    batch.delivery.succeed(
+                        batch.topic_partition, base_offset, log_append_time_ms, batch.timestamps
+                    )
+                case BatchFailed(batch, error, record_index):
+                    finished = True
+                    self.metrics.records_failed(batch.count)
+                    batch.forget_records()
+                    batch.delivery.fail(error, record_index)
+                case BatchSplit(batch, parts):
+                    self.metrics.batch_split()
+                    batch.delivery.split([(part.count, part.delivery) for part in parts])
+                case RefreshMetadata(topics):
+                    self.cluster.refresh_soon(*topics)
+                case Disconnect(broker):
+                    self.metrics.disconnected(broker)
+                    stream = self._streams.pop(broker, None)
+                    if stream is not None:
+                        stream.close()
+                case RequestProducerId():
+                    self._request_producer_id()
+        if finished:
+            with self.lock:
+                if self.accumulator.room_is_worth_waking:
+                    self.room.notify_all()
+
+    # ---- requests -----------------------------------------------------------------------------
+
+    def _send(self, effect: SendRequest) -> None:
+        stream = self._streams.get(effect.broker) or self._open_stream(effect.broker)
+        if stream is None:
+            return
+        topic_id = self.cluster.metadata.topic_id
+        now_ms = self.clock.monotonic_ms()
+        batches = []
+        size = 0
+        for batch in effect.batches:
+            raw_size = batch.size if self._compresses else 0
+            data = batch_bytes(batch, self.compression)
+            size += len(data)
+            self.metrics.batch_sent(now_ms, batch, len(data), raw_size)
+            tp = batch.topic_partition
+            batches.append(EncodedBatch(tp, topic_id(tp.topic), data))
+        self.metrics.request_sent(now_ms, effect.broker, effect.correlation, size)
+        stream.send(OutgoingRequest(effect.correlation, batches, size))
+
+    def _split(self, batch: Batch, size: int) -> list[Batch]:
+        return split_batch(batch, size, Delivery)
+
+    def _open_stream(self, broker: int) -> _Stream | None:
+        server = self.cluster.broker(broker)
+        if server is None:  # gone from metadata since the sender looked
+            fault = f"broker {broker} is not alive"
+            self.thread.loop.call_soon(self._step, self.sender.on_disconnected, broker, fault)
+            return None
+        stream = self._streams[broker] = RequestStream(
+            broker,
+            server,
+            server.log.ProduceStream,
+            on_response=self._on_response,
+            on_written=self._on_written if self._acks == 0 else None,
+            on_broken=self._on_broken,
+            pack=self._messages.pack,
+        )
+        return stream
+
+    def _on_response(self, broker: int, response: log_pb2.ProduceResponse) -> None:
+        answers = answers_of(response)
+        now_ms = self.clock.monotonic_ms()
+        for correlation, _ in answers:
+            self.metrics.request_answered(now_ms, broker, correlation)
+        self._step(self.sender.on_acks, broker, answers)
+
+    def _on_written(self, broker: int, message: log_pb2.ProduceRequest) -> None:
+        now_ms = self.clock.monotonic_ms()
+        for request in (message, *message.following):
+            self.metrics.request_answered(now_ms, broker, request.correlation)
+            self._step(self.sender.on_written, broker, request.correlation)
+
+    def _on_broken(self, stream: _Stream, fault: str) -> None:
+        if self._streams.get(stream.broker) is stream:
+            del self._streams[stream.broker]
+            self.metrics.disconnected(stream.broker)
+            self._step(self.sender.on_disconnected, stream.broker, fault)
+
+    def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
+        metadata = self.cluster.metadata
+        with self.lock:
+            for name, buffer in self.accumulator.topics.items():
+                buffer.grow(max(metadata.partition_count(name) or 0, buffer.partitions))
+        self._step(self.sender.on_metadata)
+
+    # ---- the producer's id --------------------------------------------------------------------
+
+    def _request_producer_id(self) -> None:
+        if self._had_producer_id:
+            self._had_producer_id = False
+            logger.warning(
+                "the sequence of a partition broke (a batch failed, or a broker lost records): "
+                "going on with a fresh producer id"
+            )
+        task = asyncio.ensure_future(self._fetch_producer_id())
+        task.add_done_callback(self._on_producer_id)
+
+    async def _fetch_producer_id(self) -> tuple[int, int]:
+        cluster = self.cluster
+        cluster.start()
+        await cluster.connected(cluster.settings.default_api_timeout_ms)
+        brokers = sorted(cluster.metadata.brokers)
+        # Another broker each time: one that was started while the controller is away has no ids.
+        self._id_turn += 1
+        server = cluster.broker(brokers[self._id_turn % len(brokers)]) if brokers else None
+        if server is None:
+            cluster.refresh_soon()
+            raise errors.CoordinatorNotAvailable("the cluster has no live broker yet")
+        request = log_pb2.InitProducerIdRequest(
+            producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_ID
+        )
+        timeout_s = min(cluster.settings.request_timeout_ms / 1000, PRODUCER_ID_S_MAX)
+        response = await server.call(server.log.InitProducerId, request, timeout_s)
+        error = error_of(response.error, "InitProducerId")
+        if error is not None:
+            raise error
+        return response.producer_id, response.producer_epoch
+
+    def _on_producer_id(self, task: asyncio.Task[tuple[int, int]]) -> None:
+        if task.cancelled() or self._closed:
+            return
+        error = task.exception()
+        if error is None:
+            self._had_producer_id = True
+            self._step(self.sender.on_producer_id, *task.result())
+            return
+        if not isinstance(error, errors.PylogError):
+            logger.error("asking for a producer id failed", exc_info=error)
+            error = errors.UnknownServerError(repr(error))
+        if isinstance(error, errors.StaleMetadataError):
+            self.cluster.refresh_soon()
+        self._step(self.sender.on_producer_id_failed, error)
