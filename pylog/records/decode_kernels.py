@@ -22,7 +22,20 @@ from pylog.records.faults import (
     VALUE,
     VARINT,
 )
-from pylog.records.raw_memory import helper, kernel, load_byte, new_bytes, set_item
+from pylog.records.raw_memory import (
+    LIST_ITEMS,
+    helper,
+    hold,
+    kernel,
+    load_byte,
+    load_word,
+    new_bytes,
+    new_int,
+    new_object,
+    set_item,
+    store_word,
+    untrack,
+)
 from pylog.records.scan_kernels import (
     BASE_OFFSET,
     BASE_TIMESTAMP,
@@ -45,6 +58,9 @@ HEADERS_START: Final = 6
 HEADER_COUNT: Final = 7
 END: Final = 8
 FIELDS: Final = 9
+
+OBJECT_SLOTS: Final = 16
+"""Where the slots of an object without a dictionary begin."""
 
 _i64 = types.int64
 _vector = types.Array(types.int64, 1, "C")
@@ -286,3 +302,34 @@ def fill_list(target: int, address: int, starts: Any, lengths: Any) -> int:
                 return index
             set_item(target, index, item)
     return len(starts)
+
+
+@kernel(_i64(_i64, _i64, _i64, _i64, _i64, _i64))
+def fill_records(
+    target: int, record_type: int, chunk: int, values: int, count: int, cyclic: int
+) -> int:
+    """Put a new `Record(chunk, index, values[index])` into each place of the list object at
+    `target`, which holds as many None; `values` is a list object as long. Returns how many were
+    made: fewer means no memory.
+
+    Slots lie in the order of their names. Without `cyclic` no value can refer to its record, and
+    the cycle collector is spared the records.
+    """
+    items = load_word(values + LIST_ITEMS)
+    for index in range(count):
+        record = new_object(record_type, 0)
+        if record == 0:
+            return index
+        set_item(target, index, record)
+        number = new_int(index)
+        if number == 0:
+            return index
+        value = load_word(items + 8 * index)
+        hold(chunk)
+        hold(value)
+        store_word(record + OBJECT_SLOTS, chunk)
+        store_word(record + OBJECT_SLOTS + 8, number)
+        store_word(record + OBJECT_SLOTS + 16, value)
+        if cyclic == 0:
+            untrack(record)
+    return count

@@ -84,6 +84,15 @@ def _store_byte(typing_context: Any, address: Any, value: Any) -> Any:
     return types.void(types.int64, types.int64), generate
 
 
+def _store_word(typing_context: Any, address: Any, value: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        builder.store(arguments[1], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64), generate
+
+
 def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte = ir.IntType(8).as_pointer()
@@ -98,6 +107,7 @@ def _copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
 load_byte = cast(Callable[[int], int], intrinsic(_load(8)))
 load_word = cast(Callable[[int], int], intrinsic(_load(64)))
 store_byte = cast(Callable[[int, int], None], intrinsic(_store_byte))
+store_word = cast(Callable[[int, int], None], intrinsic(_store_word))
 copy_bytes = cast(Callable[[int, int, int], None], intrinsic(_copy))
 """`copy_bytes(target, source, size)`; the two do not overlap."""
 
@@ -112,6 +122,20 @@ set_item = cast(
     types.ExternalFunction("PyList_SetItem", types.int32(_word, _word, _word)),
 )
 """`set_item(list, index, object)`: takes over the reference. Needs the GIL."""
+
+new_object = cast(
+    Callable[[int, int], int],
+    types.ExternalFunction("PyType_GenericAlloc", _word(_word, _word)),
+)
+"""`new_object(type, 0)`: an instance whose slots are empty, 0 without memory. Needs the GIL."""
+new_int = cast(Callable[[int], int], types.ExternalFunction("PyLong_FromLongLong", _word(_word)))
+"""`new_int(value)`: 0 without memory. Needs the GIL."""
+hold = cast(Callable[[int], None], types.ExternalFunction("Py_IncRef", types.void(_word)))
+"""`hold(object)`: one reference more. Needs the GIL."""
+untrack = cast(
+    Callable[[int], None], types.ExternalFunction("PyObject_GC_UnTrack", types.void(_word))
+)
+"""`untrack(object)`: the cycle collector need not look at it. Needs the GIL."""
 
 _uninitialised = ctypes.pythonapi["PyBytes_FromStringAndSize"]
 _uninitialised.restype = ctypes.py_object

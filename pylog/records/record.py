@@ -132,7 +132,7 @@ class RecordChunk:
         self.partition = partition
         self.timestamp_type = timestamp_type
         self.leader_epoch = leader_epoch
-        self.values = values
+        self.values = self._first_values = values
         self.next_offset = next_offset
         self._source = source
 
@@ -144,7 +144,11 @@ class RecordChunk:
         return self._source.offset_at(index) if self._source is not None else self.offsets[index]
 
     def records(self) -> Iterator[Record]:
-        """The records, made as they are taken."""
+        """The records."""
+        make = getattr(self._source, "new_records", None)
+        if make is not None:
+            made: list[Record] = make(self, cyclic=self.values is not self._first_values)
+            return iter(made)
         return map(Record, repeat(self), range(len(self.values)), self.values)
 
     @cached_property

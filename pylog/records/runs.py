@@ -16,7 +16,7 @@ from pylog.records import scan_kernels as scanning
 from pylog.records.batch import Buffer
 from pylog.records.headers import Header, read_headers
 from pylog.records.opened import OpenedBatches
-from pylog.records.record import RecordChunk
+from pylog.records.record import Record, RecordChunk
 
 CHUNK_RECORDS: Final = 1024
 """Values become objects in pieces that the processor's caches hold until they are used."""
@@ -88,6 +88,24 @@ def _runs(
         begin = end
 
 
+def check_record_layout() -> None:
+    """RuntimeError unless a Record lies in memory as `fill_records` makes it."""
+    chunk = RecordChunk("", 0, TimestampType.CREATE_TIME, None, [b"value"])
+    record = Record(chunk, 1 << 40, chunk.values[0])
+    word = ctypes.c_int64.from_address
+    slots = [word(id(record) + kernels.OBJECT_SLOTS + 8 * n).value for n in range(3)]
+    number = ctypes.cast(slots[1], ctypes.py_object).value if slots[1] > 0 else None
+    if (
+        Record.__basicsize__ != kernels.OBJECT_SLOTS + 24
+        or [slots[0], slots[2]] != [id(chunk), id(chunk.values[0])]
+        or number != 1 << 40
+    ):
+        raise RuntimeError("this Python's objects with slots differ from CPython 3.11 to 3.13")
+
+
+check_record_layout()
+
+
 class RunColumns:
     """A `RecordColumns` over what `decode_sections` found: values by address."""
 
@@ -120,6 +138,17 @@ class RunColumns:
             data = ctypes.string_at(int(starts[index]), int(ends[index] - starts[index]))
             headers[index] = read_headers(data, 0, int(counts[index]), len(data))
         return headers
+
+    def new_records(self, chunk: RecordChunk, *, cyclic: bool) -> list[Record]:
+        """All records of the chunk whose columns these are."""
+        values = chunk.values
+        made: list[Any] = [None] * len(values)
+        count = kernels.fill_records(
+            id(made), id(Record), id(chunk), id(values), len(values), cyclic
+        )
+        if count < len(values):
+            raise MemoryError(f"no memory for {len(values)} records")
+        return made
 
     def _bytes(self, start_row: int) -> list[Any]:
         """Of the column whose addresses stand in `start_row`, its lengths in the row below."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -22,7 +25,7 @@ from pylog.records.batch import (
 )
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.raw_memory import buffer_address
-from pylog.records.record import RecordChunk
+from pylog.records.record import Record, RecordChunk
 from pylog.records.record_columns import RowColumns
 from pylog.records.runs import read_runs
 from pylog.records.sections import open_section
@@ -179,3 +182,35 @@ def test_the_last_header() -> None:
         last_header(bytes(200))
     with pytest.raises(CorruptMessage, match="length"):
         last_header(first + second[:8] + b"\xff\xff\xff\xff" + second[12:])
+
+
+def references(chunk: RecordChunk) -> tuple[int, int]:
+    return sys.getrefcount(chunk), sys.getrefcount(chunk.values[7])
+
+
+def test_records_made_at_once_are_records_like_others() -> None:
+    (chunk,) = read(encode_batch([b"v%d" % n for n in range(300)], keys=[b"k"] * 300))
+    before = references(chunk)
+    records = list(chunk.records())
+    by_hand = [Record(chunk, n, value) for n, value in enumerate(chunk.values)]
+    assert records == by_hand
+    assert [type(record) for record in records] == [Record] * 300
+    assert records[299].offset == 299
+    assert references(chunk) == (before[0] + 600, before[1] + 2)
+    del records, by_hand
+    gc.collect()
+    assert references(chunk) == before
+
+
+def test_only_records_of_plain_bytes_are_hidden_from_the_collector() -> None:
+    (chunk,) = read(encode_batch([b"v"] * 30))
+    assert not any(map(gc.is_tracked, chunk.records()))
+    chunk.values = [[value] for value in chunk.values]
+    records = list(chunk.records())
+    assert all(map(gc.is_tracked, records))
+    assert records[3].value == [b"v"]
+    gone = weakref.ref(chunk)
+    records[3].value.append(records[3])
+    del chunk, records
+    gc.collect()
+    assert gone() is None
