@@ -10,7 +10,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
@@ -32,6 +32,10 @@ from pylog.clock import Clock
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
 from pylog.rpc.v1 import log_pb2
+
+GIVE_WAY_S: Final = 20e-6
+FEW_BYTES: Final = 32 * 1024
+"""An answer so small is awaited for its latency, a larger one for its bytes."""
 
 _Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
 _Stream = RequestStream[log_pb2.FetchRequest, _Response]
@@ -65,6 +69,8 @@ class FetchLoop:
         self.ready = threading.Condition(self.lock)
         self.metrics = ConsumerMetrics(clock.monotonic_ms())
         self.closed = False
+        self.user_waits = False
+        """Whether the user's thread sleeps until `ready`; changed under the lock."""
         self._thread = thread
         self._settings = settings
         self._isolation = (
@@ -82,8 +88,10 @@ class FetchLoop:
             self._poke_pending = True
             self._thread.call(self.step, self.fetcher.poll)
 
-    def step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
-        """Give the fetcher an event, carry out what it decides, and wake the user."""
+    def step(
+        self, event: Callable[..., list[Effect]], *arguments: Any, give_way: bool = False
+    ) -> None:
+        """Give the fetcher an event, wake the user, and carry out what the fetcher decides."""
         self._poke_pending = False
         if self.closed:
             return
@@ -93,6 +101,11 @@ class FetchLoop:
             effects = event(now_ms, *arguments)
             next_ms = self.fetcher.next_deadline_ms(now_ms)
             self.ready.notify_all()
+            waiting = self.user_waits
+        if waiting and give_way:
+            # Python's lock must be free when the user's thread wakes up, or its records come only
+            # after the next request is on its way.
+            self._clock.sleep(GIVE_WAY_S)
         for effect in effects:
             match effect:
                 case Fetch():
@@ -159,7 +172,8 @@ class FetchLoop:
         answers = [fetched_of(data, batches) for data, batches in partitions]
         size = sum(len(answer.batches) for answer in answers)
         self.metrics.fetch_answered(self._clock.monotonic_ms(), broker, size)
-        self.step(self.fetcher.on_fetched, broker, correlation, answers)
+        few = 0 < size <= FEW_BYTES
+        self.step(self.fetcher.on_fetched, broker, correlation, answers, give_way=few)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
         if self._streams.get(stream.broker) is stream:

@@ -67,7 +67,9 @@ class PollWaiting:
                 if left_s <= 0:
                     return None
                 if not self._collector.has_news():
+                    self._loop.user_waits = True
                     self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
+                    self._loop.user_waits = False
 
     def refuse_closed(self) -> None:
         """ClientClosed after `close`."""
