@@ -241,7 +241,7 @@ class MetadataLog:
         end = self._log.log_end_offset
         while offset < end:
             read = self._log.read(offset, _READ_BYTES, upper_bound=end)
-            for header, values in _decode(read.records):
+            for header, values in _decode(bytes(read.records)):
                 for delta, value in enumerate(values):
                     if header.base_offset + delta >= offset:
                         yield Offset(header.base_offset + delta), value

@@ -27,6 +27,7 @@ from broker.replication.waiting import WaitingOperation, WaitingRoom
 from broker.storage.segment_reader import PagesCold
 from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
 from pylog.model import Offset
+from pylog.records.batch import Buffer
 
 PARTITION_BYTES_MIN: Final = 1
 
@@ -190,7 +191,7 @@ class Fetches:
         if isinstance(fault, Failure):
             return self._failed(partition, item, fault)
         log = partition.log
-        records = b""
+        records: Buffer = b""
         upper = self.upper_bound(partition, request)
         if fault is None and upper > item.fetch_offset and (room > 0 or first):
             try:

@@ -22,6 +22,7 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog.records.batch import Buffer
 from pylog.records.kernels_pure import RecordsSummary
 
 # ---- produce ----------------------------------------------------------------------------------
@@ -115,7 +116,7 @@ class PartitionData:
     high_watermark: Offset = Offset(-1)
     last_stable_offset: Offset = Offset(-1)
     log_start_offset: Offset = Offset(-1)
-    records: bytes = field(default=b"", repr=False)
+    records: Buffer = field(default=b"", repr=False)
     aborted: tuple[tuple[int, int], ...] = ()  # (producer id, first offset)
     diverging: EpochEnd | None = None
     current_leader: BrokerId = BrokerId(-1)

@@ -371,13 +371,14 @@ class ReplicaFetches:
         records = b""
         if log.log_end_offset > item.fetch_offset and (room > 0 or first):
             try:
-                records = log.read(
+                found = log.read(
                     item.fetch_offset,
                     min(max(item.max_bytes, 1), room),
                     upper_bound=log.log_end_offset,
                     min_one=first,
                     nowait=nowait,
-                ).records
+                )
+                records = bytes(found.records)  # no copy of what is in memory
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))

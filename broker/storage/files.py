@@ -51,7 +51,7 @@ class Files(Protocol):
     def pread(self, handle: int, length: int, position: int) -> bytes:
         """`length` bytes from `position`; fewer only at the end of the file."""
 
-    def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
+    def pread_nowait(self, handle: int, length: int, position: int) -> Buffer | None:
         """Like `pread`, but None when that would wait for the disk."""
 
     def truncate(self, handle: int, size: int) -> None:
@@ -134,7 +134,7 @@ class OsFiles:
             missing -= len(parts[-1])
         return b"".join(parts)
 
-    def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
+    def pread_nowait(self, handle: int, length: int, position: int) -> Buffer | None:
         buffer = bytearray(length)
         try:
             got = os.preadv(handle, [buffer], position, os.RWF_NOWAIT)
@@ -143,9 +143,9 @@ class OsFiles:
                 return None
             raise
         if got == length:
-            return bytes(buffer)
+            return memoryview(buffer).toreadonly()
         if position + got >= self.size(handle):
-            return bytes(memoryview(buffer)[:got])
+            return memoryview(buffer)[:got].toreadonly()
         return None
 
     def truncate(self, handle: int, size: int) -> None:

@@ -13,7 +13,7 @@ from broker.storage.files import Files
 from broker.storage.segment import Segment
 from broker.storage.tail_cache import TailRead
 from pylog.errors import CorruptMessage
-from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
+from pylog.records.batch import HEADER_SIZE, BatchHeader, Buffer, crc_matches, read_header
 
 _SLACK: Final = 8 * 1024
 """Read besides the wanted bytes: about one index interval lies before the wanted batch."""
@@ -104,7 +104,7 @@ class SegmentReader:
 
     def _take(
         self,
-        window: bytes,
+        window: Buffer,
         begin: int,
         position: int,
         header: BatchHeader,
@@ -123,15 +123,15 @@ class SegmentReader:
             end = at + header.size
             if header.last_offset >= upper_bound or end - begin > max_bytes or end > len(window):
                 break
-        return TailRead(window[begin:at], first_offset, next_offset)
+        return TailRead(memoryview(window)[begin:at], first_offset, next_offset)
 
     def batch(self, position: int, header: BatchHeader) -> bytes:
         """The bytes of the batch at `position`."""
         data = self._pread(position, header.size)
         self._check(data, 0, position, header)
-        return data
+        return bytes(data)
 
-    def _pread(self, position: int, length: int) -> bytes:
+    def _pread(self, position: int, length: int) -> Buffer:
         """Never beyond what the segment says it holds; that much must be there."""
         length = min(length, self._segment.size - position)
         handle = self._segment.handle()
@@ -146,7 +146,7 @@ class SegmentReader:
             raise self._corrupt(position, f"the file ends {length - len(data)} bytes too early")
         return data
 
-    def _header(self, window: bytes, at: int, position: int) -> BatchHeader:
+    def _header(self, window: Buffer, at: int, position: int) -> BatchHeader:
         try:
             header = read_header(window, at)
         except CorruptMessage as error:
@@ -155,7 +155,7 @@ class SegmentReader:
             raise self._corrupt(position + at, f"a batch of {header.size} bytes does not fit")
         return header
 
-    def _check(self, window: bytes, at: int, position: int, header: BatchHeader) -> None:
+    def _check(self, window: Buffer, at: int, position: int, header: BatchHeader) -> None:
         if not crc_matches(window, at, header):
             raise self._corrupt(
                 position + at,

@@ -19,7 +19,7 @@ _COMPACT_AT: Final = 1024  # dead entries at the front of the lists before they 
 class TailRead(NamedTuple):
     """Whole batches, and the offset after the last of them."""
 
-    records: bytes
+    records: Buffer
     first_offset: int
     next_offset: int
 
