@@ -218,7 +218,7 @@ class MetadataLog:
             at = _end_of(name)
             path = f"{self._directory}/{name}"
             try:
-                records = _decode_snapshot(self._files.read_all(path))
+                records = read_snapshot(self._files.read_all(path))
             except PylogError as error:
                 logger.warning("the snapshot %s is damaged (%s): trying an older one", path, error)
                 continue
@@ -321,7 +321,8 @@ def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
     return b"".join(parts)
 
 
-def _decode_snapshot(raw: bytes) -> list[MetadataRecord]:
+def read_snapshot(raw: bytes) -> list[MetadataRecord]:
+    """The records in a snapshot's file; CorruptMessage, InvalidRecord when it is damaged."""
     if len(raw) < _SNAPSHOT_HEADER.size or not raw.startswith(_MAGIC):
         raise CorruptMessage("it does not begin as a snapshot does")
     _, count = _SNAPSHOT_HEADER.unpack_from(raw)

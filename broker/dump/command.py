@@ -1,0 +1,87 @@
+"""`pylog dump`: what stands in a data directory's files, for people and for machines.
+
+Installed as an entry point of the group `pylog.commands`; nothing here connects to a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from broker.dump.rows import BadFile, Row, rows_of
+from pylog.cli.context import Settings, with_settings
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option("--batches-only", is_flag=True, help="Of logs, the batches without their records.")
+@with_settings
+def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool) -> int:
+    """Decode files of a data directory: PATH is a file, or a directory with all below it.
+
+    Logs with their records, offset and time indexes (compared with their log), aborted
+    transactions, producers' snapshots, checkpoints, the metadata log and its snapshots. The exit
+    status is 1 when a file does not make sense; nothing is changed.
+    """
+    damaged = 0
+    for path in paths:
+        several = path.is_dir() or len(paths) > 1
+        for file in _files(path):
+            try:
+                rows = rows_of(file)
+                if rows is None:
+                    if file == path:
+                        raise BadFile("no file of a data directory; its name says its kind")
+                    continue
+                if settings.as_json:
+                    _print_json(rows, file if several else None, batches_only)
+                else:
+                    _print_text(rows, file, batches_only)
+            except (BadFile, OSError) as error:
+                damaged += 1
+                click.echo(f"pylog: {file}: {error}", err=True)
+    return 1 if damaged else 0
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    for below in sorted(path.rglob("*")):
+        if below.is_file():
+            yield below
+
+
+def _print_json(rows: Iterator[Row], file: Path | None, batches_only: bool) -> None:
+    for row in rows:
+        if (row["kind"] == "batch") != batches_only and row["kind"] in ("batch", "record"):
+            continue
+        shown = {name: value for name, value in row.items() if name != "kind"}
+        if file is not None:
+            shown = {"file": str(file), **shown}
+        click.echo(json.dumps(shown, ensure_ascii=False))
+
+
+def _print_text(rows: Iterator[Row], file: Path, batches_only: bool) -> None:
+    click.echo(f"{file}:")
+    count = 0
+    try:
+        for row in rows:
+            count += 1
+            if batches_only and row["kind"] == "record":
+                continue
+            parts = (f"{name}: {_shown(v)}" for name, v in row.items() if name != "kind")
+            indent = "    " if row["kind"] == "record" else "  "
+            click.echo(indent + "  ".join(parts))
+    finally:
+        if not count:
+            click.echo("  (nothing in it)")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, str) and value.isprintable() and value:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,184 @@
+"""`pylog dump` of files that pylog and Apache Kafka wrote, and of damaged ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from broker.config import TopicConfig
+from broker.controller.effects import AppendRecords
+from broker.controller.metadata_log import MetadataLog
+from broker.dump.command import dump
+from broker.metadata.records import ClusterRecord
+from broker.storage.files import OsFiles
+from broker.storage.log import Log
+from pylog.cli.context import Settings
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.builder import encode_batch
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of
+from tests.golden.kafka_dump import FOLDER
+from tests.golden.kafka_dump import dump as kafkas_dump
+
+KAFKA_DIRECTORIES = sorted(path for path in (FOLDER / "clean").iterdir() if path.is_dir())
+
+
+def run(*arguments: str | Path, as_json: bool = False) -> Result:
+    settings = Settings("nowhere:1", as_json, 1.0)
+    return CliRunner().invoke(
+        dump, [str(argument) for argument in arguments], obj=settings, standalone_mode=False
+    )
+
+
+def lines(*arguments: str | Path) -> list[dict[str, Any]]:
+    result = run(*arguments, "--json")
+    assert result.return_value == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A partition that was closed in order: three batches in two segments."""
+    path = tmp_path / "t-0"
+    config = TopicConfig(index_interval_bytes=0)
+    log = Log.open(OsFiles(), str(path), TOPIC, TOPIC_ID, config, wall_ms=WALL_MS)
+    batch = encode_batch(
+        [b"one", None, b"\xff\xfe"],
+        keys=[b"a", b"b", None],
+        headers=[[("h", b"1"), ("n", None)], [], []],
+        timestamps=[WALL_MS, WALL_MS + 1, WALL_MS + 2],
+    )
+    log.append_as_leader(batch, leader_epoch=LeaderEpoch(4), wall_ms=WALL_MS)
+    with_producer = batch_of(b"two", producer=(9, 1, 0), timestamps=WALL_MS + 9)
+    log.append_as_leader(with_producer, leader_epoch=LeaderEpoch(4), wall_ms=WALL_MS)
+    log.roll(WALL_MS)
+    log.append_as_leader(batch_of(b"3"), leader_epoch=LeaderEpoch(5), wall_ms=WALL_MS)
+    log.close(clean=True)
+    return path
+
+
+def test_records_of_a_log(folder: Path) -> None:
+    found = lines(folder / f"{0:020d}.log")
+    assert found == [
+        {
+            "offset": 0,
+            "key": "a",
+            "value": "one",
+            "timestamp": WALL_MS,
+            "headers": [["h", "1"], ["n", None]],
+        },
+        {"offset": 1, "key": "b", "value": None, "timestamp": WALL_MS + 1, "headers": []},
+        {
+            "offset": 2,
+            "key": None,
+            "value": {"base64": "//4="},
+            "timestamp": WALL_MS + 2,
+            "headers": [],
+        },
+        {
+            "offset": 3,
+            "key": None,
+            "value": "two",
+            "timestamp": WALL_MS + 9,
+            "headers": [],
+            "producer_id": 9,
+            "sequence": 0,
+        },
+    ]
+    batches = lines(folder / f"{0:020d}.log", "--batches-only")
+    assert [(b["base_offset"], b["last_offset"], b["leader_epoch"]) for b in batches] == [
+        (0, 2, 4),
+        (3, 3, 4),
+    ]
+
+
+def test_indexes_snapshots_and_checkpoints(folder: Path) -> None:
+    first = folder / f"{0:020d}.log"
+    position = lines(first, "--batches-only")[1]["position"]
+    assert lines(first.with_suffix(".index")) == [{"offset": 3, "position": position}]
+    assert lines(first.with_suffix(".timeindex")) == [{"timestamp": WALL_MS + 9, "offset": 3}]
+    (producer,) = lines(folder / f"{4:020d}.snapshot")
+    assert (producer["producer_id"], producer["producer_epoch"]) == (9, 1)
+    assert (producer["last_sequence"], producer["last_offset"]) == (0, 3)
+    (kept,) = lines(folder / f"{4:020d}.producers")
+    assert len(kept["batches"]) == 1
+    assert lines(folder / "leader-epoch-checkpoint") == [
+        {"epoch": 4, "start_offset": 0},
+        {"epoch": 5, "start_offset": 4},
+    ]
+
+
+def test_a_directory_names_the_file_of_each_line(folder: Path) -> None:
+    found = lines(folder)
+    assert {Path(line["file"]).parent for line in found} == {folder}
+    assert sum("key" in line for line in found) == 5
+    text = run(folder).output
+    assert f"{folder / f'{0:020d}.log'}:" in text
+    assert "offset: 0  key: a  value: one" in text
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "noise"])
+@pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot", ".producers"])
+def test_damage_is_named_and_shows_in_the_status(folder: Path, suffix: str, damage: str) -> None:
+    name = f"{4 if suffix in ('.snapshot', '.producers') else 0:020d}{suffix}"
+    path = folder / name
+    data = bytearray(path.read_bytes())
+    if damage == "cut":
+        del data[-3:]
+    elif damage == "flip":
+        data[len(data) // 2] ^= 0x55
+    else:
+        data += b"\x01junk"
+    path.write_bytes(data)
+    for extra in ((), ("--json",)):
+        result = run(path, *extra)
+        assert result.return_value == 1
+        assert name in result.stderr
+
+
+def test_what_is_none_of_ours(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    assert run(tmp_path / "notes.txt").return_value == 1
+    assert run(tmp_path).return_value == 0
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n7\n")
+    assert run(tmp_path).return_value == 1
+
+
+def test_the_metadata_log_and_its_snapshot(tmp_path: Path) -> None:
+    directory = tmp_path / "controller"
+    log = MetadataLog.open(OsFiles(), str(directory), wall_ms=WALL_MS)
+    log.append(AppendRecords(Offset(0), (ClusterRecord("the-cluster"),)))
+    log.flush()
+    log.close()
+    (record,) = lines(directory / "__cluster_metadata-0" / f"{0:020d}.log")
+    assert (record["offset"], record["type"]) == (0, "Cluster")
+    assert record["record"]["cluster_id"] == "the-cluster"
+    assert run(directory).return_value == 0
+
+
+@pytest.mark.parametrize("directory", KAFKA_DIRECTORIES, ids=lambda path: path.name)
+def test_it_says_of_kafkas_files_what_kafkas_own_tool_says(directory: Path) -> None:
+    theirs = kafkas_dump(f"clean/{directory.name}")
+    for name, batches in theirs.logs.items():
+        expected = [
+            (record.offset, record.timestamp, record.marker)
+            for batch in batches
+            for record in batch.records
+        ]
+        found = lines(directory / name)
+        assert [(r["offset"], r["timestamp"], r.get("control")) for r in found] == expected
+    for name, rows in theirs.rows.items():
+        if name.endswith((".index", ".snapshot", ".txnindex")):
+            mine = lines(directory / name)
+            if name.endswith(".index") and rows == [{"offset": "0", "position": "0"}]:
+                continue  # how the tool shows an empty one
+            assert len(mine) == len(rows), name
+
+
+def test_kafkas_whole_directory(tmp_path: Path) -> None:
+    shutil.copytree(FOLDER / "clean", tmp_path / "clean")
+    assert run(tmp_path / "clean", as_json=True).return_value == 0
