@@ -18,6 +18,7 @@ from connector.options import SourceOptions
 from connector.planning import ALLOW
 from connector.positions import EARLIEST, LATEST
 from connector.ranges import ReadRange
+from connector.warming import warm
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
@@ -29,10 +30,25 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pylog.connector")
 
-ARROW_BYTES_MAX: Final = 16 << 20
-"""Of one record batch to Spark. Spark's own bound counts rows, and is not told to sources."""
+ARROW_BYTES_MAX: Final = 2 << 20
+"""Of one record batch to Spark, about: its memory stays in the processor's caches, and the next one
+uses it again. Spark's own bound counts rows, and is not told to sources."""
 COMPRESSED_WEIGHT: Final = 8
 """How much a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the rest."""
+
+
+def _load() -> None:
+    """Everything that a read needs; also opens the way for connections."""
+    import pylog.client.range_reader
+    import pylog.records.columnar  # noqa: F401
+
+
+def read_ranges(
+    ranges: Sequence[ReadRange], options: SourceOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The records of one task's ranges, one after the other; see `read_range`."""
+    for planned in ranges:
+        yield from read_range(planned, options, columns)
 
 
 def read_range(
@@ -43,6 +59,7 @@ def read_range(
     Raises DataLoss when some are gone and that is not allowed, ReadFailed for everything else; both
     name topic and partition.
     """
+    warm(_load)
     reader = reader_for(options)
     try:
         for concrete in _resolved(reader, planned):

@@ -26,8 +26,8 @@ from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, re
 from connector.options import SourceOptions
 from connector.planning import Bounds, advance, assigned, initial, require_topics, stream_ranges
 from connector.ranges import ReadRange
-from connector.reading import read_range
-from connector.splitting import split
+from connector.reading import read_ranges
+from connector.splitting import packed, split
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import TopicPartition
 
@@ -81,10 +81,8 @@ class BatchReader(DataSourceReader):
         return _tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one planned range; none for the empty plan, which Spark gives one task."""
-        if partition.value is None:
-            return iter(())
-        return read_range(partition.value, self._options, self._columns)
+        """The records of a task's ranges; none for the empty plan, which Spark gives one task."""
+        return read_ranges(partition.value or (), self._options, self._columns)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -184,19 +182,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ---- work ---------------------------------------------------------------------------------
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """One task for each partition that has offsets between the two positions, or as many as
-        `minPartitions` and `maxRecordsPerPartition` ask for.
+        """One task for each partition that has offsets between the two positions, fewer where they
+        have only a few, or as many as `minPartitions` and `maxRecordsPerPartition` ask for.
         """
         if start == end:
             return []
         ranges = stream_ranges(
             read_offset(start), read_offset(end), fail_on_data_loss=self._options.fail_on_data_loss
         )
-        return _tasks(ranges, self._options)
+        options = self._options
+        if options.min_partitions is None and options.max_records_per_partition is None:
+            return [InputPartition(tuple(pack)) for pack in packed(ranges)]
+        return _tasks(ranges, options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one planned range."""
-        return read_range(partition.value, self._options, self._columns)
+        """The records of a task's ranges."""
+        return read_ranges(partition.value, self._options, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Nothing to do: the checkpoint is what counts, as in Spark's Kafka connector."""
@@ -281,4 +282,4 @@ def _tasks(ranges: Sequence[ReadRange], options: SourceOptions) -> list[InputPar
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
     )
-    return [InputPartition(piece) for piece in pieces]
+    return [InputPartition((piece,)) for piece in pieces]

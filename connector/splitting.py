@@ -1,4 +1,7 @@
-"""How many tasks read a batch: `maxRecordsPerPartition` and `minPartitions`. Pure.
+"""How many tasks read a batch. Pure.
+
+Without the two options there is one task for each partition, except that a micro-batch's partitions
+with few records share one (`packed`). With `maxRecordsPerPartition` and `minPartitions`:
 
 First every range is cut so that no piece has more offsets than `maxRecordsPerPartition`; where that
 gives fewer than `minPartitions` pieces, all ranges are cut in proportion to their sizes. A range
@@ -11,8 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from connector.ranges import ReadRange
+
+PACKED_MAX: Final = 1_000
+"""A task costs tens of milliseconds of Spark's and Python's time, this many records one or two."""
 
 
 def split(
@@ -33,6 +40,19 @@ def split(
         )
         for piece in _cut(whole, parts)
     ]
+
+
+def packed(ranges: Sequence[ReadRange]) -> list[list[ReadRange]]:
+    """The ranges of each task, in order: small ones together, up to `PACKED_MAX` offsets a task."""
+    packs: list[list[ReadRange]] = []
+    room = 0
+    for whole in ranges:
+        if not packs or whole.size > room:
+            packs.append([])
+            room = PACKED_MAX
+        packs[-1].append(whole)
+        room -= whole.size
+    return packs
 
 
 def shares(sizes: Sequence[int], wanted: int) -> list[int]:

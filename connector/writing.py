@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from connector.clients import drop_producer, producer_for
 from connector.errors import ConnectorError, SinkRow, UnknownTopic, WriteFailed
 from connector.options import SinkOptions
+from connector.warming import warm
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.errors import MessageTooLarge, PylogError, UnknownTopicOrPartition
 from pylog.model import NO_TIMESTAMP, topic_name_fault
@@ -25,6 +26,14 @@ _RECORD_OVERHEAD: Final = 64
 """Of a record beyond key and value in a batch of its own, headers apart."""
 
 
+def _load() -> None:
+    """Everything that a write needs."""
+    import pyarrow.compute  # noqa: F401
+
+    import pylog.client.arrow
+    import pylog.client.producer  # noqa: F401
+
+
 def write_batches(
     batches: Iterable[pa.RecordBatch], options: SinkOptions, columns: Sequence[str]
 ) -> Counter[str]:
@@ -34,6 +43,7 @@ def write_batches(
     not acknowledged: some of the others may have been, and are written again when Spark runs the
     task again.
     """
+    warm(_load)
     kept = producer_for(options)
     producer = kept.producer
     written: Counter[str] = Counter()

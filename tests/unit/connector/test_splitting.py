@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from connector.positions import EARLIEST, LATEST
 from connector.ranges import Others, ReadRange
-from connector.splitting import shares, split
+from connector.splitting import PACKED_MAX, packed, shares, split
 
 
 def ranges(*sizes: int) -> list[ReadRange]:
@@ -60,6 +60,13 @@ def test_outer_pieces_keep_what_is_looked_up_late() -> None:
     assert (middle.start, middle.end, middle.others, middle.end_time) == (4, 6, None, None)
     assert (last.start, last.end, last.others, last.end_time) == (6, LATEST, None, 99)
     assert all(piece.from_earliest for piece in (first, middle, last))
+
+
+def test_small_ranges_share_a_task() -> None:
+    whole = ranges(250, 250, 500, 1, 5000, 999, 1)
+    assert [[r.partition for r in pack] for pack in packed(whole)] == [[0, 1, 2], [3], [4], [5, 6]]
+    assert packed([]) == []
+    assert PACKED_MAX == 1000
 
 
 @given(
