@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from typing import Final
 
 from broker.config import TopicConfig
@@ -88,12 +87,12 @@ class BatchChecks:
 
 def _look_at(request: Produce, wanted: Sequence[Compression | None], limit: int) -> Produce:
     batches = tuple(
-        replace(item, checked=_outcome(item.batch, compression, limit))
+        item._replace(checked=_outcome(item.batch, compression, limit))
         if compression is not None or codec_of(item.batch)
         else item
         for item, compression in zip(request.batches, wanted, strict=True)
     )
-    return replace(request, batches=batches)
+    return request._replace(batches=batches)
 
 
 def _outcome(

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
 from broker.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
@@ -27,11 +28,10 @@ class FollowerStatus(Enum):
     SET_ASIDE = "could not use the last answer; asks again at `retry_at_ms`, the others go on"
 
 
-@dataclass(frozen=True, slots=True)
-class AppendFetched:
+class AppendFetched(NamedTuple):
     """Append `records` (maybe none); then the leader's marks hold, as far as the log reaches."""
 
-    records: bytes = field(repr=False)
+    records: bytes
     high_watermark: Offset
     log_start_offset: Offset
 
@@ -61,8 +61,7 @@ class SetAside:
 FollowerAction = AppendFetched | CutTo | StartOverAt | SetAside
 
 
-@dataclass(frozen=True, slots=True)
-class LogView:
+class LogView(NamedTuple):
     """What the decisions need to know of the follower's log."""
 
     log_start_offset: Offset

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.metadata.messages import BrokerState
 from pylog.errors import (
@@ -30,8 +30,7 @@ NEVER_MS: Final = -(1 << 62)
 UNKNOWN_END: Final = Offset(-1)
 
 
-@dataclass(frozen=True, slots=True)
-class AdvanceHighWatermark:
+class AdvanceHighWatermark(NamedTuple):
     """Every counted replica holds all records below `offset`: wake waiting produces and fetches."""
 
     offset: Offset

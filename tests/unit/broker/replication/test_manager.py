@@ -571,7 +571,7 @@ def test_one_bad_partition_does_not_stop_the_others(group: BrokerGroup) -> None:
     good, bad = done.fetched.partitions
     broken = bytearray(bad.records)
     broken[-1] ^= 1
-    fetched = ReplicaFetched(None, (good, replace(bad, records=bytes(broken))))
+    fetched = ReplicaFetched(None, (good, bad._replace(records=bytes(broken))))
     group.now_ms += 1_000
     group._post(
         TWO, follower.on_replica_fetched(group.now_ms, WALL_MS, ONE, sent.request_id, fetched)
