@@ -282,7 +282,8 @@ class Log:
         if not fetched.headers:
             end = self._log_end
             return AppendInfo(Offset(end), Offset(end - 1), -1, Offset(self._log_start))
-        self._prepare_for(fetched)
+        if fetched.has_gap or fetched.headers[0].base_offset < self._log_end:
+            self._prepare_for(fetched)
         self._write(fetched.placed, fetched.headers, wall_ms)
         self._after_append(wall_ms)
         return AppendInfo(
@@ -319,14 +320,15 @@ class Log:
 
         `leader_epoch`: theirs, when it is not the one in the headers.
         """
-        first = 0
+        first = pending_bytes = 0
         for number, (place, _, _) in enumerate(batches):
-            before = [batch[0] for batch in batches[first:number]]
-            if self._segments.must_roll(place, before, self.config, wall_ms):
+            since = batches[first][0].max_timestamp
+            if self._segments.must_roll(place, pending_bytes, since, self.config, wall_ms):
                 if first < number:
                     self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
-                    first = number
+                    first, pending_bytes = number, 0
                 self._roll(place.base_offset, wall_ms)
+            pending_bytes += place.size
         if first:
             batches, headers = batches[first:], headers[first:]
         self._write_to_segment(batches, headers, wall_ms, leader_epoch)

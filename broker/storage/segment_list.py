@@ -91,20 +91,27 @@ class SegmentList(Sequence[Segment]):
     # ---- growing --------------------------------------------------------------------------------
 
     def must_roll(
-        self, place: BatchPlace, pending: list[BatchPlace], config: TopicConfig, wall_ms: int
+        self,
+        place: BatchPlace,
+        pending_bytes: int,
+        pending_timestamp: int,
+        config: TopicConfig,
+        wall_ms: int,
     ) -> bool:
-        """Whether a batch needs a new segment, after the `pending` ones for the active one."""
+        """Whether a batch needs a new segment, after others of `pending_bytes`, the first of them
+        of `pending_timestamp`, that go to the active one.
+        """
         segment = self._segments[-1]
         if not segment.takes_offset(place.last_offset):
             return True
-        size = segment.size + sum(batch.size for batch in pending)
+        size = segment.size + pending_bytes
         if not size:
             return False
         if size > config.segment_bytes - place.size:
             return True
         if segment.indexes_full(config.segment_index_bytes):
             return True
-        first = segment.first_timestamp if segment.size else pending[0].max_timestamp
+        first = segment.first_timestamp if segment.size else pending_timestamp
         # By the records' times, as in Kafka; by the clock when they have none.
         waited = (
             place.max_timestamp - first
