@@ -98,7 +98,6 @@ class Consumer:
             self._clock,
         )
         self._lock = self._loop.lock
-        self._ready = self._loop.ready
         self._collector = Collector(
             self._loop,
             self._fetcher,
@@ -196,11 +195,15 @@ class Consumer:
     def __iter__(self) -> Iterator[Record]:
         """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
         while True:
-            with self._use():
-                records = self._collector.pending()
-                if not length_hint(records):
-                    records = self._collector.iterate(self._wait(1.0, self._collector.records))
-            yield from records
+            yield from self._iteration(1.0)
+
+    def _iteration(self, timeout: float) -> Iterator[Record]:
+        """What an iteration has not taken yet, or else what a poll gives."""
+        with self._use():
+            records = self._collector.pending()
+            if not length_hint(records):
+                records = self._collector.iterate(self._wait(timeout, self._collector.records))
+            return records
 
     def poll_arrow(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.RecordBatch:
         """Fetched records as Arrow columns with the connector's schema, as soon as there are any;
@@ -399,7 +402,7 @@ class Consumer:
             return
         self._closed = self._loop.closed = True
         with self._lock:
-            self._ready.notify_all()
+            self._loop.notify()
         self._interceptors.close()
         closing = self._thread.start(self._loop.close())
         if not self._thread.is_current():

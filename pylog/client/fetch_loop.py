@@ -69,6 +69,8 @@ class FetchLoop:
         self.ready = threading.Condition(self.lock)
         self.metrics = ConsumerMetrics(clock.monotonic_ms())
         self.closed = False
+        self.listener: Callable[[], object] | None = None
+        """Told as well when something comes; changed under the lock."""
         self.user_waits = False
         """Whether the user's thread sleeps until `ready`; changed under the lock."""
         self._thread = thread
@@ -81,6 +83,12 @@ class FetchLoop:
         self._timer: asyncio.TimerHandle | None = None
         self._streams: dict[int, _Stream] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+
+    def notify(self) -> None:
+        """Tell who waits that something came. The lock is held."""
+        self.ready.notify_all()
+        if self.listener is not None:
+            self.listener()
 
     def poke(self) -> None:
         """Have the loop look."""
@@ -100,7 +108,7 @@ class FetchLoop:
         with self.lock:
             effects = event(now_ms, *arguments)
             next_ms = self.fetcher.next_deadline_ms(now_ms)
-            self.ready.notify_all()
+            self.notify()
             waiting = self.user_waits
         if waiting and give_way:
             # Python's lock must be free when the user's thread wakes up, or its records come only

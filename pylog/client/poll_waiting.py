@@ -49,7 +49,7 @@ class PollWaiting:
         """Have the wait that runs, or the next one, raise WokenUp."""
         with self._loop.lock:
             self._woken = True
-            self._loop.ready.notify_all()
+            self._loop.notify()
 
     def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
         """What `collect` finds, as soon as it finds something; None when the time is up."""
@@ -70,6 +70,21 @@ class PollWaiting:
                     self._loop.user_waits = True
                     self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
                     self._loop.user_waits = False
+
+    def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Have `listener` called when a wait would end, also at once if it would; gives what ends
+        the listening.
+        """
+
+        def stop() -> None:
+            with self._loop.lock:
+                self._loop.listener = None
+
+        with self._loop.lock:
+            self._loop.listener = listener
+            if self._woken or self._loop.closed or self._collector.has_news():
+                listener()
+        return stop
 
     def refuse_closed(self) -> None:
         """ClientClosed after `close`."""
