@@ -72,6 +72,17 @@ class ArrayColumns:
         ).tolist()
         return timestamps
 
+    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int] | None:
+        header, deltas = self._header, self._fields[kernels.TIMESTAMP_DELTA]
+        if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+            found = header.max_timestamp >= timestamp_ms and len(deltas) > 0
+            return (self.offset_at(0), header.max_timestamp) if found else None
+        times = deltas + np.int64(header.base_timestamp)
+        index = int((times >= timestamp_ms).argmax()) if len(times) else 0
+        if not len(times) or times[index] < timestamp_ms:
+            return None
+        return self.offset_at(index), int(times[index])
+
     def headers(self) -> list[list[Header]]:
         counts = self._fields[kernels.HEADER_COUNT]
         headers: list[list[Header]] = [[] for _ in range(len(counts))]

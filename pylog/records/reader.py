@@ -14,7 +14,7 @@ from pylog.records.batch import HEADER_SIZE, BatchHeader, Buffer, iter_headers, 
 from pylog.records.builder import SMALL_BATCH_RECORDS
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.record import Record, RecordChunk
-from pylog.records.record_columns import RecordColumns, RowColumns
+from pylog.records.record_columns import BatchColumns, RowColumns
 from pylog.records.sections import check_crc, located, open_section
 
 
@@ -98,14 +98,14 @@ def decode_columns(
     header: BatchHeader,
     from_offset: int = 0,
     max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
-) -> RecordColumns:
+) -> BatchColumns:
     """The columns of the whole batch at `position`, from `from_offset` on. CRC not checked.
 
     Raises InvalidRecord and UnsupportedCompressionType.
     """
     section = open_section(buffer, position, header, max_bytes=max_decompressed_bytes)
     if header.record_count > SMALL_BATCH_RECORDS:
-        columns: RecordColumns = _array_columns().decode(section, header, from_offset)
+        columns: BatchColumns = _array_columns().decode(section, header, from_offset)
         return columns
     return RowColumns.decode(section, header, from_offset)
 
@@ -144,7 +144,7 @@ def first_record_at_or_after(
         if header.max_timestamp < timestamp_ms or header.last_offset < from_offset:
             continue
         columns = decode_columns(buffer, position, header, from_offset)
-        for offset, timestamp in zip(columns.offsets(), columns.timestamps(), strict=True):
-            if timestamp >= timestamp_ms:
-                return offset, timestamp
+        found = columns.first_at_or_after(timestamp_ms)
+        if found is not None:
+            return found
     return None

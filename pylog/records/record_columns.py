@@ -24,6 +24,13 @@ class RecordColumns(Protocol):
     def values(self) -> list[Any]: ...
 
 
+class BatchColumns(RecordColumns, Protocol):
+    """Those of one batch."""
+
+    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int] | None:
+        """(offset, timestamp) of the first record whose timestamp is `timestamp_ms` or later."""
+
+
 class RowColumns:
     """Over the rows that the pure decoder found."""
 
@@ -61,6 +68,12 @@ class RowColumns:
         if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
             return [header.max_timestamp] * len(self._rows)
         return [wrap_int64(header.base_timestamp + row.timestamp_delta) for row in self._rows]
+
+    def first_at_or_after(self, timestamp_ms: int) -> tuple[int, int] | None:
+        for index, timestamp in enumerate(self.timestamps()):
+            if timestamp >= timestamp_ms:
+                return self.offset_at(index), timestamp
+        return None
 
     def headers(self) -> list[list[Header]]:
         return [

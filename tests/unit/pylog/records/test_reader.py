@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -134,6 +135,28 @@ def test_first_by_time_out_of_order_and_by_append_time() -> None:
     assert first_record_at_or_after(batch, 6) == (1, 900)
     assert first_record_at_or_after(batch, 901) == (3, 1000)
     assert first_record_at_or_after(with_log_append_time(batch, 50), 40) == (0, 50)
+
+
+@pytest.mark.parametrize("count", [1, 3, 4, 50])
+def test_first_by_time_equals_a_look_at_every_record(count: int) -> None:
+    rng = random.Random(count)
+    for _ in range(30):
+        times = [rng.choice((-1, 0, rng.randint(0, 60), 2**62)) for _ in range(count)]
+        batch = encode_batch([b""] * count, timestamps=times, base_offset=9)
+        if rng.random() < 0.2:
+            batch = with_log_append_time(batch, 30)
+            times = [30] * count
+        start, wanted = (
+            rng.randint(0, count + 12),
+            rng.choice((-1, 0, 30, 31, 60, 2**62, 2**63 - 1)),
+        )
+        expected = [
+            (offset, time)
+            for offset, time in enumerate(times, 9)
+            if offset >= start and time >= wanted
+        ]
+        found = first_record_at_or_after(batch, wanted, from_offset=start)
+        assert found == (expected[0] if expected else None)
 
 
 def test_record_is_a_value() -> None:
