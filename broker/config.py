@@ -216,9 +216,16 @@ BROKER_CONFIG: Final = ConfigTable(
     absent=Absent(BROKER_ABSENT),
 )
 
-DYNAMIC_BROKER_NAMES: Final = frozenset(BROKER_NAMES.values())
+DYNAMIC_BROKER_NAMES: Final = frozenset(
+    {
+        *BROKER_NAMES.values(),
+        "log.cleaner.backoff.ms",
+        "log.cleaner.dedupe.buffer.size",
+        "producer.id.expiration.ms",
+    }
+)
 """Broker settings that `configs alter` changes on a running cluster, as in Kafka: the defaults of
-topic settings. The others are read at the start of a process.
+topic settings, and what the storage reads at each use. The others are read at a process's start.
 """
 
 CLUSTER_WIDE_NAMES: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
@@ -348,16 +355,19 @@ class BrokerConfig:
         config.check()
         return config
 
-    def topic_defaults(self, *dynamic: Mapping[str, str]) -> TopicConfig:
-        """The defaults of topic settings under values out of the metadata, the weakest first.
+    def under(self, *dynamic: Mapping[str, str]) -> Self:
+        """These settings under values out of the metadata, the weakest first.
 
-        As `TopicConfig.resolve`, nothing here fails.
+        As with `TopicConfig.resolve`, nothing here fails, and what is read at a start only stays.
         """
         values: dict[str, Any] = {}
         for layer in dynamic:
-            values |= _readable(BROKER_CONFIG, layer)
-        for_topics = _as_fields(_pop_for_topics(values))
-        return replace(self.topic, **for_topics) if for_topics else self.topic
+            live = {name: layer[name] for name in layer if name in DYNAMIC_BROKER_NAMES}
+            values |= _readable(BROKER_CONFIG, live)
+        if not values:
+            return self
+        topic = replace(self.topic, **_as_fields(_pop_for_topics(values)))
+        return replace(self, topic=topic, **_as_fields(values))
 
     def check(self) -> None:
         """InvalidConfig when two settings contradict each other."""

@@ -172,7 +172,7 @@ class Configs:
 
     def _defaults(self, image: MetadataImage) -> TopicConfig:
         static = BrokerConfig(topic=self._settings.topic_defaults)
-        return static.topic_defaults(image.cluster_configs())
+        return static.under(image.cluster_configs()).topic
 
     # ---- what the changes come to ---------------------------------------------------------------
 

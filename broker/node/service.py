@@ -382,7 +382,7 @@ class BrokerService:
             marks = self._engine.manager.high_watermarks()
             task = cleaner.next_task(self._clock.wall_ms(), marks)
             if task is None:
-                await asyncio.sleep(self._config.log_cleaner_backoff_ms / 1000)
+                await asyncio.sleep(self._logs.config.log_cleaner_backoff_ms / 1000)
                 continue
             goes_on = True
             while goes_on:

@@ -165,9 +165,9 @@ class Replicas:
     def refresh_defaults(self) -> bool:
         """Whether the defaults of topic settings have changed: this broker's over the cluster's."""
         image, before = self._hosted.image, self._defaults
-        self._defaults = self._config.topic_defaults(
-            image.cluster_configs(), image.broker_configs(self._me)
-        )
+        live = self._config.under(image.cluster_configs(), image.broker_configs(self._me))
+        self._logs.reconfigure(live)
+        self._defaults = live.topic
         return self._defaults != before
 
     def reconfigure_all(self, changed: Iterable[tuple[ConfigResourceType, str]]) -> None:

@@ -438,6 +438,16 @@ class LogManager:
         """Files that may go now, to be removed on a pool thread."""
         return self._upkeep.removal_task(now_ms)
 
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's settings have changed; those of topics are set on the logs themselves."""
+        self._config = config
+        self._upkeep.config = self.cleaner.config = config
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings as they are now."""
+        return self._config
+
     def flush_tasks(self) -> list[tuple[Log, FlushTask]]:
         """Syncs of full segments and of what `flush.ms` asks for, to be run on a pool thread; then
         `log.on_flushed(task)` here.

@@ -54,7 +54,7 @@ class LogUpkeep:
         self._files = files
         self._logs = logs
         self._checkpoints = checkpoints
-        self._config = config
+        self.config = config
         self._clock = RetentionClock()
         self._removals: list[tuple[int, str]] = []
         self._now_ms = 0
@@ -96,14 +96,14 @@ class LogUpkeep:
         if now_ms >= self._expiry_due_ms:
             self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
             for log in self.usable():
-                log.expire_producers(wall_ms, self._config.producer_id_expiration_ms)
+                log.expire_producers(wall_ms, self.config.producer_id_expiration_ms)
         for log in self.usable():
             try:
                 log.maybe_roll(wall_ms)
             except KafkaStorageError as error:
                 logger.warning("%s: %s", log.topic_partition, error)
         if now_ms >= self._retention_due_ms:
-            self._retention_due_ms = now_ms + self._config.log_retention_check_interval_ms
+            self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
         self._delete_old_segments(now_ms)
 

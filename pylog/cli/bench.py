@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from time import perf_counter, perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 SAMPLES_MAX: Final = 10_000
 """Latencies of so many records are taken, evenly spread: taking all would slow them down."""
-CHUNK: Final = 256
+CHUNK: Final = 64
 """So many records between two looks at the clock."""
 ARROW_ROWS: Final = 20_000
 STAMP_BYTES: Final = 20
@@ -159,20 +161,22 @@ def _send(
 
         return hear
 
-    sent = 0
+    sent = due = 0
+    cycle = itertools.cycle(values)
     while sent < records and perf_counter() < until and not faults:
         if pace is not None:
             began, rate = pace
             wait = began + sent / rate - perf_counter()
             if wait > 0:
                 SYSTEM_CLOCK.sleep(wait)
-        for number in range(sent, min(sent + chunk, records)):
-            value = values[number % len(values)]
-            if number % every:
-                producer.send(topic, value)
-            else:
-                producer.send(topic, value, on_delivery=stamped(perf_counter()))
-        done = min(sent + chunk, records) - sent
+        done = min(chunk, records - sent)
+        plain = done
+        if sent >= due:  # the first of this chunk is a sample
+            due = sent + every
+            plain -= 1
+            producer.send(topic, next(cycle), on_delivery=stamped(perf_counter()))
+        for value in islice(cycle, plain):
+            producer.send(topic, value)
         sent += done
         advance(done)
     return sent

@@ -26,7 +26,8 @@ DEFAULTS = ("broker", "<default>")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(3, config={"num.partitions": "2"}) as running:
+    config = {"num.partitions": "2", "log.retention.check.interval.ms": "200"}
+    with LocalCluster(3, config=config) as running:
         yield running
 
 
@@ -105,6 +106,30 @@ def test_segments_roll_by_the_new_size_at_once(
     for _ in range(4):
         producer.send("rolls", b"x" * 1_000).result(10)
     eventually(lambda: all(n >= 3 for n in segments(cluster, "rolls")), "the segments did not roll")
+
+
+@pytest.mark.parametrize("change", [{"retention.bytes": "3000"}, {"retention.ms": "100"}])
+def test_retention_follows_the_topic_at_once(
+    admin: AdminClient, producer: Producer, change: dict[str, str]
+) -> None:
+    name = "kept-" + next(iter(change)).replace(".", "-")
+    admin.create_topics(NewTopic(name, 1, 3, config={"segment.bytes": "1500"}))
+    for _ in range(10):
+        producer.send(name, b"x" * 1_000).result(10)
+    first = Tp(name, 0)
+
+    def start() -> int:
+        found = admin.list_offsets({first: "earliest"})[first]
+        assert found is not None
+        return found.offset
+
+    assert start() == 0
+    admin.incremental_alter_configs({("topic", name): change})
+    eventually(lambda: start() >= 7, "nothing was deleted")
+    admin.incremental_alter_configs({("topic", name): dict.fromkeys(change)})
+    found = admin.list_offsets({first: "latest"})[first]
+    assert found is not None
+    assert found.offset == 10
 
 
 def test_min_isr_decides_about_acks_all_at_once(

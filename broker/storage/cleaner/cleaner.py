@@ -40,7 +40,7 @@ class LogCleaner:
         self.passes = 0
         self._files = files
         self._logs = logs
-        self._config = config
+        self.config = config
         self._random_bytes = random_bytes
         self._remove_later = remove_later
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
@@ -101,7 +101,7 @@ class LogCleaner:
         """A pass over the log that needs it most: `run()` on a pool thread, then `on_ran` here,
         until that says no; None when none is due or one is running.
         """
-        if self._running is not None or not self._config.log_cleaner_enable:
+        if self._running is not None or not self.config.log_cleaner_enable:
             return None
         found = self.candidates(wall_ms, high_watermarks)
         chosen = dirtiest((item, self._logs[item.topic_partition].config) for item in found)
@@ -114,7 +114,7 @@ class LogCleaner:
             self._set_aside(log, error)
             return None
         seed = self._random_bytes(16)
-        task = CleanTask(self._files, plan, self._config.log_cleaner_dedupe_buffer_size, seed)
+        task = CleanTask(self._files, plan, self.config.log_cleaner_dedupe_buffer_size, seed)
         self._running = (log, task)
         return task
 
