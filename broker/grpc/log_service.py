@@ -120,14 +120,15 @@ class LogService(log_pb2_grpc.LogServicer):
         taken_bytes = 0
         try:
             for index, request in enumerate(requests):
-                sizes = [len(item.batch) for item in request.batches]
+                # Protobuf copies a batch each time it is asked for it.
+                produce = wire.produce_from(request)
+                sizes = [len(item.batch) for item in produce.batches]
                 size = sum(sizes)
                 if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
                     answers.put(index, self._throttled(request))
                     continue
                 self.in_flight_bytes += size
                 taken_bytes += size
-                produce = wire.produce_from(request)
                 if self._checks.needed(produce):
                     produce = await self._checks.run(produce)
                 taken.append((produce, self._when_done(answers, index, request, sizes)))
