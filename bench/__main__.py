@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 
-from bench import cluster, limits, spark
+from bench import cluster, limits, spark, upkeep
 from bench.measure import median
 
 
@@ -48,6 +48,26 @@ def log_figures(brokers: int, scale: float) -> None:
         median(f"{label}: end to end at 1,000 rec/s, p50", "ms", lambda: next(values))
         values = iter([cluster.percentile(run, 0.99) for run in latencies])
         median(f"{label}: end to end at 1,000 rec/s, p99", "ms", lambda: next(values))
+
+
+def upkeep_figures(scale: float) -> None:
+    """Idle brokers, and many new partitions, with three brokers."""
+    name = itertools.count()
+    idle, many = max(3, int(100 * scale)), max(3, int(1_000 * scale))
+    seconds = max(1.0, 20 * min(1.0, scale))
+    with cluster.cluster(3) as running:
+        median(
+            f"3 brokers: busiest broker, {idle} idle partitions",
+            "% core",
+            lambda: upkeep.idle_percent(running, "idle", idle, seconds),
+            runs=1 if scale < 1 else 3,
+        )
+        median(
+            f"3 brokers: {many} new partitions to the first ack",
+            "s",
+            lambda: upkeep.first_acknowledgement(running, f"many-{next(name)}", many),
+            runs=3,
+        )
 
 
 def limit_figures(scale: float) -> None:
@@ -101,7 +121,7 @@ def spark_figures(scale: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
-    parser.add_argument("--only", choices=["limits", "log", "spark"])
+    parser.add_argument("--only", choices=["limits", "log", "upkeep", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -110,6 +130,8 @@ def main() -> None:
     if options.only in (None, "log"):
         log_figures(1, options.scale)
         log_figures(3, options.scale)
+    if options.only in (None, "upkeep"):
+        upkeep_figures(options.scale)
     if options.only in (None, "spark"):
         spark_figures(options.scale)
 
