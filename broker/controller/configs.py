@@ -17,6 +17,7 @@ from broker.config import (
     TOPIC_CONFIG,
     BrokerConfig,
     TopicConfig,
+    as_text,
 )
 from broker.controller.effects import Report
 from broker.controller.election import MIN_ISR, UNCLEAN, Elections
@@ -118,12 +119,11 @@ class Configs:
         image = self._ledger.decided
         match change.resource_type:
             case ConfigResourceType.TOPIC:
-                values = self._topic_values(image, change)
+                return self._topic_values(image, change)
             case ConfigResourceType.BROKER:
-                values = self._broker_values(image, change)
+                return self._broker_values(image, change)
             case ConfigResourceType.CLUSTER:
-                values = self._cluster_values(image, change)
-        return values
+                return self._cluster_values(image, change)
 
     def _topic_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
         topic = image.topics_by_name.get(change.resource_name)
@@ -179,11 +179,9 @@ class Configs:
     def _resolved(self, image: MetadataImage, change: ConfigChange) -> _Values:
         """The new value of each named setting, lists put together."""
         table = TOPIC_CONFIG if change.resource_type is ConfigResourceType.TOPIC else BROKER_CONFIG
-        names = Counter([*change.values, *change.appended, *change.subtracted])
-        for name, times in names.items():
-            if times > 1:
-                raise errors.InvalidConfig(f"{name[:120]} is changed twice in one request")
-            del times
+        named = Counter([*change.values, *change.appended, *change.subtracted])
+        for name in (name for name, times in named.items() if times > 1):
+            raise errors.InvalidConfig(f"{name[:120]} is changed twice in one request")
         values: dict[str, str | None] = {}
         for name, value in change.values.items():
             key = table[name]
@@ -207,9 +205,9 @@ class Configs:
         found = describe(image, self._settings.static_config, question).entries
         if found:
             return found[0].value or ""
-        table = BROKER_CONFIG  # the cluster describes only what is set
-        default = self._settings.static_config.get(name)
-        return default if default is not None else ",".join(table[name].default)
+        # The cluster describes only what is set.
+        default = as_text(BROKER_CONFIG[name].default) or ""
+        return self._settings.static_config.get(name, default)
 
     # ---- writing -------------------------------------------------------------------------------
 

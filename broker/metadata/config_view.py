@@ -26,7 +26,7 @@ from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigResourceType
 from pylog import errors
-from pylog.config import INT_MAX, ConfigKey
+from pylog.config import INT_MAX, ConfigKey, ConfigTable
 from pylog.model import BrokerId
 
 _Layers = list[tuple[ConfigSource, Mapping[str, str]]]
@@ -122,8 +122,7 @@ def _cluster_layers(image: MetadataImage, static: Mapping[str, str]) -> _Layers:
     ]
 
 
-def _asked(table: object, question: ConfigsQuestion) -> list[ConfigKey]:
-    assert table is TOPIC_CONFIG or table is BROKER_CONFIG
+def _asked(table: ConfigTable, question: ConfigsQuestion) -> list[ConfigKey]:
     if question.names is None:
         return list(table)
     return [table[name] for name in sorted(set(question.names))]

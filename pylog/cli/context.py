@@ -31,6 +31,7 @@ class Settings:
     bootstrap_servers: str
     as_json: bool
     api_timeout_s: float
+    routing: str = "direct"
 
     def client(self) -> dict[str, Any]:
         """Keyword arguments for any client object."""
@@ -38,6 +39,7 @@ class Settings:
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "default_api_timeout_ms": int(self.api_timeout_s * 1000),
+            "client_routing": self.routing,
         }
 
     def admin(self) -> AdminClient:

@@ -136,11 +136,23 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
     metavar="S",
     help="How long to wait for the cluster's answer, in seconds.",
 )
+@click.option(
+    "--routing",
+    type=click.Choice(["direct", "gateway"]),
+    envvar="PYLOG_CLIENT_ROUTING",
+    default="direct",
+    show_default=True,
+    help="gateway: reach brokers through the driver's address only; also PYLOG_CLIENT_ROUTING.",
+)
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
               help="Print the version.")  # fmt: skip
 @click.pass_context
 def cli(
-    ctx: click.Context, bootstrap_servers: str | None, as_json: bool, api_timeout: float
+    ctx: click.Context,
+    bootstrap_servers: str | None,
+    as_json: bool,
+    api_timeout: float,
+    routing: str,
 ) -> None:
     """pylog: a streaming log for Spark and Python.
 
@@ -150,7 +162,7 @@ def cli(
     echo "hello" | pylog produce flights
     pylog consume flights --from-beginning --until-end
     """
-    ctx.obj = Settings(bootstrap_servers or DEFAULT_SERVERS, as_json, api_timeout)
+    ctx.obj = Settings(bootstrap_servers or DEFAULT_SERVERS, as_json, api_timeout, routing)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -109,3 +109,21 @@ def test_wrong_settings_of_a_cluster_are_one_line(tmp_path: Path) -> None:
         assert done.returncode in (1, 2)
         assert words in done.stderr.decode()
         assert b"Traceback" not in done.stderr
+
+
+def test_an_address_of_version_6_only() -> None:
+    # bad input 63
+    local = subprocess.Popen([*PYLOG, "local", "--listen", "[::1]:0"], stdout=subprocess.PIPE)
+    try:
+        assert local.stdout is not None
+        ready = local.stdout.readline().decode()
+        gateway = ready.partition("bootstrap=")[2].partition(",")[0]
+        assert gateway.startswith("[::1]:")
+        found = run("-b", gateway, "--routing", "gateway", "cluster", "describe", "--json")
+        assert found.returncode == 0, found.stderr
+        assert [broker["id"] for broker in json.loads(found.stdout)["brokers"]] == [1]
+    finally:
+        local.send_signal(signal.SIGINT)
+        assert local.wait(30) == 0
+        assert local.stdout is not None
+        local.stdout.close()

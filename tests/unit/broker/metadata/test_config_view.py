@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from broker import config as config_module
 from broker.config import BROKER_CONFIG, TOPIC_CONFIG
+from broker.metadata import config_view
 from broker.metadata.admin import ConfigEntry, ConfigSource, ConfigsQuestion, ConfigValue
 from broker.metadata.config_view import describe
 from broker.metadata.image import MetadataImage
@@ -16,6 +20,7 @@ from broker.metadata.records import (
     TopicRecord,
 )
 from pylog import errors
+from pylog.config import ConfigKey, ConfigTable
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId
 
 TOPIC, BROKER, CLUSTER = (
@@ -111,3 +116,13 @@ def test_what_is_not_there_is_named(
     assert described.failure.code == error.code
     assert words in described.failure.message
     assert described.entries == ()
+
+
+def test_a_secret_is_never_shown(image: MetadataImage, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = ConfigKey("segment.bytes", str, None, "A password.", sensitive=True)
+    monkeypatch.setattr(config_view, "TOPIC_CONFIG", ConfigTable([secret]))
+    found = entry(image, TOPIC, "t", "segment.bytes")
+    assert (found.value, found.sensitive, found.type) == (None, True, "password")
+    assert {synonym.value for synonym in found.synonyms} == {None}
+    monkeypatch.setattr(config_module, "BROKER_CONFIG", ConfigTable([replace(secret, name="k")]))
+    assert config_module.without_secrets({"k": "s3cret"}) == ()
