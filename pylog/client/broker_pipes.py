@@ -10,8 +10,8 @@ from pylog.client.producer_batch import Batch
 from pylog.client.send_faults import STUCK_AFTER_MS
 
 GROW_AFTER_BYTES: Final = 2 << 20
-"""How much must have gone to a broker without a pause before batches may grow beyond `batch.size`:
-a burst, or a slow stream, keeps to it.
+"""How much must have gone to a broker without a pause, or wait to go, before batches may grow
+beyond `batch.size`: a burst, or a slow stream, keeps to it.
 """
 
 
@@ -127,10 +127,16 @@ class Pipes:
             if not pipe.in_flight:
                 pipe.spell_bytes = 0
 
-    def may_grow(self, broker: int) -> bool:
-        """Whether the broker is busy with earlier requests, and has been so for a while."""
+    def may_grow(self, broker: int, unresolved_bytes: int) -> bool:
+        """Whether the broker is busy with earlier requests, and has been or will be so for a while:
+        a fast thread fills `buffer.memory` before much of it has gone.
+        """
         pipe = self._pipes.get(broker)
-        return pipe is not None and bool(pipe.in_flight) and pipe.spell_bytes >= GROW_AFTER_BYTES
+        return (
+            pipe is not None
+            and bool(pipe.in_flight)
+            and max(pipe.spell_bytes, unresolved_bytes) >= GROW_AFTER_BYTES
+        )
 
     def keep(self, live: Iterable[int]) -> None:
         """Others are gone: what they were spared for is no longer known."""

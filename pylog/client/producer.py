@@ -276,6 +276,17 @@ class Producer:
             self._loop.wake()
             self._loop.room.wait(left_ms / 1000)
 
+    def may_block(self, topic: str, partition: int | None = None) -> bool:
+        """Whether a `send` of a record that fits into a batch might have to wait: for the topic's
+        metadata, or for room. For those who must not wait on this thread.
+        """
+        buffer = self._topics.get(topic)
+        if buffer is None:
+            return not self._closed
+        if partition is not None and partition >= buffer.partitions:
+            return True  # it will ask whether the topic has grown
+        return not self._accumulator.has_room(self._max_request_size)
+
     def _topic_buffer(self, topic: str) -> TopicBuffer:
         """The topic's buffer, once the cluster told how many partitions it has."""
         if self._closed:

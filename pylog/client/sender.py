@@ -419,7 +419,7 @@ class Sender:
     def may_grow(self, tp: TopicPartition) -> bool:
         """Whether a full batch of the partition had better take more than wait as it is."""
         leader = self._metadata.leader(*tp)
-        return leader is not None and self.pipes.may_grow(leader.broker)
+        return leader is not None and self.pipes.may_grow(leader.broker, self._accumulator.used)
 
     def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
         """The leader, if it may get another request now."""
