@@ -1,7 +1,8 @@
-"""The clients for asyncio."""
+"""The clients for asyncio: the same names and settings, with `async` where the others block."""
 
 from __future__ import annotations
 
 from pylog.client.async_consumer import AsyncConsumer
+from pylog.client.async_producer import AsyncDelivery, AsyncProducer
 
-__all__ = ["AsyncConsumer"]
+__all__ = ["AsyncConsumer", "AsyncDelivery", "AsyncProducer"]

@@ -32,6 +32,8 @@ class Delivery:
         "_parts_left",
         "_record_index",
         "_timestamps",
+        "_told",
+        "_told_indexes",
         "_topic_partition",
         "_waiters",
         "done",
@@ -42,6 +44,8 @@ class Delivery:
         self._lock = threading.Lock()
         self._waiters: list[threading.Lock] = []
         self._callbacks: list[Callable[[], object]] = []
+        self._told: list[OnDelivery] = []
+        self._told_indexes: list[int] = []
         self._topic_partition = TopicPartition("", -1)
         self._base_offset = -1
         self._log_append_time_ms = -1
@@ -96,12 +100,22 @@ class Delivery:
         return part, index - first
 
     def on_delivery(self, index: int, callback: OnDelivery) -> None:
-        """Register `send(on_delivery=...)`, while the batch is still open."""
-        self._callbacks.append(lambda: self._tell(index, callback))
+        """Register `send(on_delivery=...)`, while the batch is still open and nobody else adds."""
+        # Two lists and not one of pairs, nor of closures: a new object per record that the garbage
+        # collector follows costs more than all else that is done here.
+        self._told_indexes.append(index)
+        self._told.append(callback)
 
-    def _tell(self, index: int, callback: OnDelivery) -> None:
-        error = self.error_of(index)
-        callback(self.metadata_of(index) if error is None else None, error)
+    def _tell(self) -> None:
+        """`on_delivery` in the order of the records, and of their registration for each."""
+        for index, callback in zip(self._told_indexes, self._told, strict=True):
+            try:
+                error = self.error_of(index)
+                callback(self.metadata_of(index) if error is None else None, error)
+            except Exception:  # noqa: BLE001  a user's callback: the producer goes on
+                logger.exception("a delivery callback raised")
+        self._told = []
+        self._told_indexes = []
 
     def _finish(self) -> None:
         with self._lock:
@@ -110,6 +124,7 @@ class Delivery:
             callbacks, self._callbacks = self._callbacks, []
         for waiter in waiters:
             waiter.release()
+        self._tell()
         for callback in callbacks:
             _run(callback)
 

@@ -16,7 +16,7 @@ from pylog.client.accumulator import TopicBuffer
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.delivery import DeliveryHandle, OnDelivery, gather
 from pylog.client.encoding import header_list, record_size, to_bytes
-from pylog.client.interceptors import ProducerRecord
+from pylog.client.interceptors import Interceptors, ProducerRecord
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
 from pylog.client.partitioners import TopicPartitions
 from pylog.client.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
@@ -43,6 +43,7 @@ class Producer:
         self._max_block_ms: int = values["max.block.ms"]
         self._max_request_size: int = values["max.request.size"]
         self._buffer_memory: int = values["buffer.memory"]
+        self._size_max = min(self._max_request_size, self._buffer_memory - BATCH_OVERHEAD)
         self._ignore_keys: bool = values["partitioner.ignore.keys"]
         self._closed = False
         self._thread = shared_loop()
@@ -100,16 +101,26 @@ class Producer:
                     batch.room = room
                     if not batch.closed or self._was_counted(batch, index):
                         return DeliveryHandle(batch.delivery, index)
-        record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
-        interceptors = self._user.interceptors
-        if interceptors is not None:
-            record = interceptors.on_send(record)
+        if self._user.interceptors is not None:
+            record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
+            return self._send_intercepted(self._user.interceptors, record, on_delivery)
         try:
-            return self._send(record, on_delivery)
+            return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        except errors.PylogError:
+            self._loop.metrics.records_failed(1)
+            raise
+
+    def _send_intercepted(
+        self, interceptors: Interceptors, record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> DeliveryHandle:
+        r = interceptors.on_send(record)
+        try:
+            return self._send(
+                r.topic, r.value, r.key, r.headers, r.partition, r.timestamp_ms, on_delivery
+            )
         except errors.PylogError as error:
             self._loop.metrics.records_failed(1)
-            if interceptors is not None:
-                interceptors.on_acknowledgement(None, error)
+            interceptors.on_acknowledgement(None, error)
             raise
 
     def _was_counted(self, batch: Batch, index: int) -> bool:
@@ -118,37 +129,42 @@ class Producer:
             batch.room = -1  # `send` may have written over what `close` wrote
             return index < batch.count
 
-    def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> DeliveryHandle:
-        topic = record.topic
+    def _send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> DeliveryHandle:
         buffer = self._topics.get(topic)
         if buffer is None or self._closed:
             buffer = self._topic_buffer(topic)
         user = self._user
-        key = _serialized(user.serialize_key, topic, record.key, "key")
-        value = _serialized(user.serialize_value, topic, record.value, "value")
-        size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        size = RECORD_OVERHEAD
+        if key is not None or user.serialize_key is not None:
+            key = _serialized(user.serialize_key, topic, key, "key")
+            size += len(key or b"")
+        if type(value) is not bytes or user.serialize_value is not None:
+            value = _serialized(user.serialize_value, topic, value, "value")
+        size += len(value or b"")
         pairs: HeaderList | None = None
-        if record.headers:
-            pairs = header_list(record.headers, topic)
+        if headers:
+            pairs = header_list(headers, topic)
             size += record_size(pairs)
-        self._check_size(topic, size)
-        if record.timestamp_ms is None:
-            stamp = wall_ns()
-        elif record.timestamp_ms < 0:
-            raise errors.InvalidTimestamp(
-                f"topic {topic}: timestamp_ms={record.timestamp_ms}; it must be 0 or more, in "
-                f"milliseconds since 1970"
-            )
-        else:
-            stamp = ~record.timestamp_ms
-        partition = record.partition
+        if size >= self._size_max:
+            self._check_size(topic, size)
         if partition is None and user.place is not None:
             partitions = TopicPartitions(buffer.partitions, self._loop.available(topic))
             partition = user.place(topic, key, value, partitions)
         if partition is not None:
             self._check_partition(buffer, partition)
+        stamp = wall_ns() if timestamp_ms is None else _stamp_of(topic, timestamp_ms)
         with self._lock:
-            self._accumulator.claim(buffer, get_ident())
+            if buffer.owner != get_ident():
+                self._accumulator.claim(buffer, get_ident())
             if partition is None and key is not None and not self._ignore_keys:
                 partition = buffer.partition_of(key)
             batch = buffer.open.get(buffer.sticky.current if partition is None else partition)
@@ -425,6 +441,15 @@ class Producer:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             return refuse_later("Producer", name, PRODUCER_NOT_OFFERED)
+
+
+def _stamp_of(topic: str, timestamp_ms: int) -> int:
+    if timestamp_ms < 0:
+        raise errors.InvalidTimestamp(
+            f"topic {topic}: timestamp_ms={timestamp_ms}; it must be 0 or more, in milliseconds "
+            f"since 1970"
+        )
+    return ~timestamp_ms
 
 
 def _serialized(serialize: Serialize | None, topic: str, data: Any, what: str) -> bytes | None:
