@@ -164,6 +164,7 @@ class Head:
         source = HeadMetrics(self._shell, self._front, self._counters, brokers)
         self._source, self._metrics = source, Metrics(source, source.loop_lag)
         port = self._metrics.start(address.host, address.port, 0)
+        source.endpoint, source.base_port = Endpoint(host, port), address.port
         self.metrics_address = str(Address(host, port))
         _log.info("metrics on http://%s/metrics", self.metrics_address)
 

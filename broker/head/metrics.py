@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
 
+from broker.metadata.records import Endpoint
 from broker.metrics import names
 from broker.metrics.common import add_common, version
 from broker.metrics.counters import RequestCounters
 from broker.metrics.exposition import Page
 from broker.metrics.http import Health
+from broker.metrics.listen import metrics_port
 from broker.metrics.process import LoopLag
 from pylog.model import NO_LEADER
 
@@ -38,6 +41,9 @@ class HeadMetrics:
         self._version = version()
         self.loop_lag = LoopLag()
         self.stopping = False
+        self.endpoint = Endpoint("", 0)
+        """Where this is served, as others reach it."""
+        self.base_port = 0
 
     async def live(self) -> Health:
         """It is, unless the metadata log has failed: then only a new start helps."""
@@ -56,6 +62,19 @@ class HeadMetrics:
         if self._shell.no_room:
             why += f"; nothing can be changed: {self._shell.no_room}"
         return Health(running > 0, why)
+
+    async def targets(self) -> str | None:
+        """The driver and every registered broker, wherever Spark has put it. Brokers on ports that
+        they took by themselves (`metrics.listen` with port 0) are not known here.
+        """
+        cluster = self._shell.controller.image.cluster_id
+        found = [_target(self.endpoint, role="controller", cluster_id=cluster)]
+        for broker, registration in sorted(self._shell.controller.image.brokers.items()):
+            if self.base_port:
+                port = metrics_port(self.base_port, broker)
+                at = Endpoint(registration.client_endpoint.host, port)
+                found.append(_target(at, role="broker", cluster_id=cluster, broker=str(broker)))
+        return json.dumps(found)
 
     async def page(self) -> str:
         """All metrics of this process."""
@@ -106,3 +125,7 @@ class HeadMetrics:
         page.add(names.GLOBAL_PARTITIONS, len(partitions))
         page.add(names.OFFLINE_PARTITIONS, offline)
         page.add(names.IMBALANCE, away)
+
+
+def _target(at: Endpoint, **labels: str) -> dict[str, Any]:
+    return {"targets": [str(at)], "labels": {f"pylog_{key}": labels[key] for key in labels}}

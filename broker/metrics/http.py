@@ -1,4 +1,5 @@
-"""The HTTP server for Prometheus and for health checks: `/metrics`, `/healthz`, `/readyz`.
+"""The HTTP server for Prometheus and for health checks: `/metrics`, `/healthz`, `/readyz`, and on
+the driver `/targets`.
 
 It lives on a thread with a small loop of its own and owns nothing but its connections: a slow or
 bad client costs one of a few places, for a bounded time, and never the process's own loop. What is
@@ -68,6 +69,9 @@ class Source(Protocol):
     async def ready(self) -> Health:
         """Whether it serves."""
 
+    async def targets(self) -> str | None:
+        """Where else to scrape, as Prometheus' HTTP service discovery reads it; None: not told."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
@@ -83,6 +87,10 @@ class _Answer:
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
         )
         return head.encode() + (body if with_body else b"")
+
+
+def _not_here() -> _Answer:
+    return _Answer(404, "there are /metrics, /healthz and /readyz; on the driver /targets\n")
 
 
 class MetricsServer:
@@ -186,7 +194,9 @@ class MetricsServer:
                 return await self._health(self._source.live)
             case b"/readyz":
                 return await self._health(self._source.ready)
-        return _Answer(404, "there are /metrics, /healthz and /readyz\n")
+            case b"/targets":
+                return await self._targets()
+        return _not_here()
 
     # ---- what is asked of the process's loop -----------------------------------------------------
 
@@ -212,6 +222,13 @@ class MetricsServer:
             why = f"the process's loop has not answered for {LOOP_SECONDS_MAX:g} s"
             return _Answer(503, f"{why}\n")
         return _Answer(200 if health.well else 503, f"{health.why}\n")
+
+    async def _targets(self) -> _Answer:
+        try:
+            targets = await self._ask(self._source.targets, LOOP_SECONDS_MAX)
+        except TimeoutError:
+            return _Answer(503, "the process's loop is too busy\n")
+        return _not_here() if targets is None else _Answer(200, targets, "application/json")
 
     async def _metrics(self) -> _Answer:
         """One scrape at a time, for all who ask meanwhile."""

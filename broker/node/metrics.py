@@ -89,6 +89,10 @@ class BrokerMetrics:
             return Health(False, "fenced by the controller")
         return Health(True, f"broker {parts.broker_id} serves, epoch {membership.broker_epoch}")
 
+    async def targets(self) -> str | None:
+        """The driver knows."""
+        return None
+
     async def page(self) -> str:
         """All metrics of this broker."""
         page, parts = Page(), self.parts

@@ -39,7 +39,7 @@ from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
-from broker.node.host import host_id
+from broker.node.host import address_towards, host_id, is_this_machine
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
@@ -50,6 +50,7 @@ from broker.node.settings import (
     NodeExit,
     NodeSettings,
     check_listener,
+    check_reachable,
     parse_address,
 )
 from broker.node.startup import INCURABLE, Startup, Stopped
@@ -230,11 +231,20 @@ class BrokerService:
     def _check_listener(self, what: str, text: str) -> tuple[Address, str]:
         """Where to listen, and the host to tell others."""
         address = parse_address(text, what)
+        controller = self._controller
+        here = is_this_machine(controller.host)
+        told = self._settings.advertised_host
+        if told is None and address.is_wildcard and not here:
+            # Where brokers are on several hosts, no setting can name them all.
+            told = address_towards(controller.host, controller.port) or None
         host = check_listener(
             address,
             what,
             allow_plaintext=self._settings.allow_plaintext,
-            advertised_host=self._settings.advertised_host,
+            advertised_host=told,
+        )
+        check_reachable(
+            address, what, told=host, controller=str(controller), controller_is_here=here
         )
         return address, host
 

@@ -53,6 +53,21 @@ def parse_address(text: str, what: str) -> Address:
     return Address(host, int(port))
 
 
+def _check_host(host: str) -> None:
+    if ":" in host:
+        try:
+            fine = ipaddress.ip_address(host).version == 6
+        except ValueError:
+            fine = False
+    else:
+        fine = bool(host) and all(letter.isalnum() or letter in "-._" for letter in host)
+    if not fine:
+        raise InvalidConfig(
+            f"spark.pylog.advertised.host={host!r} (--advertised-host): it must be a host name or "
+            "an address, without scheme and port"
+        )
+
+
 def check_listener(
     address: Address, what: str, *, allow_plaintext: bool, advertised_host: str | None
 ) -> str:
@@ -62,6 +77,8 @@ def check_listener(
             f"{what}={address}: it is not loopback and has no TLS, so anyone in the network could "
             "read and write; set spark.pylog.allow.plaintext=true (--allow-plaintext) to accept it"
         )
+    if advertised_host is not None:
+        _check_host(advertised_host)
     host = advertised_host or address.host
     if Address(host, 1).is_wildcard:
         raise InvalidConfig(
@@ -69,6 +86,18 @@ def check_listener(
             "spark.pylog.advertised.host (--advertised-host)"
         )
     return host
+
+
+def check_reachable(
+    listener: Address, what: str, *, told: str, controller: str, controller_is_here: bool
+) -> None:
+    """InvalidConfig when a broker would tell an address of its own machine only, to others."""
+    if Address(told, 1).is_loopback and not controller_is_here:
+        raise InvalidConfig(
+            f"{what}={listener}: this broker would be known as {told}, which means another machine "
+            f"to everybody else, and the driver is on another one ({controller}); set "
+            f"spark.pylog.{what}=0.0.0.0:{listener.port} and spark.pylog.allow.plaintext=true"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

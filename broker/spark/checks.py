@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from broker.node.settings import Address
+
 # "Practically unlimited" and still an Int for Spark.
 FAILURES_MIN: Final = 1_000_000
 
@@ -60,6 +62,42 @@ def problems(conf: Mapping[str, str], *, brokers: int) -> list[Problem]:
                 conf["spark.executor.pyspark.memory"],
                 "nothing (remove it)",
                 "it is an address-space limit, under which a broker's mapped memory fails",
+            )
+        )
+    return found
+
+
+def master_host(master: str) -> str:
+    """The machine of a standalone master; empty for everything else."""
+    standalone = re.fullmatch(r"spark://(\[[^]]+\]|[^:/,]+):\d+.*", master)
+    return standalone[1].strip("[]") if standalone is not None else ""
+
+
+def gateway_problems(
+    master: str, listen: Address, advertised: str | None, *, master_is_here: bool
+) -> list[Problem]:
+    """Why brokers on other hosts could not reach the gateway."""
+    if master.startswith("local") or master_is_here:
+        return []
+    found = []
+    if listen.is_loopback:
+        found.append(
+            Problem(
+                "spark.pylog.listen",
+                str(listen),
+                f"0.0.0.0:{listen.port}, with spark.pylog.advertised.host and "
+                "spark.pylog.allow.plaintext=true",
+                f"brokers run on other hosts (master {master}), which cannot reach this one's "
+                "loopback",
+            )
+        )
+    if advertised is not None and Address(advertised, 1).is_loopback:
+        found.append(
+            Problem(
+                "spark.pylog.advertised.host",
+                advertised,
+                "this host's name as the brokers' hosts know it",
+                "to everybody else it means another machine",
             )
         )
     return found

@@ -26,6 +26,8 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 
 from broker import logs
+from broker.node.host import is_this_machine
+from broker.node.settings import parse_address
 from broker.spark import checks, executor, jvm
 from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
@@ -101,6 +103,13 @@ def _prepare() -> Driver:
     settings = parse_settings(values, submit_dir=str(Path.cwd()), master=master)
     logs.set_up(settings.broker_config)
     found = checks.problems(values, brokers=settings.brokers)
+    host = checks.master_host(master)
+    found += checks.gateway_problems(
+        master,
+        parse_address(settings.listen, "spark.pylog.listen"),
+        settings.advertised_host,
+        master_is_here=bool(host) and is_this_machine(host),
+    )
     if found:
         lines = "\n  ".join(str(problem) for problem in found)
         raise CannotStart(f"brokers cannot live under these Spark settings:\n  {lines}")
@@ -136,6 +145,7 @@ class Driver:
         self._conf = conf
         self._jvm_pid = jvm_pid
         self._secret = secrets.token_bytes(32)
+        self._one_host = conf.get("spark.master", "").startswith("local")
         self._application_id = ""
         self._status = 0
         self._loop: asyncio.AbstractEventLoop
@@ -241,7 +251,8 @@ class Driver:
             secret=self._secret,
             broker_listen=settings.broker_listen,
             replication_listen=settings.replication_listen,
-            advertised_host=settings.advertised_host,
+            # One name cannot be that of several hosts.
+            advertised_host=settings.advertised_host if self._one_host else None,
             allow_plaintext=settings.allow_plaintext,
             config=settings.broker_config,
         )

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
 """In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
+ADVERTISED_HOST_VARIABLE: Final = "PYLOG_ADVERTISED_HOST"
+"""In an executor's environment: what others call its host, where it cannot know by itself."""
 
 BACKOFF_FIRST_MS: Final = 500
 BACKOFF_MAX_MS: Final = 15_000
@@ -105,7 +107,7 @@ class _Task:
             secret=settings.secret,
             listen=settings.broker_listen,
             replication_listen=settings.replication_listen,
-            advertised_host=settings.advertised_host,
+            advertised_host=os.environ.get(ADVERTISED_HOST_VARIABLE) or settings.advertised_host,
             allow_plaintext=settings.allow_plaintext,
             config=settings.config,
             slot=slot,

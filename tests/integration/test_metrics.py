@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import random
 import re
 import socket
 import urllib.error
@@ -137,6 +139,33 @@ def test_each_metric_that_dashboard_and_alerts_name_exists(
 def test_the_dashboard_shows_every_metric() -> None:
     text = (ROOT / "monitoring" / "grafana.json").read_text()
     assert [metric.name for metric in names.ALL if metric.name not in text] == []
+
+
+def test_the_driver_tells_where_to_scrape() -> None:
+    base = free_port_before(3)
+    with LocalCluster(2, config={"metrics.listen": f"127.0.0.1:{base}"}) as cluster:
+        targets = json.loads(get(f"http://127.0.0.1:{base}/targets")[1])
+        with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            cluster_name = admin.describe_cluster().cluster_id
+        assert [(t["targets"], t["labels"].get("pylog_broker")) for t in targets] == [
+            ([f"127.0.0.1:{base}"], None),
+            ([f"127.0.0.1:{base + 1}"], "1"),
+            ([f"127.0.0.1:{base + 2}"], "2"),
+        ]
+        assert {t["labels"]["pylog_cluster_id"] for t in targets} == {cluster_name}
+        for target in targets:
+            assert get(f"http://{target['targets'][0]}/readyz")[0] == 200
+        assert get(f"http://127.0.0.1:{base + 1}/targets")[0] == 404
+
+
+def free_port_before(count: int) -> int:
+    """The first of so many neighbouring ports that nobody listens on."""
+    for base in range(random.randrange(20_000, 31_000), 32_000, count):
+        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
+            for port in range(base, base + count):
+                held.enter_context(socket.create_server(("127.0.0.1", port)))
+            return base
+    raise AssertionError("no free ports")
 
 
 def test_health_follows_the_state(cluster: LocalCluster) -> None:

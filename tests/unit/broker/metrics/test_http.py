@@ -40,6 +40,9 @@ class FakeSource:
     async def ready(self) -> Health:
         return Health(self.well, "as asked")
 
+    async def targets(self) -> str | None:
+        return "[]" if self.well else None
+
 
 def exchange(port: int, request: bytes) -> bytes:
     """What the server says to these bytes, until it closes."""
@@ -80,7 +83,9 @@ def test_pages_and_health() -> None:
         assert get(port, "/metrics?name[]=x")[0] == 200
         assert get(port, "/healthz") == (200, "alive\n")
         assert get(port, "/readyz") == (200, "as asked\n")
+        assert get(port, "/targets") == (200, "[]")
         source.well = False
+        assert get(port, "/targets")[0] == 404
         assert get(port, "/readyz") == (503, "as asked\n")
         assert get(port, "/")[0] == 404
         head = exchange(port, b"HEAD /metrics HTTP/1.1\r\n\r\n")

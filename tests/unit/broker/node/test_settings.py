@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
+from broker.node.host import address_towards, is_this_machine
 from broker.node.process import read_config, read_secret
-from broker.node.settings import Address, NodeSettings, check_listener, parse_address
+from broker.node.settings import (
+    Address,
+    NodeSettings,
+    check_listener,
+    check_reachable,
+    parse_address,
+)
 from pylog.errors import InvalidConfig
 
 
@@ -48,6 +57,45 @@ def test_a_wildcard_cannot_be_told_to_clients() -> None:
         check_listener(address, "listen", allow_plaintext=True, advertised_host=None)
     told = check_listener(address, "listen", allow_plaintext=True, advertised_host="me")
     assert told == "me"
+
+
+@pytest.mark.parametrize("host", ["", "host:9092", "http://host", "my host", "host/path", "a\nb"])
+def test_what_is_no_host_is_not_advertised(host: str) -> None:
+    """Bad input 51."""
+    with pytest.raises(InvalidConfig, match=r"advertised\.host="):
+        check_listener(
+            Address("127.0.0.1", 0), "listen", allow_plaintext=True, advertised_host=host
+        )
+
+
+@pytest.mark.parametrize(
+    "host", ["broker-1.example.com", "10.1.2.3", "fe80::1", "::1", "müller.de"]
+)
+def test_hosts_that_may_be_advertised(host: str) -> None:
+    address = Address("127.0.0.1", 0)
+    assert check_listener(address, "l", allow_plaintext=True, advertised_host=host) == host
+
+
+def test_loopback_is_no_address_for_brokers_of_another_driver() -> None:
+    """Bad input 51: localhost on a remote cluster."""
+    listener = Address("127.0.0.1", 0)
+    check_reachable(
+        listener, "broker.listen", told="127.0.0.1", controller="h:1", controller_is_here=True
+    )
+    with pytest.raises(InvalidConfig, match=r"spark\.pylog\.broker\.listen=0\.0\.0\.0:0"):
+        check_reachable(
+            listener, "broker.listen", told="localhost", controller="h:1", controller_is_here=False
+        )
+
+
+def test_a_machine_knows_its_own_addresses() -> None:
+    assert is_this_machine("127.0.0.1")
+    assert is_this_machine("localhost")
+    assert is_this_machine(socket.gethostname())
+    assert not is_this_machine("192.0.2.1")  # for documentation only: nobody has it
+    assert not is_this_machine("no-such-host.invalid")
+    assert address_towards("127.0.0.1", 9) == "127.0.0.1"
+    assert address_towards("no-such-host.invalid", 9) == ""
 
 
 def test_a_short_secret_is_refused_and_never_shown() -> None:

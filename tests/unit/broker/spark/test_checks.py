@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.spark.checks import problems
+from broker.node.settings import Address
+from broker.spark.checks import gateway_problems, master_host, problems
 
 ROOT = Path(__file__).parents[4]
 
@@ -46,3 +47,36 @@ def test_each_wrong_setting_is_named_alone(change: dict[str, str], key: str) -> 
     found = problems({**conf_file("local.conf"), **change}, brokers=3)
     assert [problem.key for problem in found] == [key]
     assert str(found[0]).startswith(f"{key}=")
+
+
+@pytest.mark.parametrize(
+    ("master", "host"),
+    [
+        ("spark://host:7077", "host"),
+        ("spark://10.0.0.1:7077,10.0.0.2:7077", "10.0.0.1"),
+        ("spark://[::1]:7077", "::1"),
+        ("yarn", ""),
+        ("k8s://https://api:6443", ""),
+        ("local-cluster[3,1,512]", ""),
+    ],
+)
+def test_where_a_master_is(master: str, host: str) -> None:
+    assert master_host(master) == host
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://api:6443", "spark://other:7077"])
+def test_a_gateway_that_brokers_cannot_reach_is_refused(master: str) -> None:
+    """Bad input 51: loopback, and localhost as the name, on a cluster of several machines."""
+    here = Address("127.0.0.1", 9092)
+    (found,) = gateway_problems(master, here, None, master_is_here=False)
+    assert str(found).startswith("spark.pylog.listen=127.0.0.1:9092: set it to 0.0.0.0:9092")
+    anywhere = Address("0.0.0.0", 9092)
+    (found,) = gateway_problems(master, anywhere, "localhost", master_is_here=False)
+    assert str(found).startswith("spark.pylog.advertised.host=localhost: set it to this host's")
+    assert gateway_problems(master, anywhere, "gw.example", master_is_here=False) == []
+
+
+def test_loopback_is_fine_where_everything_is_on_this_machine() -> None:
+    here = Address("127.0.0.1", 9092)
+    assert gateway_problems("local-cluster[3,1,512]", here, None, master_is_here=False) == []
+    assert gateway_problems("spark://me:7077", here, "localhost", master_is_here=True) == []

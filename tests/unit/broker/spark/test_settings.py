@@ -55,3 +55,19 @@ def test_a_listener_of_a_later_version_is_refused_not_ignored() -> None:
             submit_dir="/",
             master="local[3,1000000]",
         )
+
+
+def test_metrics_are_the_brokers_setting_under_another_name() -> None:
+    settings = parse_settings(
+        {"spark.pylog.metrics.listen": "127.0.0.1:9500"}, submit_dir="/", master="local[3,1000000]"
+    )
+    assert settings.broker_config == {"metrics.listen": "127.0.0.1:9500"}
+    with pytest.raises(errors.InvalidConfig, match="are the same setting"):
+        parse_settings(
+            {
+                "spark.pylog.metrics.listen": "127.0.0.1:9500",
+                "spark.pylog.broker.metrics.listen": "127.0.0.1:9600",
+            },
+            submit_dir="/",
+            master="local[3,1000000]",
+        )
