@@ -171,6 +171,11 @@ def parse_addresses(given: Iterable[str]) -> tuple[Address, ...]:
     addresses = []
     for text in given:
         host, colon, port = text.strip().rpartition(":")
+        if ":" in host and not (host.startswith("[") and host.endswith("]")) and "/" not in host:
+            raise errors.InvalidConfig(
+                f"bootstrap_servers: {text!r} has several colons; write an IPv6 address in "
+                f"brackets, for example [::1]:9092"
+            )
         host = host.removeprefix("[").removesuffix("]")
         if not colon or not host:
             raise errors.InvalidConfig(
