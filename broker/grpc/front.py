@@ -17,7 +17,7 @@ import asyncio
 import os
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from broker.grpc.strangers import StrangerReports
@@ -42,8 +42,8 @@ BROKER_SECONDS_MAX: Final = 3.0
 LAST_WORD_SECONDS: Final = 0.2
 """From the answer of a refusal to the close: what is unread at a close takes the answer with it."""
 
-Locate = Callable[[BrokerId], Endpoint | None]
-"""Where a broker is; None when the cluster has no such broker."""
+Locate = Callable[[BrokerId], Sequence[Endpoint]]
+"""Where a broker may be, best first; nowhere when the cluster has no such broker."""
 
 
 def stranger(first: bytes) -> str | None:
@@ -72,7 +72,7 @@ class Front:
         inner_path: str,
         clock: Clock,
         report: Callable[[str], None],
-        locate: Locate = lambda broker: None,
+        locate: Locate = lambda broker: (),
     ) -> None:
         """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL."""
         self.inner_path = inner_path
@@ -221,10 +221,21 @@ class _Outer(asyncio.Protocol):
             self._connecting = asyncio.ensure_future(self._connect_to(broker))
 
     async def _connect_to(self, broker: BrokerId) -> None:
-        endpoint = self.front.locate(broker)
-        if endpoint is None:
+        endpoints = self.front.locate(broker)
+        if not endpoints:
             self._refuse(unreachable(f"the gateway knows of no broker {broker}"))
             return
+        faults = []
+        for endpoint in endpoints:
+            fault = await self._try(endpoint)
+            if fault is None:
+                return
+            faults.append(f"at {endpoint}, {fault}")
+        said = "; ".join(faults)
+        self._refuse(unreachable(f"the gateway cannot reach broker {broker} {said}"))
+
+    async def _try(self, endpoint: Endpoint) -> str | None:
+        """Join the client to this address; why not, when it cannot be done."""
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(BROKER_SECONDS_MAX):
@@ -232,19 +243,15 @@ class _Outer(asyncio.Protocol):
                     lambda: _Inner(self), endpoint.host, endpoint.port
                 )
         except TimeoutError:
-            reason = f"no answer within {BROKER_SECONDS_MAX:g} s"
+            return f"no answer within {BROKER_SECONDS_MAX:g} s"
         except OSError as error:
-            reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        else:
-            if self.transport is not None:
-                self.to_broker = True
-                self.front.tunnels += 1
-                self.transport.write(ESTABLISHED)
-            self._join(transport)
-            return
-        self._refuse(
-            unreachable(f"the gateway cannot reach broker {broker} at {endpoint}, {reason}")
-        )
+            return os.strerror(error.errno).lower() if error.errno else str(error)
+        if self.transport is not None:
+            self.to_broker = True
+            self.front.tunnels += 1
+            self.transport.write(ESTABLISHED)
+        self._join(transport)
+        return None
 
     def _refuse(self, answer: bytes) -> None:
         """Say why not, and close a little later."""

@@ -168,11 +168,11 @@ class Head:
         self.metrics_address = str(Address(host, port))
         _log.info("metrics on http://%s/metrics", self.metrics_address)
 
-    def _locate(self, broker: BrokerId) -> Endpoint | None:
+    def _locate(self, broker: BrokerId) -> Sequence[Endpoint]:
         """Where clients that come through the gateway find a broker."""
         assert self._shell is not None
         registration = self._shell.controller.image.brokers.get(broker)
-        return None if registration is None else registration.client_endpoint
+        return () if registration is None else registration.inner_endpoints
 
     # ---- while it runs --------------------------------------------------------------------------
 
@@ -187,6 +187,17 @@ class Head:
         """`host:port` of the gateway."""
         assert self._endpoint is not None
         return str(self._endpoint)
+
+    def inner_address(self, *, one_host: bool) -> str:
+        """`host:port` of the gateway for brokers, who need not come by the name that clients use.
+        `one_host`: they are all on this machine.
+        """
+        assert self._endpoint is not None
+        address = parse_address(self.settings.listen, "listen")
+        host = address.host
+        if address.is_wildcard:
+            host = "127.0.0.1" if one_host else self._endpoint.host
+        return str(Address(host, self._endpoint.port))
 
     def live_brokers(self) -> Sequence[BrokerId]:
         """The brokers that are registered and unfenced, and whose sessions are open."""

@@ -72,7 +72,7 @@ class HeadMetrics:
         for broker, registration in sorted(self._shell.controller.image.brokers.items()):
             if self.base_port:
                 port = metrics_port(self.base_port, broker)
-                at = Endpoint(registration.client_endpoint.host, port)
+                at = Endpoint(registration.inner_endpoints[0].host, port)
                 found.append(_target(at, role="broker", cluster_id=cluster, broker=str(broker)))
         return json.dumps(found)
 

@@ -66,6 +66,14 @@ class RegisterBrokerRecord:
     # what it was started with, by Kafka's names: not the defaults, no secrets
     static_config: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def inner_endpoints(self) -> tuple[Endpoint, ...]:
+        """Where its clients' listener is for others of the cluster, best first: at its own address,
+        which replication uses, or by the name that clients are told.
+        """
+        own = Endpoint(self.replication_endpoint.host, self.client_endpoint.port)
+        return tuple(dict.fromkeys((own, self.client_endpoint)))
+
 
 @dataclass(frozen=True, slots=True)
 class BrokerChangeRecord:

@@ -93,7 +93,7 @@ class BrokerService:
         self._settings = settings
         self._config = BrokerConfig.from_mapping(settings.config)
         self._controller = parse_address(settings.controller, "controller")
-        self._listener = self._check_listener("broker.listen", settings.listen)
+        self._listener = self._check_listener("broker.listen", settings.listen, for_clients=True)
         self._replication_listener = self._check_listener(
             "replication.listen", settings.replication_listen
         )
@@ -228,15 +228,19 @@ class BrokerService:
         if not ended.cancelled():
             self._on_fault(ended.result())
 
-    def _check_listener(self, what: str, text: str) -> tuple[Address, str]:
-        """Where to listen, and the host to tell others."""
+    def _check_listener(
+        self, what: str, text: str, *, for_clients: bool = False
+    ) -> tuple[Address, str]:
+        """Where to listen, and the host to tell: clients the advertised one, others our own."""
         address = parse_address(text, what)
         controller = self._controller
         here = is_this_machine(controller.host)
         told = self._settings.advertised_host
-        if told is None and address.is_wildcard and not here:
+        if not for_clients and not address.is_wildcard:
+            told = None
+        elif address.is_wildcard and not here and (told is None or not for_clients):
             # Where brokers are on several hosts, no setting can name them all.
-            told = address_towards(controller.host, controller.port) or None
+            told = address_towards(controller.host, controller.port) or told
         host = check_listener(
             address,
             what,
@@ -249,7 +253,9 @@ class BrokerService:
         return address, host
 
     async def _listen(self, manager: ReplicaManager) -> None:
-        gateway = Endpoint(self._controller.host, self._controller.port)
+        told = self._settings.gateway
+        address = parse_address(told, "gateway") if told else self._controller
+        gateway = Endpoint(address.host, address.port)
         service = LogService(
             manager,
             self._engine.perform,

@@ -119,6 +119,8 @@ class NodeSettings:
     """For placement: replicas spread over hosts. Empty: this machine's name."""
     incarnation_id: str = ""
     """Names this life of the broker, for `Head.task_ended`. Empty: a new one."""
+    gateway: str = ""
+    """What clients are told of the gateway; empty: the same as `controller`."""
     only_broker: int = ANY_BROKER
     """Which directory to offer: that of this broker, NEW_BROKER for none, ANY_BROKER for all."""
 

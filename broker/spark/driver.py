@@ -247,7 +247,8 @@ class Driver:
         return executor.TaskSettings(
             application_id=self._application_id,
             data_dir=settings.data_dir,
-            controller=self._head.bootstrap,
+            controller=self._head.inner_address(one_host=self._one_host),
+            gateway=self._head.bootstrap,
             secret=self._secret,
             broker_listen=settings.broker_listen,
             replication_listen=settings.replication_listen,

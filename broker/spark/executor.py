@@ -49,6 +49,7 @@ class TaskSettings:
     application_id: str
     data_dir: str
     controller: str
+    gateway: str
     secret: bytes = field(repr=False)
     broker_listen: str
     replication_listen: str
@@ -104,6 +105,7 @@ class _Task:
         self._settings = NodeSettings(
             data_dir=str(data_root(settings, slot)),
             controller=settings.controller,
+            gateway=settings.gateway,
             secret=settings.secret,
             listen=settings.broker_listen,
             replication_listen=settings.replication_listen,

@@ -71,6 +71,31 @@ def test_a_client_that_reaches_only_the_gateway_does_everything(
     }
 
 
+class FarAway(LocalCluster):
+    """A cluster that is known by names which nobody here can reach."""
+
+    def _common_arguments(self) -> list[str]:
+        # An address for documentation: nobody has it.
+        return [*super()._common_arguments(), "--advertised-host", "192.0.2.1"]
+
+
+def test_advertised_names_need_not_be_reachable() -> None:
+    with FarAway(2) as cluster:
+        how: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers.split(",")[0],
+            "client_routing": "gateway",
+        }
+        with AdminClient(**how) as admin, Producer(**how) as producer:
+            assert {b.host for b in admin.describe_cluster().brokers} == {"192.0.2.1"}
+            admin.create_topics(NewTopic("far", 2, 2))
+            for partition in range(2):
+                assert producer.send("far", b"x", partition=partition).result(20).offset == 0
+        with Consumer("far", auto_offset_reset="earliest", **how) as consumer:
+            read = 0
+            while read < 2:
+                read += len(consumer.poll(10))
+
+
 def test_no_connection_leads_to_a_broker(cluster: LocalCluster, how: dict[str, Any]) -> None:
     before = peers() & broker_ports(cluster)
     every = {**how, "bootstrap_servers": cluster.bootstrap_servers}  # brokers' addresses too

@@ -78,8 +78,8 @@ def run(test: Callable[[Front, list[str], SteppedClock], Coroutine[Any, Any, Non
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             gone = Endpoint("127.0.0.1", nobody.getsockname()[1])
-        brokers = {BrokerId(1): there, BrokerId(2): gone}
-        front = Front(path, clock, lines.append, brokers.get)
+        brokers = {BrokerId(1): [gone, there], BrokerId(2): [gone]}
+        front = Front(path, clock, lines.append, lambda broker: brokers.get(broker, []))
         await front.start("127.0.0.1", 0)
         try:
             async with asyncio.timeout(10):
@@ -185,7 +185,7 @@ def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
 
     async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
         silent = socket.create_server(("127.0.0.1", 0))
-        front.locate = lambda broker: Endpoint("127.0.0.1", silent.getsockname()[1])
+        front.locate = lambda broker: [Endpoint("127.0.0.1", silent.getsockname()[1])]
         reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
         writer.write(b"CONNECT broker-1:0 HTTP/1.1\r\n\r\n")
         await reader.readexactly(len(ESTABLISHED))
