@@ -265,6 +265,9 @@ def test_a_frozen_follower_leaves_and_comes_back(group: BrokerGroup) -> None:
     group.advance(2_000)
     assert group.record().isr == (ONE, TWO, THREE)
     assert group.stored(1) == group.stored(3)
+    changes = group.managers[ONE].isr_changes
+    assert (changes.shrinks, changes.expands) == (1, 1)
+    assert group.managers[TWO].isr_changes.shrinks == 0, "only leaders count"
 
 
 def test_isr_changes_are_asked_for_again_while_the_controller_is_away(group: BrokerGroup) -> None:

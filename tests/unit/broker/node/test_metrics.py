@@ -1,0 +1,178 @@
+"""A broker's page: what replicas show, in slices, and what it says while it starts and stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from broker.metrics.counters import RequestCounters
+from broker.node import metrics
+from broker.node.metrics import BrokerMetrics, BrokerParts
+from pylog.model import BrokerId, TopicPartition
+from tests.fakes.broker_group import BrokerGroup
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Iterator[BrokerGroup]:
+    running = BrokerGroup(tmp_path)
+    yield running
+    for broker in list(running.managers):
+        running.stop(broker)
+
+
+def parts_of(group: BrokerGroup, broker: BrokerId) -> BrokerParts:
+    parts = BrokerParts(broker, "c", RequestCounters())
+    engine: Any = SimpleNamespace(manager=group.managers[broker], replication_bytes_in=7)
+    membership: Any = SimpleNamespace(image=group.images[broker], broker_epoch=3, fenced=False)
+    parts.engine, parts.membership = cast(Any, engine), cast(Any, membership)
+    return parts
+
+
+def scrape(parts: BrokerParts) -> tuple[Samples, int]:
+    """The page's samples, and how often it gave the loop a turn."""
+
+    async def run() -> tuple[str, int]:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        text = await BrokerMetrics(parts).page()
+        counting.cancel()
+        return text, turns
+
+    text, turns = asyncio.run(run())
+    families = text_string_to_metric_families(text)
+    samples = {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
+    return samples, turns
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def test_a_leader_shows_its_partition_and_what_its_followers_lack(group: BrokerGroup) -> None:
+    group.create_topic()
+    group.produce(1, b"a", b"b")
+    group.advance(1_000)
+    group.cut_links = {(THREE, ONE)}
+    group.produce(1, b"c")
+    group.advance(100)
+    samples, _ = scrape(parts_of(group, ONE))
+    at = {"topic": "t", "partition": "0"}
+    end = group.state(1).log_end_offset
+    assert value(samples, "pylog_log_end_offset", **at) == end
+    assert value(samples, "pylog_high_watermark", **at) == group.state(1).high_watermark
+    assert value(samples, "pylog_log_segments", **at) == 1
+    assert value(samples, "pylog_replica_lag_records", **at, replica="2") == 0
+    lag = value(samples, "pylog_replica_lag_records", **at, replica="3")
+    assert lag == value(samples, "pylog_replica_max_lag_records") == 1
+    assert value(samples, "pylog_leader_count") == 1
+    assert value(samples, "pylog_partition_isr_size", **at) == 3
+    followers, _ = scrape(parts_of(group, TWO))
+    assert value(followers, "pylog_leader_count") == 0
+    assert value(followers, "pylog_log_end_offset", **at) == end
+    assert ("pylog_partition_isr_size", frozenset(at.items())) not in followers
+
+
+def test_under_replicated_and_under_min_isr(group: BrokerGroup) -> None:
+    group.create_topic()
+    group.set_isr(1)
+    group.cut_links = {(TWO, ONE), (THREE, ONE)}
+    group.tell()
+    samples, _ = scrape(parts_of(group, ONE))
+    assert value(samples, "pylog_under_replicated_partitions") == 1
+    leading = group.managers[ONE].partitions()[0].leading
+    assert leading is not None
+    assert value(samples, "pylog_under_min_isr_partitions") == leading.is_under_min_isr
+    assert value(samples, "pylog_at_min_isr_partitions") == (len(leading.isr) == leading.min_isr)
+
+
+def test_an_offline_replica_counts_and_hides_nothing_else(group: BrokerGroup) -> None:
+    group.create_topic()
+    partition = group.managers[ONE].partitions()[0]
+    partition.retire(None, "its disk is gone")
+    samples, _ = scrape(parts_of(group, ONE))
+    assert value(samples, "pylog_offline_replica_count") == 1
+    assert value(samples, "pylog_partition_count") == 1
+    assert value(samples, "pylog_leader_count") == 0
+
+
+def test_many_replicas_are_written_in_slices_and_shown_up_to_a_limit(
+    group: BrokerGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group.create_topic()
+    partition = group.managers[ONE].partitions()[0]
+    monkeypatch.setattr(metrics, "SLICE", 10)
+    monkeypatch.setattr(metrics, "DETAIL_MAX", 50)
+    copies = []
+    for number in range(200):
+        copy = SimpleNamespace(
+            **{
+                name: getattr(partition, name)
+                for name in ("offline", "has_log", "log", "high_watermark", "leading",
+                             "leader_epoch", "isr", "replicas")
+            },
+            topic_partition=TopicPartition("t", number),
+        )  # fmt: skip
+        copies.append(copy)
+    monkeypatch.setattr(group.managers[ONE], "partitions", lambda: copies)
+    samples, turns = scrape(parts_of(group, ONE))
+    assert turns >= 20
+    assert value(samples, "pylog_partition_count") == 200
+    assert value(samples, "pylog_leader_count") == 200
+    assert value(samples, "pylog_partitions_without_detail") == 150
+    assert len([name for name, _ in samples if name == "pylog_log_end_offset"]) == 50
+
+
+def test_readiness_follows_the_life_of_a_broker(group: BrokerGroup) -> None:
+    parts = BrokerParts(1, "c", RequestCounters())
+
+    async def run() -> list[tuple[bool, str]]:
+        source = BrokerMetrics(parts)
+        said = []
+
+        async def look() -> None:
+            health = await source.ready()
+            said.append((health.well, health.why))
+
+        await look()
+        membership: Any = SimpleNamespace(broker_epoch=-1, fenced=True)
+        parts.membership = membership
+        await look()
+        membership.broker_epoch = 4
+        await look()
+        membership.fenced = False
+        await look()
+        parts.stopping = "asked to stop"
+        await look()
+        assert (await source.live()).well
+        parts.fault = "the disk is gone"
+        assert not (await source.live()).well
+        assert await source.targets() is None
+        return said
+
+    assert asyncio.run(run()) == [
+        (False, "starting: recovering the logs"),
+        (False, "starting: not registered with the controller"),
+        (False, "fenced by the controller"),
+        (True, "broker 1 serves, epoch 4"),
+        (False, "stopping: asked to stop"),
+    ]
