@@ -21,6 +21,7 @@ import click
 
 from pylog import errors
 from pylog.cli.context import (
+    Seconds,
     Settings,
     client_settings,
     complete_topics,
@@ -48,7 +49,7 @@ IDLE_SECONDS_MAX: Final = 5.0
 TOPIC = click.argument("topic", required=False, shell_complete=complete_topics)
 RECORDS = click.option("--records", type=click.IntRange(1, 10**10), default=100_000,
                        show_default=True, help="Stop after so many ...")  # fmt: skip
-SECONDS = click.option("--seconds", type=click.FloatRange(min=0.1), default=60.0, show_default=True,
+SECONDS = click.option("--seconds", type=Seconds(min=0.1), default=60.0, show_default=True,
                        help="... or after this time.")  # fmt: skip
 SIZE = click.option("--record-size", "size", type=click.IntRange(0, 16 << 20), default=100,
                     show_default=True, help="Bytes of each value (random ones).")  # fmt: skip
@@ -82,7 +83,7 @@ def bench() -> None:
 @RECORDS
 @SECONDS
 @SIZE
-@click.option("--rate", type=click.FloatRange(min=0.1), metavar="N",
+@click.option("--rate", type=Seconds(min=0.1), metavar="N",
               help="Records a second. Default: as fast as it goes.")  # fmt: skip
 @click.option("--arrow", is_flag=True, help="Send Arrow record batches of 20,000 rows.")
 @ACKS
@@ -314,7 +315,7 @@ def _value_bytes(batch: Any) -> int:
               help="Stop after so many ...")  # fmt: skip
 @SECONDS
 @SIZE
-@click.option("--rate", type=click.FloatRange(min=0.1), metavar="N", default=1_000.0,
+@click.option("--rate", type=Seconds(min=0.1), metavar="N", default=1_000.0,
               show_default=True, help="Records a second.")  # fmt: skip
 @ACKS
 @PARTITIONS

@@ -9,8 +9,9 @@ from typing import IO, TYPE_CHECKING, Final
 
 import click
 
-from pylog.cli.context import Settings, client_settings, complete_topics, with_settings
+from pylog.cli.context import Seconds, Settings, client_settings, complete_topics, with_settings
 from pylog.clock import SYSTEM_CLOCK
+from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
 @click.option("--until-end", is_flag=True, help="Stop at what is the end of the topic now.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     metavar="S",
     help="Stop when no record came for S seconds. Default: go on until Ctrl-C.",
 )
@@ -164,10 +165,7 @@ def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> No
             else:
                 consumer.seek(tp, found.offset)
         return
-    try:
-        number = int(text)
-    except ValueError:
-        raise _not_an_offset(text) from None
+    number = _whole(text, text)
     if number >= 0:
         for tp in partitions:
             consumer.seek(tp, number)
@@ -181,13 +179,23 @@ def _milliseconds(text: str) -> int:
     """`@1706702400000` or `@2024-01-31T12:00` (in UTC unless it says otherwise)."""
     said = text[1:]
     if said.isascii() and said.isdigit():
-        return int(said)
+        return _whole(said, text)
     try:
         moment = datetime.fromisoformat(said)
     except ValueError:
         raise _not_an_offset(text) from None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return int(aware.timestamp() * 1000)
+
+
+def _whole(said: str, text: str) -> int:
+    try:
+        number = int(said)
+    except ValueError:
+        raise _not_an_offset(text) from None
+    if abs(number) > LONG_MAX:
+        raise click.UsageError(f"--offset {text}: that is beyond 64 bits")
+    return number
 
 
 def _not_an_offset(text: str) -> click.UsageError:

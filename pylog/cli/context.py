@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import logging
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,19 @@ P = ParamSpec("P")
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 COMPLETION_SECONDS_MAX: Final = 1.0
+NUMBER_MAX: Final = 1e6
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds (or of records a second) with which one can reckon: not nan, not inf."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number) or number > NUMBER_MAX:
+            self.fail(f"{value} is not a number up to {NUMBER_MAX:.0f}.", param, ctx)
+        return float(number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +83,9 @@ def with_settings(command: Callable[Concatenate[Settings, P], Any]) -> Callable[
         return command(
             replace(
                 settings,
-                bootstrap_servers=servers_here or settings.bootstrap_servers,
+                bootstrap_servers=settings.bootstrap_servers
+                if servers_here is None
+                else servers_here,
                 as_json=json_here or settings.as_json,
             ),
             *args,

@@ -7,6 +7,7 @@ of the output went away.
 from __future__ import annotations
 
 import difflib
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Any, Final
 import click
 
 from pylog import errors
-from pylog.cli.context import DEFAULT_SERVERS, Settings
+from pylog.cli.context import DEFAULT_SERVERS, Seconds, Settings
 
 COMMANDS: Final = {
     "bench": ("pylog.cli.bench:bench", "Measure producing, consuming, and the way between."),
@@ -48,6 +49,16 @@ DEBUG_VARIABLE: Final = "PYLOG_DEBUG"
 
 class _ReaderGoneError(Exception):
     """Whoever read our output has closed it."""
+
+
+class _ClosedInput(io.RawIOBase):
+    """What `<&-` leaves: an error for who reads it, and nothing for all others."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, _buffer: object) -> int:
+        raise OSError("standard input is closed")
 
 
 class CommandGroup(click.Group):
@@ -130,7 +141,7 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for machines.")
 @click.option(
     "--api-timeout",
-    type=click.FloatRange(min=0.001),
+    type=Seconds(min=0.001),
     default=15.0,
     show_default=True,
     metavar="S",
@@ -162,11 +173,17 @@ def cli(
     echo "hello" | pylog produce flights
     pylog consume flights --from-beginning --until-end
     """
-    ctx.obj = Settings(bootstrap_servers or DEFAULT_SERVERS, as_json, api_timeout, routing)
+    servers = DEFAULT_SERVERS if bootstrap_servers is None else bootstrap_servers
+    ctx.obj = Settings(servers, as_json, api_timeout, routing)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit status comes back."""
+    if sys.stdout is None:  # started with `>&-`
+        click.echo("pylog: standard output is closed", err=True)
+        return 1
+    if sys.stdin is None:
+        sys.stdin = io.TextIOWrapper(_ClosedInput())
     try:
         status = cli.main(
             args=None if arguments is None else list(arguments),

@@ -125,6 +125,8 @@ def produce(
     """
     if layout == "json" and (key_separator or null_marker or headers):
         raise click.UsageError("--input json says keys, nulls and headers itself")
+    if key_separator == "":
+        raise click.UsageError("--key-separator must not be empty")
     read: LineReader
     if layout == "json":
         read = json_reader
@@ -223,5 +225,5 @@ def _headers(given: tuple[str, ...]) -> list[tuple[str, bytes | None]]:
         name, equals, value = item.partition("=")
         if not equals:
             raise click.UsageError(f"--headers {item}: write NAME=VALUE")
-        pairs.append((name, value.encode()))
+        pairs.append((name, os.fsencode(value)))
     return pairs

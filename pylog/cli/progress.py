@@ -16,7 +16,7 @@ def progress(what: str, total: int | None, *, unit: str, hidden: bool = False) -
 
     Nothing at all unless standard error is a terminal. `unit` is "bytes" or "records".
     """
-    if hidden or not sys.stderr.isatty():
+    if hidden or sys.stderr is None or not sys.stderr.isatty():
         yield lambda _count: None
         return
     from rich.console import Console

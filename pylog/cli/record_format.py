@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
 from collections.abc import Callable
 from typing import Final
@@ -35,7 +36,7 @@ def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
 
     A null key or value is printed as `null`; keys and values come out byte for byte.
     """
-    nothing = null.encode()
+    nothing = os.fsencode(null)
     fields = {
         **_FIELDS,
         "k": lambda r: nothing if r.key is None else r.key,
@@ -45,7 +46,7 @@ def compile_format(text: str, null: str = "") -> Callable[[Record], bytes]:
     tokens = re.findall(r"([^\\%]+)|\\(x[0-9a-fA-F]{2}|.?)|%(.?)", text, re.DOTALL)
     for literal, escape, field in tokens:
         if literal:
-            parts.append(literal.encode())
+            parts.append(os.fsencode(literal))
         elif field or (not escape and text.endswith("%")):
             if field not in fields:
                 raise ValueError(f"%{field} is no field; there are {FIELDS_HELP}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +33,8 @@ def text_reader(
     headers: Sequence[tuple[str, bytes | None]],
 ) -> LineReader:
     """Lines are values, or keys and values with `separator` between them."""
-    parting = separator.encode() if separator else None
-    null = None if null_marker is None else null_marker.encode()
+    parting = os.fsencode(separator) if separator else None
+    null = None if null_marker is None else os.fsencode(null_marker)
 
     def read(line: bytes, number: int) -> Line:
         key: bytes | None = None

@@ -24,6 +24,7 @@ from pylog.client.settings import ADMIN_SETTINGS
 from pylog.client.subscription import one_partition
 from pylog.client.wire import error_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK
+from pylog.config import INT_MAX
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -373,6 +374,8 @@ class AdminClient:
 
     def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
         """Forget a broker that has stopped for good; its replicas count as lost."""
+        if not 0 <= broker <= INT_MAX:
+            raise errors.BrokerIdNotRegistered(f"no broker {broker} is registered")
         request = admin_pb2.UnregisterBrokerRequest(broker_id=broker)
 
         async def attempt(left_s: float) -> admin_pb2.UnregisterBrokerResponse:

@@ -18,6 +18,7 @@ from pylog.client.admin_types import (
 )
 from pylog.client.metadata import BrokerInfo, TopicInfo
 from pylog.client.wire import error_of
+from pylog.config import INT_MAX
 from pylog.model import (
     NO_LEADER,
     BrokerDescription,
@@ -125,7 +126,7 @@ def growth(given: Mapping[str, NewPartitions | int]) -> admin_pb2.CreatePartitio
         new = NewPartitions(wanted) if isinstance(wanted, int) else wanted
         if isinstance(new.total_count, bool) or not 1 <= new.total_count < 2**31:
             raise errors.InvalidPartitions(
-                f"topic {name}: {new.total_count} partitions; give the new total, at least 1"
+                f"topic {name}: {new.total_count} partitions; give the new total, 1 to {INT_MAX}"
             )
         topic = request.topics.add(topic=name, total_count=new.total_count)
         for brokers in new.assignments or ():
@@ -162,6 +163,12 @@ def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
             f"topic {topic.name}: replica_assignment says it all; leave num_partitions and "
             f"replication_factor out"
         )
+    for count, what, error in (
+        (topic.num_partitions, "partitions", errors.InvalidPartitions),
+        (topic.replication_factor, "replicas", errors.InvalidReplicationFactor),
+    ):
+        if not -1 <= count <= INT_MAX:
+            raise error(f"topic {topic.name}: {count} {what}; it must be 1 to {INT_MAX}")
     config = dict(topic.config or {})
     for key, value in config.items():
         if not isinstance(value, str):

@@ -30,6 +30,7 @@ from pylog.client.offsets import list_offsets, raise_faults
 from pylog.client.poll_waiting import PollWaiting, not_assigned
 from pylog.client.subscription import Partitions, Subscription, one_partition, some_partitions
 from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.config import LONG_MAX
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -251,8 +252,10 @@ class Consumer:
         with self._use():
             tp = one_partition(partition)
             number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-            if not isinstance(number, int) or number < 0:
-                raise errors.OffsetOutOfRange(f"{tp}: seek to offset {number!r}; it must be >= 0")
+            if not isinstance(number, int) or not 0 <= number <= LONG_MAX:
+                raise errors.OffsetOutOfRange(
+                    f"{tp}: seek to offset {number!r}; it must be from 0 to {LONG_MAX}"
+                )
             self._collector.drop_pending((tp,))
             with self._lock:
                 epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else None

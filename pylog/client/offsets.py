@@ -12,6 +12,7 @@ from typing import Any
 from pylog import errors
 from pylog.client.cluster import Cluster, Server
 from pylog.client.wire import error_of
+from pylog.config import LONG_MAX
 from pylog.model import NO_EPOCH, OffsetAndTimestamp, TopicPartition
 from pylog.rpc.v1 import log_pb2
 
@@ -30,7 +31,11 @@ async def list_offsets(
 ) -> tuple[Listing, Faults]:
     """Offset and timestamp at or after each wanted timestamp (or a special one of `model`);
     None where no record is that late. The second value holds what could not be had.
+    InvalidRequest for a time that no 64 bits hold.
     """
+    for tp, timestamp in wanted.items():
+        if timestamp > LONG_MAX:
+            raise errors.InvalidRequest(f"{tp}: {timestamp} ms is later than any time (2^63 ms)")
 
     async def ask(server: Server, part: Mapping[TopicPartition, int], left_s: float) -> Answers:
         request = log_pb2.ListOffsetsRequest(

@@ -384,9 +384,11 @@ class ProducerLoop:
         return response.producer_id, response.producer_epoch
 
     def _on_producer_id(self, task: asyncio.Task[tuple[int, int]]) -> None:
-        if task.cancelled() or self._closed:
+        if task.cancelled():
             return
-        error = task.exception()
+        error = task.exception()  # looked at also after the end, or asyncio complains of it
+        if self._closed:
+            return
         if error is None:
             self._had_producer_id = True
             self._step(self.sender.on_producer_id, *task.result())
