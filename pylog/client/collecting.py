@@ -117,6 +117,7 @@ class Collector:
                 return None
             assert partition.position is not None
             chunk = self._fetcher.take(partition)
+            has_room = partition.left_out
             partition.decoding = decoder = Decoder(
                 chunk,
                 partition.topic_partition,
@@ -125,7 +126,8 @@ class Collector:
                 value=self._code.deserialize_value,
                 check_crcs=self._check_crcs,
             )
-        self._loop.poke()  # there is room for the next fetch
+        if has_room:
+            self._loop.poke()
         return decoder
 
     def _advance(self, partition: Partition, decoder: Decoder) -> None:

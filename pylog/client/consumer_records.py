@@ -32,6 +32,11 @@ class ConsumerRecords:
         """The partitions that have records here."""
         return list(self._by_partition)
 
+    @property
+    def next_offsets(self) -> dict[TopicPartition, int]:
+        """Where each partition that has records here goes on: behind the last of them."""
+        return {tp: records[-1].offset + 1 for tp, records in self._by_partition.items()}
+
     def records(self, topic_partition: TopicPartition | tuple[str, int]) -> list[Record]:
         """The records of one partition."""
         return self._by_partition.get(TopicPartition(*topic_partition), [])

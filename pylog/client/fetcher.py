@@ -206,7 +206,9 @@ class Fetcher:
             limit = self.settings.max_partition_fetch_bytes
             if partition.buffer and (partition.buffered_bytes >= limit or room <= 0):
                 full.add(leader.broker)
+                partition.left_out = True
                 continue
+            partition.left_out = False
             flight = self._in_flight.get(leader.broker)
             if partition.urgent and flight is not None:
                 covered = flight.generations.get(tp) == partition.generation

@@ -63,6 +63,7 @@ def test_no_poll_returns_more_than_asked_for(cluster: FakeCluster) -> None:
             sizes.append(len(records))
             assert records.partitions == [T0]
             assert records.records(T0) == list(records)
+            assert records.next_offsets == {T0: c.position(T0)}
             fetches = fetches or c.metrics()["fetch-total"]
         assert sizes == [500, 500, 200]
 
@@ -129,6 +130,7 @@ def test_offsets_by_time_and_at_the_ends(cluster: FakeCluster) -> None:
         }
         assert c.end_offsets([T0, T1]) == {T0: 5, T1: 0}
         assert c.beginning_offsets(T0) == {T0: 0}
+        assert c.offsets_for_times({T0: 2**63 - 1}) == {T0: None}
         with pytest.raises(errors.InvalidTimestamp, match="-5"):
             c.offsets_for_times({T0: -5})
         with pytest.raises(errors.UnknownTopicOrPartition, match="no partition 9"):
