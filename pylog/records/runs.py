@@ -18,7 +18,7 @@ from pylog.records.headers import Header, read_headers
 from pylog.records.opened import OpenedBatches
 from pylog.records.record import Record, RecordChunk
 
-CHUNK_RECORDS: Final = 1024
+CHUNK_RECORDS: Final = 512
 """Values become objects in pieces that the processor's caches hold until they are used."""
 _OFFSET_MAX: Final = 2**63 - 1
 
