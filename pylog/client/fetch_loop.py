@@ -108,7 +108,8 @@ class FetchLoop:
         with self.lock:
             effects = event(now_ms, *arguments)
             next_ms = self.fetcher.next_deadline_ms(now_ms)
-            self.notify()
+            if event != self.fetcher.poll:  # to ask for more is no news
+                self.notify()
             waiting = self.user_waits
         if waiting and give_way:
             # Python's lock must be free when the user's thread wakes up, or its records come only
