@@ -107,7 +107,6 @@ class FetchLoop:
         now_ms = self._clock.monotonic_ms()
         with self.lock:
             effects = event(now_ms, *arguments)
-            next_ms = self.fetcher.next_deadline_ms(now_ms)
             if event != self.fetcher.poll:  # to ask for more is no news
                 self.notify()
             waiting = self.user_waits
@@ -115,6 +114,10 @@ class FetchLoop:
             # Python's lock must be free when the user's thread wakes up, or its records come only
             # after the next request is on its way.
             self._clock.sleep(GIVE_WAY_S)
+        with self.lock:
+            if event == self.fetcher.place:
+                effects += self.fetcher.poll(now_ms)
+            next_ms = self.fetcher.next_deadline_ms(now_ms)
         for effect in effects:
             match effect:
                 case Fetch():
@@ -182,7 +185,7 @@ class FetchLoop:
         size = sum(len(answer.batches) for answer in answers)
         self.metrics.fetch_answered(self._clock.monotonic_ms(), broker, size)
         few = 0 < size <= FEW_BYTES
-        self.step(self.fetcher.on_fetched, broker, correlation, answers, give_way=few)
+        self.step(self.fetcher.place, broker, correlation, answers, give_way=few)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
         if self._streams.get(stream.broker) is stream:

@@ -276,6 +276,14 @@ class Fetcher:
         self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
     ) -> list[Effect]:
         """A fetch was answered."""
+        return self.place(now_ms, broker, correlation, answers) + self.poll(now_ms)
+
+    def place(
+        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+    ) -> list[Effect]:
+        """The first half of `on_fetched`: what came is there for the user, nothing new is asked
+        for. With many partitions asking takes longer than anything else between broker and user.
+        """
         flight = self._in_flight.get(broker)
         if flight is None or flight.correlation != correlation:
             return []
@@ -296,7 +304,7 @@ class Fetcher:
                 self._on_fault(now_ms, partition, answer, stale, effects)
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
-        return effects + self.poll(now_ms)
+        return effects
 
     def _on_data(self, partition: Partition, answer: Fetched) -> None:
         partition.failures = 0
