@@ -12,9 +12,11 @@ from pylog import errors
 from pylog.client.consumer import Consumer
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.consumer_settings import duration_ms
+from pylog.client.decoding import Decoder
 from pylog.client.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
@@ -384,6 +386,27 @@ def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
         assert c.position() == {T0: header.base_offset, T1: 3}
         c.seek(T0, 60)
         assert not c.poll(0.05)
+
+
+def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 10)
+    with consumer(cluster, max_poll_records=4) as c:
+        c.assign([T0])
+        assert len(c.poll(5)) == 4
+        take = Decoder.take
+
+        def cut_while_decoding(decoder: Decoder, count: int) -> list[Record]:
+            with c._lock:
+                c._fetcher.seek(c._fetcher.partitions[T0], 2)
+            monkeypatch.undo()
+            return take(decoder, count)
+
+        monkeypatch.setattr(Decoder, "take", cut_while_decoding)
+        assert c.poll(5).records(T0)[0].offset == 4
+        assert c.position(T0) == 2
+        assert c.poll(5).records(T0)[0].offset == 2
 
 
 def test_a_start_some_time_ago(cluster: FakeCluster) -> None:
