@@ -214,6 +214,13 @@ class Accumulator:
         buffer.sticky.advance(lambda: self._choice(buffer), lambda p: self._waiting(buffer, p))
         buffer.current = buffer.open.get(buffer.sticky.current)
 
+    def leaders_changed(self) -> None:
+        """Keyless records leave partitions that they may not go to any more."""
+        for buffer in self.topics.values():
+            buffer.sticky.forget_loads()
+            if buffer.sticky.current not in self._choice(buffer):
+                self.advance_sticky(buffer)
+
     def add_encoded(
         self,
         now_ms: int,

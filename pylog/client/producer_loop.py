@@ -348,6 +348,7 @@ class ProducerLoop:
         with self.lock:
             for name, buffer in self.accumulator.topics.items():
                 buffer.grow(max(metadata.partition_count(name) or 0, buffer.partitions))
+            self.accumulator.leaders_changed()
         self._step(self.sender.on_metadata)
 
     # ---- the producer's id --------------------------------------------------------------------

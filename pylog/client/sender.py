@@ -397,11 +397,13 @@ class Sender:
                 batch = self._next_batch(now_ms, tp, broker, effects)
                 if batch is None:
                     continue
-                again.append(tp)
                 size = sizes.get(broker, 0) + batch.size
                 if broker in by_broker and size > self.settings.max_request_size:
+                    again.append(tp)
                     continue
                 self._enter(now_ms, tp, batch, broker)
+                if self._accumulator.peek(tp) is not None:
+                    again.append(tp)
                 by_broker.setdefault(broker, []).append(batch)
                 sizes[broker] = size
             for broker, batches in by_broker.items():

@@ -138,6 +138,22 @@ def test_keyless_records_stay_until_a_batch_size_of_bytes_went_there() -> None:
     assert seen == [0] * 7 + [1] * 7 + [2] * 7 + [0] * 4  # 161 bytes each, with the header
 
 
+def test_keyless_records_leave_a_partition_that_lost_its_leader() -> None:
+    available = [0, 1, 2]
+    acc = accumulator(available=available)
+    buffer = acc.topics["t"]
+    waiting = add(acc, 0)
+    available[:] = [1, 2]
+    acc.leaders_changed()
+    assert (buffer.sticky.current, buffer.current) == (1, None)
+    assert not waiting.closed
+    acc.leaders_changed()
+    assert buffer.sticky.current == 1
+    available.clear()
+    acc.leaders_changed()
+    assert buffer.sticky.current == 1  # anywhere is as good
+
+
 def test_with_no_leader_at_all_keyless_records_still_have_a_place() -> None:
     acc = accumulator(available=[])
     assert acc.topics["t"].sticky.current == 0
