@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from operator import index as whole
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +24,7 @@ from pylog.client.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, 
 from pylog.client.producer_loop import ProducerLoop
 from pylog.client.producer_settings import Serialize, UserCode, parse_settings
 from pylog.clock import wall_ns
+from pylog.config import LONG_MAX
 from pylog.model import RecordMetadata, TopicPartition
 from pylog.records.batch import read_header
 
@@ -154,6 +156,11 @@ class Producer:
         if headers:
             pairs = header_list(headers, topic)
             size += record_size(pairs)
+        if on_delivery is not None and not callable(on_delivery):
+            raise errors.InvalidRequest(
+                f"topic {topic}: on_delivery={on_delivery!r}; it must be a callable (metadata, "
+                f"error)"
+            )
         if size >= self._size_max:
             self._check_size(topic, size)
         if partition is None and user.place is not None:
@@ -444,12 +451,16 @@ class Producer:
 
 
 def _stamp_of(topic: str, timestamp_ms: int) -> int:
-    if timestamp_ms < 0:
+    try:
+        number = whole(timestamp_ms)  # numpy's integers as well
+    except TypeError:
+        number = -1
+    if not 0 <= number <= LONG_MAX:
         raise errors.InvalidTimestamp(
-            f"topic {topic}: timestamp_ms={timestamp_ms}; it must be 0 or more, in milliseconds "
-            f"since 1970"
+            f"topic {topic}: timestamp_ms={timestamp_ms!r}; it must be a whole number from 0 to "
+            f"2^63-1, in milliseconds since 1970"
         )
-    return ~timestamp_ms
+    return ~number
 
 
 def _serialized(serialize: Serialize | None, topic: str, data: Any, what: str) -> bytes | None:

@@ -199,12 +199,17 @@ def test_values_of_other_types_are_refused(cluster: FakeCluster) -> None:
             p.send("one", 5)
         with pytest.raises(errors.SerializationFailed, match="a header must be a pair"):
             p.send("one", b"", headers=["a"])  # type: ignore[list-item]
-        with pytest.raises(errors.InvalidTimestamp, match="timestamp_ms=-5"):
-            p.send("one", b"", timestamp_ms=-5)
+        for wrong in (-5, 2**63, 1.5, "now"):
+            with pytest.raises(errors.InvalidTimestamp, match=f"timestamp_ms={wrong!r}"):
+                p.send("one", b"", timestamp_ms=wrong)  # type: ignore[arg-type]
+        with pytest.raises(errors.InvalidRequest, match="on_delivery=5"):
+            p.send("one", b"", on_delivery=5)  # type: ignore[arg-type]
+        far = p.send("one", b"far", timestamp_ms=2**63 - 1).result(5)
+        assert far.timestamp_ms == 2**63 - 1
     with producer(cluster, value_serializer=lambda _t, d: d["x"]) as p:
         with pytest.raises(errors.SerializationFailed, match="KeyError"):
             p.send("one", {})
-        assert p.send("one", {"x": b"1"}, key=b"plain").result(5).offset == 0
+        assert p.send("one", {"x": b"1"}, key=b"plain").result(5).offset == 1
 
 
 def test_after_close_everything_says_closed(cluster: FakeCluster) -> None:
