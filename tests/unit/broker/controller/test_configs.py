@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from broker.config import TopicConfig
+from broker.controller.effects import Report
+from broker.controller.settings import ControllerSettings
 from broker.metadata.admin import AlterConfigs, AlteredConfig, ConfigChange, ConfigsAltered
+from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigResourceType
 from pylog import errors
@@ -198,3 +202,29 @@ def test_a_cluster_value_must_suit_every_broker() -> None:
     failure = alter(shell, BROKER, "1", {"log.cleaner.min.compaction.lag.ms": "200"})
     assert failure is not None
     assert alter(shell, BROKER, "1", {"log.cleaner.min.compaction.lag.ms": "100"}) is None
+
+
+def _started_with(min_isr: int, image: MetadataImage | None = None) -> ControllerShell:
+    settings = ControllerSettings(
+        expected_brokers=3,
+        topic_defaults=TopicConfig(min_insync_replicas=min_isr),
+        static_config={MIN_ISR: str(min_isr)},
+    )
+    return ControllerShell(image, settings=settings)
+
+
+def test_the_first_min_isr_of_a_cluster_holds_and_a_later_one_says_so() -> None:
+    first = _started_with(2)
+    assert first.controller.image.cluster_configs() == {MIN_ISR: "2"}
+    assert [e.warning for e in first.others if isinstance(e, Report)] == [False]
+    same = _started_with(2, first.controller.image)
+    assert [e.warning for e in same.others if isinstance(e, Report)] == [False]
+    other = _started_with(3, same.controller.image)
+    assert other.controller.image.cluster_configs() == {MIN_ISR: "2"}
+    (warning,) = [e for e in other.others if isinstance(e, Report) and e.warning]
+    assert "started with min.insync.replicas=3, but the cluster's metadata say 2" in warning.message
+    # Taken from the metadata, the start's value holds again, and is written at the next start.
+    assert alter(other, CLUSTER, "", {MIN_ISR: None}) is None
+    assert _started_with(3, other.controller.image).controller.image.cluster_configs() == {
+        MIN_ISR: "3"
+    }
