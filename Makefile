@@ -5,7 +5,7 @@ PYTEST := $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
+.PHONY: help setup run test unit storage-model storage-kills sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -38,6 +38,13 @@ kills: setup ## twenty kills and pauses under load, with the flights
 
 kafka-tools: setup ## Kafka's own dump tool over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools
+
+storage-model: setup ## 10,000 random lives of a log against plain Python, 10,000 flipped bits
+	STORAGE_MODEL_EXAMPLES=10000 STORAGE_ROT_FLIPS=10000 $(PYTEST) \
+	  tests/unit/broker/storage/test_log_model.py tests/unit/broker/storage/test_bit_rot.py
+
+storage-kills: setup ## 1,000 kills of a storage process, 500 inside the cleaner
+	$(PY) -m tests.verify.storage_kills --acks 1000 --cleaner 500
 
 notebook: setup ## executes the notebooks
 	$(PYTEST) -m slow tests/notebooks

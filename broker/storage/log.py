@@ -130,6 +130,9 @@ class Log:
         )
         self._segments.adopt(loader.load())
         self.recovery = loader.report
+        self._reader.gaps = self._files.exists(f"{self.directory}/{GAPS_ALLOWED}")
+        if self.recovery.has_gaps:
+            self._note_gaps()
         self.epochs = loader.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
@@ -306,7 +309,7 @@ class Log:
                 self._log_start = max(first, start)
                 self.epochs = LeaderEpochCache(epochs)
                 self._environment.log_start_moved(self)
-            if fetched.has_gap and not self.config.compacted:
+            if fetched.has_gap:
                 self._note_gaps()
 
     def _write(
@@ -636,9 +639,9 @@ class Log:
             ) from error
 
     def _note_gaps(self) -> None:
-        marker = f"{self.directory}/{GAPS_ALLOWED}"
-        if not self._files.exists(marker):
-            self._files.write_atomic(marker, b"")
+        if not self._reader.gaps:
+            self._files.write_atomic(f"{self.directory}/{GAPS_ALLOWED}", b"")
+            self._reader.gaps = True
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 

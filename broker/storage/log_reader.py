@@ -24,6 +24,8 @@ class LogReader:
         self._segments = segments
         self._tail = tail
         self._guard = guard
+        self.gaps = False
+        """Whether offsets may be missing between batches."""
 
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool, nowait: bool
@@ -37,7 +39,7 @@ class LogReader:
         with self._guard.io("reading", reads=True):
             for segment in self._segments.from_offset(offset):
                 self._segments.opened(segment)
-                found = SegmentReader(self._files, segment, nowait=nowait).read(
+                found = SegmentReader(self._files, segment, nowait=nowait, gaps=self.gaps).read(
                     offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one
                 )
                 if found is not None:

@@ -83,6 +83,16 @@ class OffsetIndex:
         self._positions.append(position)
         return ENTRY.pack(relative, position)
 
+    def entry_at(self, offset: int) -> tuple[int, int] | None:
+        """(last offset of the batch, its position) of the last entry at or before `offset`."""
+        relative = offset - self.base_offset
+        if relative < 0:
+            return None
+        index = bisect_right(self._offsets, min(relative, RELATIVE_MAX))
+        if not index:
+            return None
+        return self.base_offset + self._offsets[index - 1], self._positions[index - 1]
+
     def lookup(self, offset: int) -> int:
         """A position at or before the batch that contains `offset`; 0 when the index starts later.
 

@@ -78,6 +78,7 @@ class RecoveryReport:
     segments_cut: int = 0
     indexes_rebuilt: int = 0
     lost_durable: bool = False
+    has_gaps: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -245,7 +246,11 @@ class SegmentLoader:
                 f"{segment.log_path} begins inside {before.log_path}, which ends at offset "
                 f"{before.end_offset}; move one of them away"
             )
-        if segment.base_offset == before.end_offset or (self._gaps and size):
+        if segment.base_offset == before.end_offset:
+            return True
+        if self._gaps and size and not self._lost_power_behind(before.end_offset):
+            # After a loss of power this is no gap: the end of the one before did not get there.
+            self.report.has_gaps = True
             return True
         if not self._any_data(rest):
             self._cut_segments(rest)  # a roll just before a crash that took the old tail
@@ -336,6 +341,8 @@ class SegmentLoader:
             or not segment.takes_offset(header.last_offset)
         ):
             raise BadBatch(position, f"offset {header.base_offset} where {expected} should follow")
+        if header.base_offset > expected:
+            self.report.has_gaps = True
         if header.partition_leader_epoch < self._epoch:
             raise BadBatch(
                 position, f"epoch {header.partition_leader_epoch} after epoch {self._epoch}"

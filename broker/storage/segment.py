@@ -18,7 +18,7 @@ from broker.storage import offset_index, time_index
 from broker.storage.errors import InvalidOffset
 from broker.storage.files import Buffer, Files
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
-from broker.storage.scan import scan
+from broker.storage.scan import BadBatch, scan
 from broker.storage.time_index import TimeIndex
 from broker.storage.txn_index import AbortedTransaction, decode_entries, encode_entry
 from pylog.errors import CorruptMessage
@@ -367,7 +367,9 @@ class Segment:
         self._bytes_since_entry = self.size = 0
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         try:
-            for _, header in scan(self._files, self.handle(), 0, expected.size, verify=False):
+            for at, header in scan(self._files, self.handle(), 0, expected.size, verify=False):
+                if not self.base_offset <= header.last_offset < expected.end_offset:
+                    raise BadBatch(at, f"offset {header.last_offset} is not of this segment")
                 self.account(_place_of(header))
         except BaseException:
             self.adopt(expected)

@@ -67,12 +67,16 @@ class SegmentReader:
     with `nowait`.
     """
 
-    __slots__ = ("_files", "_nowait", "_segment")
+    __slots__ = ("_files", "_gaps", "_nowait", "_segment")
 
-    def __init__(self, files: Files, segment: Segment, *, nowait: bool = False) -> None:
+    def __init__(
+        self, files: Files, segment: Segment, *, nowait: bool = False, gaps: bool = False
+    ) -> None:
+        """`gaps`: offsets may be missing between batches, as compaction leaves them."""
         self._files = files
         self._segment = segment
         self._nowait = nowait
+        self._gaps = gaps
 
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool
@@ -82,29 +86,34 @@ class SegmentReader:
 
         At most `max_bytes`, or one batch with `min_one`; none that reaches to `upper_bound`.
         """
-        position = self._segment.offsets.lookup(offset)
+        entry = self._segment.offsets.entry_at(offset)
         try:
-            return self._read(position, offset, max_bytes, upper_bound, min_one)
+            return self._read(entry, offset, max_bytes, upper_bound, min_one)
         except CorruptSegment as error:
-            if not position:
+            if entry is None:
                 raise
             path = self._segment.log_path
             logger.warning("the index of %s may be wrong: made again (%s)", path, error)
             self._segment.rebuild_indexes()
-            position = self._segment.offsets.lookup(offset)
-            return self._read(position, offset, max_bytes, upper_bound, min_one)
+            entry = self._segment.offsets.entry_at(offset)
+            return self._read(entry, offset, max_bytes, upper_bound, min_one)
 
     def _read(
-        self, position: int, offset: int, max_bytes: int, upper_bound: int, min_one: bool
+        self,
+        entry: tuple[int, int] | None,
+        offset: int,
+        max_bytes: int,
+        upper_bound: int,
+        min_one: bool,
     ) -> TailRead | None:
-        begin = position
+        indexed, position = entry or (None, 0)
+        expected = self._segment.base_offset
         while position < self._segment.size:
             window = self._pread(position, max_bytes + _SLACK)
             at = 0
             while at + HEADER_SIZE <= len(window):
-                header = self._header(window, at, position)
-                if begin and position + at == begin and header.base_offset > offset:
-                    raise self._corrupt(begin, f"offset {offset} should be there or later")
+                header = self._header(window, at, position, expected, indexed)
+                expected, indexed = header.next_offset, None
                 if header.last_offset >= offset:
                     if header.last_offset >= upper_bound or (
                         header.size > max_bytes and not min_one
@@ -120,7 +129,7 @@ class SegmentReader:
 
     def _take(
         self,
-        window: Buffer,
+        window: bytes,
         begin: int,
         position: int,
         header: BatchHeader,
@@ -131,16 +140,22 @@ class SegmentReader:
         at, size, crc, next_offset = begin, header.size, header.crc, header.last_offset + 1
         while True:
             if crc32c(view[at + CRC_START : at + size]) != crc:
-                self._check(window, at, position, self._header(window, at, position))
+                self._check(window, at, position, read_header(window, at))
             at += size
             taken_to = next_offset
             if at + HEADER_SIZE > len(window) or at - begin >= max_bytes:
                 break
             base_offset, length, magic, crc, last_offset_delta = _PLACE.unpack_from(window, at)
             size = length + LENGTH_END
-            if magic != MAGIC or size < HEADER_SIZE or position + at + size > self._segment.size:
-                self._header(window, at, position)  # raises, and says what is wrong
             next_offset = base_offset + last_offset_delta + 1
+            if (
+                magic != MAGIC
+                or size < HEADER_SIZE
+                or position + at + size > self._segment.size
+                or not (base_offset == taken_to or (self._gaps and base_offset > taken_to))
+                or next_offset > self._segment.end_offset
+            ):
+                self._header(window, at, position, taken_to)  # raises, and says what is wrong
             end = at + size
             if next_offset > upper_bound or end - begin > max_bytes or end > len(window):
                 break
@@ -167,13 +182,28 @@ class SegmentReader:
             raise self._corrupt(position, f"the file ends {length - len(data)} bytes too early")
         return data
 
-    def _header(self, window: Buffer, at: int, position: int) -> BatchHeader:
+    def _header(
+        self, window: bytes, at: int, position: int, expected: int, indexed: int | None = None
+    ) -> BatchHeader:
+        """The header at `position + at`, where offset `expected` should follow, or a batch that
+        ends with `indexed`. The CRC does not cover offsets; what is before and behind does.
+        """
         try:
             header = read_header(window, at)
         except CorruptMessage as error:
             raise self._corrupt(position + at, str(error)) from error
         if position + at + header.size > self._segment.size:
             raise self._corrupt(position + at, f"a batch of {header.size} bytes does not fit")
+        if indexed is not None:
+            fits = header.last_offset == indexed
+        else:
+            fits = header.base_offset == expected or (self._gaps and header.base_offset > expected)
+        if not fits or header.last_offset >= self._segment.end_offset:
+            raise self._corrupt(
+                position + at,
+                f"offsets {header.base_offset} to {header.last_offset} where {expected} should "
+                "follow",
+            )
         return header
 
     def _check(self, window: Buffer, at: int, position: int, header: BatchHeader) -> None:
