@@ -115,9 +115,10 @@ class SegmentReader:
                 header = self._header(window, at, position, expected, indexed)
                 expected, indexed = header.next_offset, None
                 if header.last_offset >= offset:
-                    if header.last_offset >= upper_bound or (
-                        header.size > max_bytes and not min_one
-                    ):
+                    if header.last_offset >= upper_bound:
+                        self.batch(position + at, header)  # or is its length rotten?
+                        return TailRead(b"", offset, offset)
+                    if header.size > max_bytes and not min_one:
                         return TailRead(b"", offset, offset)
                     if at + header.size > len(window):
                         position, at = position + at, 0
@@ -129,7 +130,7 @@ class SegmentReader:
 
     def _take(
         self,
-        window: bytes,
+        window: Buffer,
         begin: int,
         position: int,
         header: BatchHeader,
@@ -183,7 +184,7 @@ class SegmentReader:
         return data
 
     def _header(
-        self, window: bytes, at: int, position: int, expected: int, indexed: int | None = None
+        self, window: Buffer, at: int, position: int, expected: int, indexed: int | None = None
     ) -> BatchHeader:
         """The header at `position + at`, where offset `expected` should follow, or a batch that
         ends with `indexed`. The CRC does not cover offsets; what is before and behind does.
