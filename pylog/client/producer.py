@@ -109,7 +109,7 @@ class Producer:
         try:
             return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
         except errors.PylogError:
-            self._loop.metrics.records_failed(1)
+            self._count_refused()
             raise
 
     def _send_intercepted(
@@ -121,9 +121,13 @@ class Producer:
                 r.topic, r.value, r.key, r.headers, r.partition, r.timestamp_ms, on_delivery
             )
         except errors.PylogError as error:
-            self._loop.metrics.records_failed(1)
+            self._count_refused()
             interceptors.on_acknowledgement(None, error)
             raise
+
+    def _count_refused(self) -> None:
+        with self._lock:
+            self._loop.metrics.record_refused()
 
     def _was_counted(self, batch: Batch, index: int) -> bool:
         """Whether a record that was added while somebody closed the batch is in it."""

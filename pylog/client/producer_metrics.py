@@ -1,25 +1,50 @@
 """What a producer counts, under Apache Kafka's names; by the batch and the request, never by the
-record. Pure: owned by the loop's thread, read by others, who may see a count that is one batch old.
+record. Pure: owned by the loop's thread but for what is said to be counted by others; read by
+others, who may see a count that is one batch old.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections import deque
 
 from pylog.client.producer_batch import BATCH_OVERHEAD, Batch
-from pylog.client.windowed import Windowed
+from pylog.client.windowed import WINDOW_MS, WINDOWS
 
-_WINDOWED: Final = (
-    "records",
-    "errors",
-    "retries",
-    "bytes",
-    "requests",
-    "batch_size",
-    "queue_time",
-    "latency",
-    "compression",
-)
+_NAN = float("nan")
+
+
+class _Window:
+    """Sums and largest values of half a minute: one object for all, because a message of one record
+    is counted in seven ways.
+    """
+
+    __slots__ = (
+        "answers",
+        "batch_bytes",
+        "batch_bytes_max",
+        "batches",
+        "began_ms",
+        "bytes",
+        "errors",
+        "latency_ms",
+        "latency_ms_max",
+        "queued_ms",
+        "queued_ms_max",
+        "ratio",
+        "records",
+        "refused",
+        "requests",
+        "retries",
+    )
+
+    def __init__(self, now_ms: int) -> None:
+        self.began_ms = now_ms
+        self.records = self.retries = self.errors = self.refused = 0
+        self.batches = self.batch_bytes = self.batch_bytes_max = 0
+        self.queued_ms = self.queued_ms_max = 0
+        self.ratio = 0.0
+        self.requests = self.bytes = 0
+        self.answers = self.latency_ms = self.latency_ms_max = 0
 
 
 class ProducerMetrics:
@@ -37,38 +62,55 @@ class ProducerMetrics:
             "buffer-exhausted-total": 0,
             "bufferpool-wait-time-ms-total": 0,
         }
-        self._windows = {name: Windowed(now_ms) for name in _WINDOWED}
+        self._refused = 0
+        self._window = _Window(now_ms)
+        self._windows = deque([self._window], maxlen=WINDOWS)
         self._sent: dict[int, dict[int, int]] = {}  # broker, correlation: when
-        self._now_ms = now_ms
+
+    def _turn(self, now_ms: int) -> None:
+        self._window = _Window(now_ms)
+        self._windows.append(self._window)
 
     # ---- events -------------------------------------------------------------------------------
 
     def batch_sent(self, now_ms: int, batch: Batch, size: int, raw_size: int) -> None:
         """A batch goes out, perhaps once more. `raw_size`: uncompressed, 0 where that is `size`."""
-        self._now_ms = now_ms
-        windows = self._windows
+        window = self._window
+        if now_ms - window.began_ms >= WINDOW_MS:
+            self._turn(now_ms)
+            window = self._window
         if batch.attempts > 1:
             self._totals["record-retry-total"] += batch.count
-            windows["retries"].record(now_ms, batch.count)
+            window.retries += batch.count
             return
-        windows["batch_size"].record(now_ms, size)
-        windows["queue_time"].record(now_ms, now_ms - batch.created_ms)
-        windows["records"].record(now_ms, batch.count)
-        windows["compression"].record(now_ms, size / max(raw_size, size, BATCH_OVERHEAD))
+        window.batches += 1
+        window.records += batch.count
+        window.batch_bytes += size
+        if size > window.batch_bytes_max:
+            window.batch_bytes_max = size
+        queued_ms = now_ms - batch.created_ms
+        window.queued_ms += queued_ms
+        if queued_ms > window.queued_ms_max:
+            window.queued_ms_max = queued_ms
+        window.ratio += size / max(raw_size, size, BATCH_OVERHEAD)
 
     def request_sent(self, now_ms: int, broker: int, correlation: int, size: int) -> None:
         """A request of `size` bytes goes out."""
         self._totals["request-total"] += 1
         self._totals["byte-total"] += size
-        self._windows["requests"].record(now_ms, 1)
-        self._windows["bytes"].record(now_ms, size)
+        self._window.requests += 1
+        self._window.bytes += size
         self._sent.setdefault(broker, {})[correlation] = now_ms
 
     def request_answered(self, now_ms: int, broker: int, correlation: int) -> None:
         """Its answer came."""
         sent_ms = self._sent.get(broker, {}).pop(correlation, None)
-        if sent_ms is not None:
-            self._windows["latency"].record(now_ms, now_ms - sent_ms)
+        if sent_ms is None:
+            return
+        window = self._window
+        window.answers += 1
+        window.latency_ms += now_ms - sent_ms
+        window.latency_ms_max = max(window.latency_ms_max, now_ms - sent_ms)
 
     def disconnected(self, broker: int) -> None:
         """No more answers from there."""
@@ -84,32 +126,47 @@ class ProducerMetrics:
         self._totals["batch-split-total"] += 1
 
     def records_failed(self, count: int) -> None:
-        """Given up, or refused by `send` itself."""
+        """Given up."""
         self._totals["record-error-total"] += count
-        self._windows["errors"].record(self._now_ms, count)
+        self._window.errors += count
+
+    def record_refused(self) -> None:
+        """By `send` itself. Of any thread, with the producer's lock; hence a count of its own."""
+        self._refused += 1
+        self._window.refused += 1
 
     def waited_for_room(self, waited_ms: int, *, in_vain: bool) -> None:
-        """A sending thread stood before a full buffer."""
+        """A sending thread stood before a full buffer; it holds the lock."""
         self._totals["bufferpool-wait-time-ms-total"] += waited_ms
         self._totals["buffer-exhausted-total"] += in_vain
 
     # ---- reading ------------------------------------------------------------------------------
 
     def read(self, now_ms: int) -> dict[str, float]:
-        """Everything that is counted here."""
-        w = self._windows
+        """Everything that is counted here. Rates and averages cover the present window and the one
+        before, as in Kafka; an average of nothing is NaN.
+        """
+        recent = [w for w in tuple(self._windows) if now_ms - w.began_ms < WINDOW_MS * WINDOWS]
+        covered_s = max(now_ms - recent[0].began_ms, 1_000) / 1_000 if recent else 1.0
+        batches = sum(w.batches for w in recent)
+        answers = sum(w.answers for w in recent)
+
+        def average(total: float, count: int) -> float:
+            return total / count if count else _NAN
+
         return {
             **self._totals,
-            "record-send-rate": w["records"].rate(now_ms),
-            "record-error-rate": w["errors"].rate(now_ms),
-            "record-retry-rate": w["retries"].rate(now_ms),
-            "byte-rate": w["bytes"].rate(now_ms),
-            "request-rate": w["requests"].rate(now_ms),
-            "batch-size-avg": w["batch_size"].average(now_ms),
-            "batch-size-max": w["batch_size"].largest(now_ms),
-            "record-queue-time-avg": w["queue_time"].average(now_ms),
-            "record-queue-time-max": w["queue_time"].largest(now_ms),
-            "request-latency-avg": w["latency"].average(now_ms),
-            "request-latency-max": w["latency"].largest(now_ms),
-            "compression-rate-avg": w["compression"].average(now_ms),
+            "record-error-total": self._totals["record-error-total"] + self._refused,
+            "record-send-rate": sum(w.records for w in recent) / covered_s,
+            "record-error-rate": sum(w.errors + w.refused for w in recent) / covered_s,
+            "record-retry-rate": sum(w.retries for w in recent) / covered_s,
+            "byte-rate": sum(w.bytes for w in recent) / covered_s,
+            "request-rate": sum(w.requests for w in recent) / covered_s,
+            "batch-size-avg": average(sum(w.batch_bytes for w in recent), batches),
+            "batch-size-max": max(w.batch_bytes_max for w in recent) if batches else _NAN,
+            "record-queue-time-avg": average(sum(w.queued_ms for w in recent), batches),
+            "record-queue-time-max": max(w.queued_ms_max for w in recent) if batches else _NAN,
+            "request-latency-avg": average(sum(w.latency_ms for w in recent), answers),
+            "request-latency-max": max(w.latency_ms_max for w in recent) if answers else _NAN,
+            "compression-rate-avg": average(sum(w.ratio for w in recent), batches),
         }

@@ -4,7 +4,6 @@ import math
 
 from pylog.client.producer_batch import Batch
 from pylog.client.producer_metrics import ProducerMetrics
-from pylog.client.windowed import Windowed
 from pylog.model import TopicPartition
 
 
@@ -17,18 +16,18 @@ def batch(count: int, created_ms: int, attempts: int = 1) -> Batch:
     return made
 
 
-def test_a_window_forgets_what_is_older_than_two() -> None:
-    window = Windowed(0)
-    assert math.isnan(window.average(0))
-    window.record(0, 10)
-    window.record(10_000, 20)
-    assert (window.average(10_000), window.largest(10_000)) == (15, 20)
-    assert window.rate(10_000) == 3.0
-    window.record(31_000, 4)
-    assert window.average(31_000) == 34 / 3
-    assert window.average(75_000) == 4
-    assert math.isnan(window.average(99_000))
-    assert window.rate(99_000) == 0.0
+def test_rates_and_averages_forget_what_is_older_than_two_windows() -> None:
+    metrics = ProducerMetrics(0)
+    metrics.batch_sent(10_000, batch(30, 9_990), 900, 0)
+    assert metrics.read(10_000)["record-send-rate"] == 3.0
+    metrics.batch_sent(31_000, batch(10, 31_000), 100, 0)
+    told = metrics.read(31_000)
+    assert (told["batch-size-avg"], told["batch-size-max"]) == (500, 900)
+    told = metrics.read(75_000)
+    assert (told["batch-size-avg"], told["record-queue-time-max"]) == (100, 0)
+    told = metrics.read(99_000)
+    assert math.isnan(told["batch-size-avg"])
+    assert told["record-send-rate"] == 0.0
 
 
 def test_what_is_counted() -> None:
@@ -41,7 +40,8 @@ def test_what_is_counted() -> None:
     metrics.batch_done(sent)
     metrics.batch_sent(1_000, batch(2, 900, attempts=2), 200, 0)
     metrics.batch_sent(1_000, batch(2, 900), 300, 600)
-    metrics.records_failed(2)
+    metrics.records_failed(1)
+    metrics.record_refused()
     metrics.batch_split()
     metrics.waited_for_room(40, in_vain=True)
     read = metrics.read(2_000)
@@ -53,7 +53,7 @@ def test_what_is_counted() -> None:
     assert (read["record-queue-time-avg"], read["record-queue-time-max"]) == (52, 100)
     assert read["request-latency-avg"] == 6
     assert read["compression-rate-avg"] == 0.75
-    assert read["record-send-rate"] == 7 * 1_000 / 1_896
+    assert read["record-send-rate"] == 3.5
     assert (read["bufferpool-wait-time-ms-total"], read["buffer-exhausted-total"]) == (40, 1)
 
 
