@@ -171,7 +171,9 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._open = False
         self._waiting: list[Chunks] = []
-        self._answers: dict[int, tuple[_OnAnswer, asyncio.TimerHandle]] = {}
+        # who waits for which answer, and until when on the loop's clock
+        self._answers: dict[int, tuple[_OnAnswer, float]] = {}
+        self._overdue: asyncio.TimerHandle | None = None
         self._correlation_id = 0
         self._loop = asyncio.get_running_loop()
         self._connecting = self._loop.create_task(self._connect())
@@ -190,10 +192,24 @@ class _Connection(asyncio.BufferedProtocol):
         self, api_key: int, version: int, body: Chunks, seconds: float, on_answer: _OnAnswer
     ) -> Chunks:
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
-        overdue = self._loop.call_later(seconds, self.fail, f"no answer within {seconds:g} s")
-        self._answers[self._correlation_id] = (on_answer, overdue)
+        self._answers[self._correlation_id] = (on_answer, self._loop.time() + seconds)
+        # One timer for all: what comes in time, as nearly everything does, never touches it.
+        if self._overdue is None:
+            self._overdue = self._loop.call_later(seconds, self._look_for_overdue)
         header = encode_request_header(api_key, version, self._correlation_id, self._client_id)
         return frame([header, *body])
+
+    def _look_for_overdue(self) -> None:
+        """Break the connection when an answer is overdue; else look again when the next one is."""
+        self._overdue = None
+        if not self._answers:
+            return
+        earliest = min(until for _, until in self._answers.values())
+        wait = earliest - self._loop.time()
+        if wait > 0:
+            self._overdue = self._loop.call_later(wait, self._look_for_overdue)
+        else:
+            self.fail("an answer is overdue")
 
     async def _connect(self) -> None:
         try:
@@ -262,8 +278,9 @@ class _Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
         answers, self._answers = self._answers, {}
-        for on_answer, overdue in answers.values():
-            overdue.cancel()
+        if self._overdue is not None:
+            self._overdue.cancel()
+        for on_answer, _ in answers.values():
             self._loop.call_soon(on_answer, None)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -281,10 +298,8 @@ class _Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for buffer in self._cutter.received(nbytes):
-                on_answer, overdue = self._answers.pop(correlation_of(buffer), (None, None))
-                if overdue is not None:
-                    overdue.cancel()
-                if on_answer is not None:
-                    on_answer(buffer)
+                waiting = self._answers.pop(correlation_of(buffer), None)
+                if waiting is not None:
+                    waiting[0](buffer)
         except PylogError as fault:
             self.fail(str(fault))

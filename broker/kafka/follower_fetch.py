@@ -46,6 +46,7 @@ from broker.replication.messages import (
     ReplicaPartitionFetch,
 )
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from pylog.records.batch import Buffer
 
 VERSION: Final = 18
 
@@ -253,7 +254,11 @@ def _usual_response(buffer: memoryview, position: int) -> ReplicaFetched | None:
             end = position + size - 1
             if aborted != _EMPTY or preferred != -1 or size == 0 or end > len(buffer):
                 return None
-            records = bytes(buffer[position:end])
+            records: Buffer = buffer[position:end]
+            if 2 * len(records) < len(buffer) or len(records) <= INLINE_RECORDS_MAX:
+                # A view would keep the whole frame in memory, and for much longer: these bytes
+                # stay in the follower's tail.
+                records = bytes(records)
             tags, position = buffer[end], end + 1
             leader = leader_epoch = -1
             diverging: EpochEnd | None = None

@@ -7,10 +7,9 @@ tagged fields likewise, except for ApiVersions, which a client of any age must b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
 from struct import error as struct_error
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.kafka.generated import (
     api_versions,
@@ -44,8 +43,7 @@ OFFERED: Final = {
 """Api key -> versions that the listener between brokers takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeader:
+class RequestHeader(NamedTuple):
     """Who asks what; the body begins at `body`."""
 
     api_key: int

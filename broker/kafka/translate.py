@@ -142,7 +142,7 @@ def fetched_to_wire(fetched: ReplicaFetched) -> wire_fetch.FetchResponse:
             current_leader=wire_fetch.LeaderIdAndEpoch(
                 item.current_leader, item.current_leader_epoch
             ),
-            records=item.records,
+            records=bytes(item.records),
         )
         if item.diverging:
             data.diverging_epoch = wire_fetch.EpochEndOffset(

@@ -18,7 +18,7 @@ writev, where an extra element costs less than the copy."""
 
 ZERO_UUID: Final = bytes(16)
 
-Chunks = list[bytes | bytearray]
+Chunks = list[bytes | bytearray | memoryview]
 """An encoded message in pieces, in order."""
 
 

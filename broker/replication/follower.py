@@ -19,6 +19,7 @@ from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaP
 from broker.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 from pylog.errors import OffsetOutOfRange
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
+from pylog.records.batch import Buffer
 
 
 class FollowerStatus(Enum):
@@ -31,7 +32,7 @@ class FollowerStatus(Enum):
 class AppendFetched(NamedTuple):
     """Append `records` (maybe none); then the leader's marks hold, as far as the log reaches."""
 
-    records: bytes
+    records: Buffer
     high_watermark: Offset
     log_start_offset: Offset
 

@@ -183,5 +183,9 @@ class Followers:
     @property
     def next_deadline(self) -> int | None:
         """When to call `send` without an event."""
-        deadlines = [fetcher.next_deadline for fetcher in self._fetchers.values()]
-        return min((at for at in deadlines if at is not None), default=None)
+        earliest: int | None = None
+        for fetcher in self._fetchers.values():
+            at = fetcher.next_deadline
+            if at is not None and (earliest is None or at < earliest):
+                earliest = at
+        return earliest

@@ -343,14 +343,16 @@ class ReplicaManager:
     @property
     def next_deadline_ms(self) -> int | None:
         """When to call `on_time` next at the latest."""
-        deadlines = (
-            self._next_lag_check_ms or 0,
+        earliest = self._next_lag_check_ms or 0
+        for at in (
             self._replicas.next_deadline,
             self._room.next_deadline,
             self._followers.next_deadline if self._broker_epoch >= 0 else None,
             self._proposals.next_deadline,
-        )
-        return min(at for at in deadlines if at is not None)
+        ):
+            if at is not None and at < earliest:
+                earliest = at
+        return earliest
 
     # ---- a look from outside --------------------------------------------------------------------
 

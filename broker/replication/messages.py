@@ -173,7 +173,7 @@ class ReplicaPartitionData(NamedTuple):
     last_stable_offset: Offset = Offset(-1)
     log_start_offset: Offset = Offset(-1)
     diverging: EpochEnd | None = None
-    records: bytes = b""
+    records: Buffer = b""
     current_leader: BrokerId = BrokerId(-1)
     current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
 

@@ -233,8 +233,12 @@ class FetchSessions:
     @property
     def next_deadline(self) -> int | None:
         """When to call `advance` next."""
-        deadlines = [s.parked.deadline_ms for s in self._of.values() if s.parked is not None]
-        return min(deadlines, default=None)
+        earliest: int | None = None
+        for session in self._of.values():
+            parked = session.parked
+            if parked is not None and (earliest is None or parked.deadline_ms < earliest):
+                earliest = parked.deadline_ms
+        return earliest
 
     def withdraw(self, token: object) -> bool:
         """Nobody waits for this answer any more: the session ends with its connection."""

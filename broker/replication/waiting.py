@@ -63,10 +63,6 @@ class WaitingRoom:
         effects, self.outbox = self.outbox, []
         return effects
 
-    @property
-    def _all(self) -> tuple[Purgatory[Partition] | FetchSessions, ...]:
-        return (self.produces, self.fetches, self.replica_fetches, self.deletions)
-
     def __len__(self) -> int:
         return (
             len(self.produces) + len(self.fetches) + len(self.replica_fetches) + len(self.deletions)
@@ -137,19 +133,19 @@ class WaitingRoom:
 
     def role_changed(self, partition: Partition) -> None:
         """The partition is led from elsewhere, or by nobody, or in a new epoch: wake everyone."""
-        for purgatory in self._all:
-            purgatory.check(partition)
+        for waiting in (self.produces, self.fetches, self.replica_fetches, self.deletions):
+            waiting.check(partition)
 
     def advance(self) -> None:
         """Answer what has waited long enough."""
-        for purgatory in self._all:
-            purgatory.advance(self.now_ms)
+        for waiting in (self.produces, self.fetches, self.replica_fetches, self.deletions):
+            waiting.advance(self.now_ms)
 
     @property
     def next_deadline(self) -> int | None:
         """When to call `advance` next."""
         earliest: int | None = None
-        for waiting in self._all:
+        for waiting in (self.produces, self.fetches, self.replica_fetches, self.deletions):
             at = waiting.next_deadline
             if at is not None and (earliest is None or at < earliest):
                 earliest = at

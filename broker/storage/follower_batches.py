@@ -35,7 +35,7 @@ class FetchedBatches:
 
 
 def read_fetched(
-    records: bytes,
+    records: Buffer,
     topic_partition: TopicPartition,
     log_end: int,
     *,

@@ -266,7 +266,7 @@ class Log:
             len(batch),
         )
 
-    def append_as_follower(self, records: bytes, *, wall_ms: int | None = None) -> AppendInfo:
+    def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
         """Write the leader's batches as they are; a cut last one is left out.
 
         `wall_ms` None: the newest time that the log was told. Raises CorruptMessage (a CRC),
