@@ -8,7 +8,7 @@ data does so after `high_watermark_linger_ms`. Only partitions with news are in 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -40,6 +40,7 @@ from pylog.errors import (
     UnknownServerError,
 )
 from pylog.model import BrokerEpoch, Offset
+from pylog.records.batch import Buffer
 
 # What one partition of a parked fetch has to tell.
 NO_NEWS: Final = 0
@@ -71,8 +72,10 @@ class ReplicaFetches:
         self._room = room
         self._lead = lead
         self._storage_failed = storage_failed
-        self._sessions = room.replica_fetches = FetchSessions(self._wake, self._expire)
+        self._sessions = room.replica_fetches = FetchSessions(self._wake_all, self._expire)
         self._cold: dict[object, tuple[FetchSession, _Answer]] = {}
+        # what was read for one follower, while others are answered over the same happening
+        self._read_before: dict[tuple[Partition, Offset, int, bool], Buffer] | None = None
 
     def registered(self, broker_epoch: BrokerEpoch) -> None:
         """This broker has a new epoch."""
@@ -147,6 +150,13 @@ class ReplicaFetches:
         )
 
     # ---- parked fetches -------------------------------------------------------------------------
+
+    def _wake_all(self, sessions: Iterable[FetchSession]) -> None:
+        """Something touched these: followers mostly stand at the same offset, and get the same."""
+        self._read_before = {}
+        for session in sessions:
+            self._wake(session)
+        self._read_before = None
 
     def _wake(self, session: FetchSession) -> None:
         """Something touched the session: answer its parked fetch if it can be."""
@@ -368,17 +378,11 @@ class ReplicaFetches:
         if fault is not None:
             return self._diverging(partition, item, fault)
         log = partition.log
-        records = b""
+        records: Buffer = b""
         if log.log_end_offset > item.fetch_offset and (room > 0 or first):
             try:
-                found = log.read(
-                    item.fetch_offset,
-                    min(max(item.max_bytes, 1), room),
-                    upper_bound=log.log_end_offset,
-                    min_one=first,
-                    nowait=nowait,
-                )
-                records = bytes(found.records)  # no copy of what is in memory
+                limit = min(max(item.max_bytes, 1), room)
+                records = self._read_log(partition, item.fetch_offset, limit, first, nowait)
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
@@ -399,6 +403,22 @@ class ReplicaFetches:
             partition.leader,
             partition.leader_epoch,
         )
+
+    def _read_log(
+        self, partition: Partition, offset: Offset, limit: int, first: bool, nowait: bool
+    ) -> Buffer:
+        key = (partition, offset, limit, first)
+        shared = self._read_before
+        if shared is not None and key in shared:
+            return shared[key]
+        log = partition.log
+        found = log.read(
+            offset, limit, upper_bound=log.log_end_offset, min_one=first, nowait=nowait
+        )
+        records = bytes(found.records)  # no copy of what is in memory
+        if shared is not None:
+            shared[key] = records
+        return records
 
     def _diverging(
         self, partition: Partition, item: ReplicaPartitionFetch, end: EpochEnd

@@ -91,13 +91,13 @@ class FetchSession:
 class FetchSessions:
     """The session of each follower: one, the newest.
 
-    `wake(session)` is called, once for a happening, when a parked fetch may have to be answered;
-    `expire(session)` at its deadline.
+    `wake(sessions)` is called, once for a happening, with those whose parked fetch may have to be
+    answered; `expire(session)` at its deadline.
     """
 
     def __init__(
         self,
-        wake: Callable[[FetchSession], None],
+        wake: Callable[[Iterable[FetchSession]], None],
         expire: Callable[[FetchSession], None],
     ) -> None:
         self._last_id = NO_SESSION
@@ -198,8 +198,8 @@ class FetchSessions:
                 session.touched[partition] = None
                 if session.parked is not None:
                     waiting[session] = None
-        for session in waiting:
-            self._wake(session)
+        if waiting:
+            self._wake(waiting)
 
     def mark(self, partition: Partition, soon_ms: int) -> None:
         """The high watermark or the log start moved: news, but they can wait until `soon_ms`."""
