@@ -333,7 +333,7 @@ class ReplicaFetches:
         max_bytes = max(answer.max_bytes, 1)
         room = max_bytes
         cold: list[PagesCold] = []
-        answers = list(answer.found)
+        read: list[ReplicaPartitionData] = []
         for partition in list(session.touched):
             item = session.wanted[partition]
             try:
@@ -341,10 +341,13 @@ class ReplicaFetches:
             except PagesCold as pages:
                 cold.append(pages)
                 continue
-            answers.append(data)
             if data.failure is not None:
+                # Out of the session, so this must be told even if the rest waits for the disk.
                 self._forget(session, partition)
-            elif data.records:
+                answer.found.append(data)
+                continue
+            read.append(data)
+            if data.records:
                 room -= len(data.records)
                 del session.touched[partition]
                 session.touched[partition] = None
@@ -352,7 +355,7 @@ class ReplicaFetches:
             self._cold[answer.token] = (session, answer)
             self._room.outbox.append(ColdRead(answer.token, Warmup(answer, cold)))
             return
-        fetched = ReplicaFetched(None, tuple(answers), session.session_id)
+        fetched = ReplicaFetched(None, (*answer.found, *read), session.session_id)
         self._room.outbox.append(ReplicaFetchDone(answer.token, fetched))
 
     def on_cold_read(self, read: ColdRead) -> None:

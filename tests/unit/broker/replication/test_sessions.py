@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.replication.messages import (
+    ColdRead,
     Effect,
     ReplicaFetch,
     ReplicaFetchDone,
@@ -16,6 +18,8 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from broker.replication.sessions import EPOCH_MAX, next_epoch
+from broker.storage.log import LogRead
+from broker.storage.segment_reader import PagesCold
 from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.fakes.broker_group import TOPIC_ID, WALL_MS, BrokerGroup
@@ -208,3 +212,38 @@ def test_a_leader_that_lost_its_sessions_is_told_everything_at_once(tmp_path: Pa
     group.advance(1_000)
     assert group.error(token) == 0
     assert replace(group.state(2), fault="").log_end_offset == 1
+
+
+class Cold(PagesCold):
+    """Pages that are warm once somebody has waited for them."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "cold")
+
+    def warm(self) -> None:
+        pass
+
+
+def test_a_refusal_is_told_though_the_rest_of_the_answer_waited_for_the_disk(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = leader.open((0, 0), (1, 0))
+    leader.produce(0)
+    log = leader.group.logs[ONE].get(TopicPartition("t", 0))
+    assert log is not None
+    read = log.read
+
+    def cold_at_first(*place: int, nowait: bool = False, **more: Any) -> LogRead:
+        if nowait:
+            raise Cold
+        return read(*place, nowait=nowait, **more)
+
+    monkeypatch.setattr(log, "read", cold_at_first)
+    leader.group.elect(2, partition=1)  # it is led elsewhere now
+    leader.group.tell(ONE)
+    effects = leader.ask(session, 1)
+    [cold] = [effect for effect in effects if isinstance(effect, ColdRead)]
+    [answer] = fetched(leader.core.on_cold_read(leader.group.now_ms, cold))
+    refused = {data.partition for data in answer.partitions if data.failure is not None}
+    assert refused == {1}
+    assert {data.partition for data in answer.partitions if data.records} == {0}
