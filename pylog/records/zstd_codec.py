@@ -27,6 +27,7 @@ _BLOCKS_WALKED_MAX: Final = 32
 _RUN: Final = 1  # the kind of a block that is one byte, repeated
 
 _KEPT_MAX: Final = 4
+_KEPT_WINDOW_MAX: Final = 8 << 20  # a stream may ask for 128 MiB
 _KEPT_LEVEL_MAX: Final = 9  # above it a compressor holds tens of megabytes
 _compressors: list[tuple[int, zstandard.ZstdCompressor]] = []
 _decompressors: list[zstandard.ZstdDecompressor] = []
@@ -57,9 +58,10 @@ def decompress(data: Buffer, max_bytes: int) -> bytes:
     except IndexError:
         decompressor = zstandard.ZstdDecompressor(max_window_size=_WINDOW_MAX)
     try:
-        declared = zstandard.get_frame_parameters(data).content_size
+        frame = zstandard.get_frame_parameters(data)
+        declared = frame.content_size
         if declared == zstandard.CONTENTSIZE_UNKNOWN:
-            return _unsized(decompressor, data, max_bytes)
+            return _unsized(decompressor, frame, data, max_bytes)
         if declared == 0:  # the library takes any bytes after this for an empty frame
             return _stream(decompressor, data, max_bytes)
         if declared > max_bytes:
@@ -76,30 +78,35 @@ def _keep(decompressor: zstandard.ZstdDecompressor) -> None:
         _decompressors.append(decompressor)
 
 
-def _unsized(decompressor: zstandard.ZstdDecompressor, data: Buffer, max_bytes: int) -> bytes:
+def _unsized(
+    decompressor: zstandard.ZstdDecompressor,
+    frame: zstandard.FrameParameters,
+    data: Buffer,
+    max_bytes: int,
+) -> bytes:
     """For frames without content size: at once where they expand as honest data does, else with
     care.
     """
     guess = min(_USUAL_RATIO * len(data) + _STEP_MIN, max_bytes)
-    if guess <= _GUESS_MAX and _ends_with_its_frame(data):
+    if guess <= _GUESS_MAX and _ends_with_its_frame(data, frame):
         try:
             records = decompressor.decompress(data, max_output_size=guess)
         except zstandard.ZstdError:
             pass  # it holds more than that, or is damaged: the stream tells which
         else:
-            _keep(decompressor)
+            if frame.window_size <= _KEPT_WINDOW_MAX:
+                _keep(decompressor)
             return records
-    # Such a stream may have asked for a window of up to 128 MiB: its decompressor is not kept.
     return _stream(decompressor, data, max_bytes)
 
 
-def _ends_with_its_frame(data: Buffer) -> bool:
+def _ends_with_its_frame(data: Buffer, frame: zstandard.FrameParameters) -> bool:
     """Whether nothing follows the frame, by a walk over its blocks (RFC 8878, section 3.1.1.2).
 
     False also where the walk gives up: honest data has a block for each 128 KiB.
     """
     position = zstandard.frame_header_size(data)
-    checksum = 4 if zstandard.get_frame_parameters(data).has_checksum else 0
+    checksum = 4 if frame.has_checksum else 0
     for _ in range(_BLOCKS_WALKED_MAX):
         header = int.from_bytes(data[position : position + 3], "little")
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
