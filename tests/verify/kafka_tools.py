@@ -22,6 +22,7 @@ from broker.config import TopicConfig
 from broker.storage.files import OsFiles
 from broker.storage.validator import INTERNAL, Origin
 from pylog import AdminClient, LocalCluster, NewTopic, Producer
+from pylog.clock import SYSTEM_CLOCK
 from pylog.model import LeaderEpoch
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog.records.compression import CODEC_NAMES
@@ -34,13 +35,18 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
     **{codec: SMALL for codec in CODEC_NAMES},
     "recompressed": {**SMALL, "compression.type": "gzip"},
     "append-time": {**SMALL, "message.timestamp.type": "LogAppendTime"},
+    "compacted": {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
     "index-full": {"index.interval.bytes": "0", "segment.index.bytes": "100"},
 }
 
 
+CLEANED_S: Final = 30
+
+
 def write_brokers(root: Path) -> None:
     """Two brokers with every topic, one of them killed in the middle; all stopped in order."""
-    with LocalCluster(2, data_dir=str(root)) as cluster:
+    config = {"log.cleaner.backoff.ms": "200"}
+    with LocalCluster(2, data_dir=str(root), config=config) as cluster:
         servers = cluster.bootstrap_servers
         with AdminClient(bootstrap_servers=servers) as admin:
             admin.create_topics(
@@ -52,19 +58,33 @@ def write_brokers(root: Path) -> None:
         _produce(servers, 1)
         cluster.restart()
         _produce(cluster.bootstrap_servers, 2)
+        _await_cleaning(root)
+
+
+def _await_cleaning(root: Path) -> None:
+    """Until each broker's cleaner has been over both partitions of the compacted topic."""
+    deadline_ms = SYSTEM_CLOCK.monotonic_ms() + CLEANED_S * 1000
+    while True:
+        found = [path.read_text() for path in root.glob("broker-*/cleaner-offset-checkpoint")]
+        if sum(text.count("compacted ") for text in found) == 4:
+            return
+        assert SYSTEM_CLOCK.monotonic_ms() < deadline_ms, f"not cleaned: {found}"
+        SYSTEM_CLOCK.sleep(0.1)
 
 
 def _produce(servers: str, part: int) -> None:
     rng = random.Random(part)
     for topic in TOPICS:
+        compacted = topic == "compacted"
         codec = topic if topic in CODEC_NAMES else rng.choice(CODEC_NAMES)
+        codec = "none" if compacted else codec  # enough bytes for several segments
         for settings in ({"acks": "1", "linger_ms": 0}, {"acks": "all", "linger_ms": 20}):
             with Producer(bootstrap_servers=servers, compression_type=codec, **settings) as p:
                 for number in range(300):
                     p.send(
                         topic,
                         None if number % 13 == 0 else b"value %d " % number * (number % 20),
-                        key=b"key %d" % (number % 7) if number % 5 else None,
+                        key=b"key %d" % (number % 7) if number % 5 or compacted else None,
                         headers=[("part", b"%d" % part)] if number % 11 == 0 else None,
                         timestamp_ms=WALL_MS + rng.randrange(-100_000, 100_000),
                     )
