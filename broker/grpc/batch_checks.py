@@ -36,6 +36,7 @@ INLINE_BYTES_MAX: Final = 16 * 1024
 INLINE_UNPACKED_MAX: Final = 32 * 1024
 """What one of them may unpack to there."""
 
+_KEEPS_PLAIN: Final = ("producer", "uncompressed")
 _ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian
 
 
@@ -63,9 +64,14 @@ class BatchChecks:
 
     def needed(self, request: Produce) -> bool:
         """Whether a batch of the request is compressed, or is to be stored in another codec."""
-        return any(
-            codec_of(item.batch) or self._compression(item) is not None for item in request.batches
-        )
+        for item in request.batches:  # asked of every request: no generator, no calls to spare
+            batch = item.batch
+            if len(batch) >= HEADER_SIZE and batch[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK:
+                return True
+            config = self._config_of(item.topic_partition)
+            if config is not None and config.compression_type not in _KEEPS_PLAIN:
+                return True
+        return False
 
     async def run(self, request: Produce) -> Produce:
         """The request, with what the check said beside each batch that needs one."""
