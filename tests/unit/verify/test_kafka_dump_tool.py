@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.verify.kafka_dump_tool import complaints, files_of, sanity_complaints
+from tests.verify.kafka_dump_tool import (
+    complaints,
+    error_complaints,
+    files_of,
+    sanity_complaints,
+)
 
 BATCH = (
     "baseOffset: 0 lastOffset: 4 count: 5 baseSequence: 0 lastSequence: 4 producerId: 7 "
@@ -43,16 +48,10 @@ def test_nothing_to_complain_about() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Mismatches in :/d/0.index",
         "  Index offset: 156, log offset: 155",
-        "Found timestamp mismatch in :/d/0.timeindex",
-        "Found out of order timestamp in :/d/0.timeindex",
         "The following indexed offsets are not found in the log.",
-        "Non-consecutive offsets in /d/0.log",
         "Found 12 invalid bytes at the end of 0.log",
         "Snapshot is corrupt (CRC is no longer valid). Stored crc: 8. Computed crc: 1",
-        'Exception in thread "main" org.apache.kafka.common.InvalidRecordException: Invalid record',
-        "ended with 1",
         BATCH.replace("isvalid: true", "isvalid: false"),
         "version: 1 producerId: 7 firstOffset: 1 lastOffset: 2 lastStableOffset: 3",
     ],
@@ -85,3 +84,20 @@ def test_which_files(tmp_path: Path) -> None:
     for name in ("0" * 20 + ".log", "0" * 20 + ".deleted", "server.log", "partition.metadata"):
         (tmp_path / name).touch()
     assert [path.name for path in files_of(tmp_path)] == ["0" * 20 + ".log"]
+
+
+def test_words_at_the_end(tmp_path: Path) -> None:
+    assert error_complaints("") == []
+    log, index = tmp_path / "t-0" / "0.log", tmp_path / "t-0" / "0.timeindex"
+    holes = f"Non-consecutive offsets in {log}\n  34 is followed by 77\n  5 is followed by 34\n"
+    emptied = f"Found timestamp mismatch in :{index}\n  Index timestamp: 17, log timestamp: -1\n"
+    assert len(error_complaints(holes)) == 3
+    assert len(error_complaints(emptied)) == 2
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 80\n")
+    assert error_complaints(holes + emptied) == []
+    wrong = f"{emptied}  Index timestamp: 18, log timestamp: 19\n"
+    assert error_complaints(wrong) == [
+        f"Found timestamp mismatch in :{index} Index timestamp: 18, log timestamp: 19"
+    ]
+    other = f"Mismatches in :{index}\n  Index offset: 156, log offset: 155\nended with 1\n"
+    assert len(error_complaints(holes + other)) == 3
