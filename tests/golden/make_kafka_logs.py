@@ -9,6 +9,7 @@ broker on loopback in the folder SCRATCH, which must not exist, lets Kafka's Jav
     clean/      the broker's directory after an orderly stop
     unclean/    one partition after a kill -9, its last batch cut short afterwards
     recovered/  the same partition after that broker has started again and stopped in order
+    uncleaned/  the compacted partition before the cleaner had been over it, a restart earlier
     dumps/      what Kafka's own dump tool says of each file of these, for the tests to compare with
 
 Internal topics and what has no records in it are left out. The bytes differ from run to run (times,
@@ -37,6 +38,7 @@ SOURCE: Final = Path(__file__).parent / "MakeKafkaLogs.java"
 CLUSTER_ID: Final = "cGdsb2dHb2xkZW5Mb2dzLg"
 START_S: Final = 60
 UNCLEAN: Final = "unclean-0"
+COMPACTED: Final = "compacted-0"
 CUT_BYTES: Final = 10
 
 CONFIG: Final = """\
@@ -55,6 +57,7 @@ log.retention.ms=-1
 log.retention.check.interval.ms=500
 log.cleaner.backoff.ms=100
 log.cleaner.threads=1
+log.cleaner.enable={cleaner}
 log.segment.delete.delay.ms=0
 log.initial.task.delay.ms=100
 log.flush.offset.checkpoint.interval.ms=500
@@ -70,17 +73,28 @@ class Broker:
         self.data = scratch / "data"
         self._classpath = classpath
         self._scratch = scratch
-        self.port, controller = _free_ports(2)
+        self.port, self._controller = _free_ports(2)
         self._config = scratch / "server.properties"
-        text = CONFIG.format(port=self.port, controller=controller, data=self.data)
-        self._config.write_text(text, encoding="utf-8")
+        self._configure()
         self._java(
             "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._config)
         )  # fmt: skip
 
+    def _configure(self, *, cleaner: bool = True) -> None:
+        text = CONFIG.format(
+            port=self.port,
+            controller=self._controller,
+            data=self.data,
+            cleaner=str(cleaner).lower(),
+        )
+        self._config.write_text(text, encoding="utf-8")
+
     @contextlib.contextmanager
-    def running(self, *, end: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+    def running(
+        self, *, end: signal.Signals = signal.SIGTERM, cleaner: bool = True
+    ) -> Iterator[None]:
         """The broker takes requests inside, and ends by that signal."""
+        self._configure(cleaner=cleaner)
         command = ["java", "-Xmx512m", "-cp", self._classpath, "kafka.Kafka", str(self._config)]
         with (self._scratch / "broker.log").open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -184,13 +198,16 @@ def main(scratch: Path) -> None:
     """See the head of this file."""
     scratch.mkdir(parents=True)
     broker = Broker(scratch, f"{libs()}/*")
-    with broker.running():
+    with broker.running(cleaner=False):
         broker.write("first")
+    uncleaned = scratch / "uncleaned"
+    _copy(broker.data, uncleaned, only=COMPACTED)
     with broker.running():
         broker.write("second")
         _await(lambda: _cleaned(broker), "the cleaner")
         _await(lambda: _started(broker, "deleted", 160), "the log start checkpoint")
     shutil.rmtree(FOLDER, ignore_errors=True)
+    _copy(uncleaned, FOLDER / "uncleaned", only=COMPACTED)
     _copy(broker.data, FOLDER / "clean")
     shutil.rmtree(FOLDER / "clean" / UNCLEAN)
     with broker.running(end=signal.SIGKILL):
