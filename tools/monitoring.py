@@ -94,8 +94,8 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{instance}}": quantile(0.99, "pylog_event_loop_lag_seconds", "instance")}),
         ("Requests that wait", "short", {
             "{{request}}": f"sum by (request) (pylog_purgatory_size{HERE})"}),
-        ("Bytes that wait for their acknowledgement", "bytes",
-         {"{{instance}}": f"sum by (instance) (pylog_request_queue_bytes{HERE})"}),
+        ("Bytes that wait: of writes for their acknowledgement, of reads for their client", "bytes",
+         {"{{request}}, {{instance}}": f"pylog_request_queue_bytes{HERE}"}),
     ]),
     ("Replicas", [
         ("ISR changes per second", "ops", {

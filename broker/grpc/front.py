@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast
@@ -37,6 +38,10 @@ from pylog.model import BrokerId
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
 CONNECTIONS_MAX: Final = 10_000
+FILES_KEPT: Final = 256
+"""Of what the process may open, what connections through here leave to the rest: the metadata log
+above all. Each connection has two ends.
+"""
 BROKER_SECONDS_MAX: Final = 3.0
 """How long a broker may take to accept a connection."""
 LAST_WORD_SECONDS: Final = 0.2
@@ -73,11 +78,14 @@ class Front:
         clock: Clock,
         report: Callable[[str], None],
         locate: Locate = lambda broker: (),
+        *,
+        open_files_max: int = sys.maxsize,
     ) -> None:
         """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL."""
         self.inner_path = inner_path
         self.locate = locate
         self.connections: set[_Outer] = set()
+        self.connections_max = max(1, min(CONNECTIONS_MAX, (open_files_max - FILES_KEPT) // 2))
         self.tunnels = 0
         """Connections that are joined to a broker, at the moment."""
         self.tunnel_bytes_in = 0
@@ -127,7 +135,9 @@ class _Outer(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
-        if len(self.front.connections) >= CONNECTIONS_MAX:
+        if len(self.front.connections) >= self.front.connections_max:
+            limit = self.front.connections_max
+            self.front.report(self._peer, f"refused: {limit} connections are open, on port")
             self.abort()
             return
         self.front.connections.add(self)

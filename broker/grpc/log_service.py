@@ -97,6 +97,8 @@ class LogService(log_pb2_grpc.LogServicer):
         self._in_flight_bytes_max = in_flight_bytes_max
         self._counters = counters
         self.in_flight_bytes = 0
+        self.answer_bytes = 0
+        """Of fetches whose clients have not taken the answer yet."""
 
     # ---- metadata ------------------------------------------------------------------------------
 
@@ -260,7 +262,12 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> None:
         """One long poll after the other."""
         async for request in requests:
-            await context.write(await self._fetch(request))
+            answer = await self._fetch(request)
+            self.answer_bytes += len(answer)
+            try:
+                await context.write(answer)
+            finally:
+                self.answer_bytes -= len(answer)
 
     # ---- offsets -------------------------------------------------------------------------------
 

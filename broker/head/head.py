@@ -25,7 +25,7 @@ from broker.logs import IDENTITY, hide
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics, metrics_port
-from broker.node.host import boot_id
+from broker.node.host import boot_id, open_files_max
 from broker.node.places import look_at
 from broker.node.settings import Address, check_listener, parse_address
 from broker.storage.errors import DirectoryLocked
@@ -136,7 +136,13 @@ class Head:
         server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")
         inner = f"pylog-gateway-{uuid.uuid4().hex}"
         await server.start(f"unix-abstract:{inner}")
-        self._front = Front(f"\0{inner}", SYSTEM_CLOCK, _log.warning, self._locate)
+        self._front = Front(
+            f"\0{inner}",
+            SYSTEM_CLOCK,
+            _log.warning,
+            self._locate,
+            open_files_max=open_files_max(),
+        )
         bound = await self._front.start(host, port)
         await server.set_serving(True)
         return bound

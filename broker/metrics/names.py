@@ -83,7 +83,8 @@ PURGATORY: Final = Metric(
 )
 QUEUE_BYTES: Final = Metric(
     "pylog_request_queue_bytes", "gauge",
-    "Bytes of batches whose acknowledgement is due; the limit is queued.max.request.bytes.",
+    "Produce: bytes of batches whose acknowledgement is due, at most queued.max.request.bytes. "
+    "Fetch: bytes of answers that clients have not taken.",
     ("request",),
 )  # fmt: skip
 MAX_LAG: Final = Metric(

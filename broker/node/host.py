@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import resource
 import socket
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +23,18 @@ def boot_id() -> str:
 def host_id() -> str:
     """The machine's name, for placement."""
     return socket.gethostname()
+
+
+def open_files_max() -> int:
+    """How many files and connections this process may have open: as many as it is allowed to ask
+    for. The usual soft limit of 1024 is for programs that use select().
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    return soft if soft != resource.RLIM_INFINITY else sys.maxsize
 
 
 def is_this_machine(host: str) -> bool:

@@ -122,7 +122,11 @@ class BrokerMetrics:
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
         if parts.log_service is not None:
-            page.add_all(names.QUEUE_BYTES, {("Produce",): parts.log_service.in_flight_bytes})
+            service = parts.log_service
+            page.add_all(
+                names.QUEUE_BYTES,
+                {("Produce",): service.in_flight_bytes, ("Fetch",): service.answer_bytes},
+            )
 
     async def _add_replicas(self, page: Page, engine: Engine) -> None:
         manager = engine.manager

@@ -202,3 +202,23 @@ def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
         silent.close()
 
     run(test)
+
+
+def test_connections_leave_files_for_the_rest_of_the_process() -> None:
+    async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
+        assert front.connections_max == 10_000
+        front.connections_max = 2
+        kept = [await asyncio.open_connection("127.0.0.1", front.port) for _ in range(2)]
+        while len(front.connections) < 2:
+            await asyncio.sleep(0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        assert "refused: 2 connections are open" in lines[0]
+        for _, open_writer in (*kept, (reader, writer)):
+            open_writer.close()
+
+    run(test)
+    for files, connections in ((1024, 384), (256, 1), (10**9, 10_000)):
+        front = Front("", SteppedClock(), print, open_files_max=files)
+        assert front.connections_max == connections

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 
 import pytest
 
-from broker.node.host import address_towards, is_this_machine
+from broker.node.host import address_towards, is_this_machine, open_files_max
 from broker.node.process import read_config, read_secret
 from broker.node.settings import (
     Address,
@@ -96,6 +97,16 @@ def test_a_machine_knows_its_own_addresses() -> None:
     assert not is_this_machine("no-such-host.invalid")
     assert address_towards("127.0.0.1", 9) == "127.0.0.1"
     assert address_towards("no-such-host.invalid", 9) == ""
+
+
+def test_a_process_takes_as_many_files_as_it_may() -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(512, before[1]), before[1]))
+        assert open_files_max() == before[1]
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_a_short_secret_is_refused_and_never_shown() -> None:
