@@ -232,7 +232,8 @@ class RangeFetcher:
         """UnknownTopicId when the topic is gone or another one; else the broker only lags."""
         timeout_ms = self._settings["default.api.timeout.ms"]
         try:
-            await asyncio.wait_for(self._cluster.refresh(self._at.topic), timeout_ms / 1000)
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self._cluster.refresh(self._at.topic)
         except TimeoutError:
             raise self._cluster.unreachable(timeout_ms) from None
         await still_there(self._cluster, self._at.topic, self._topic_id, timeout_ms)

@@ -75,7 +75,8 @@ class RangeReader:
     async def _topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
         cluster = self._cluster
         try:
-            await asyncio.wait_for(cluster.refresh(*names), self._timeout_ms / 1000)
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                await cluster.refresh(*names)
         except TimeoutError:
             raise cluster.unreachable(self._timeout_ms) from None
         found = {}
