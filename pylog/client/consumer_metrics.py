@@ -14,6 +14,8 @@ _NAMES: Final = (
     "fetches", "latency", "size", "bytes", "records", "between_polls", "idle",
 )  # fmt: skip
 
+_UNANSWERED_MAX: Final = 1_000
+
 
 class ConsumerMetrics:
     """Times in milliseconds, sizes in bytes, rates by the second."""
@@ -21,23 +23,25 @@ class ConsumerMetrics:
     def __init__(self, now_ms: int) -> None:
         self._windows = {name: Windowed(now_ms) for name in _NAMES}
         self._fetches = self._bytes = self._records = 0
-        self._sent_ms: dict[int, int] = {}  # by broker: it has one fetch at a time
+        self._sent_ms: dict[int, int] = {}  # by correlation
         self._now_ms = now_ms
         self._polled_ms: int | None = None
         self._poll_ended_ms: int | None = None
 
     # ---- events -------------------------------------------------------------------------------
 
-    def fetch_sent(self, now_ms: int, broker: int) -> None:
+    def fetch_sent(self, now_ms: int, correlation: int) -> None:
         """A fetch goes out."""
+        if len(self._sent_ms) >= _UNANSWERED_MAX:
+            self._sent_ms.clear()  # of streams that broke
         self._fetches += 1
-        self._sent_ms[broker] = now_ms
+        self._sent_ms[correlation] = now_ms
         self._windows["fetches"].record(now_ms, 1)
 
-    def fetch_answered(self, now_ms: int, broker: int, size: int) -> None:
+    def fetch_answered(self, now_ms: int, correlation: int, size: int) -> None:
         """Its answer came, with `size` bytes of batches."""
         self._now_ms = now_ms
-        sent_ms = self._sent_ms.pop(broker, None)
+        sent_ms = self._sent_ms.pop(correlation, None)
         if sent_ms is not None:
             self._windows["latency"].record(now_ms, now_ms - sent_ms)
         if size:

@@ -54,19 +54,21 @@ class FetchItem:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Ask a broker for more, on its stream."""
+    """Ask a broker for more, on one of its streams."""
 
     broker: int
     correlation: int
     max_wait_ms: int
     items: tuple[FetchItem, ...]
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class CancelFetch:
-    """Cut the broker's stream: its long poll does not ask for what is wanted now."""
+    """Cut one of the broker's streams: its long poll does not ask for what is wanted now."""
 
     broker: int
+    lane: int = 0
 
 
 @dataclass(frozen=True, slots=True)

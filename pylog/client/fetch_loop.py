@@ -81,7 +81,7 @@ class FetchLoop:
         self._clock = clock
         self._poke_pending = False
         self._timer: asyncio.TimerHandle | None = None
-        self._streams: dict[int, _Stream] = {}
+        self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
         self._tasks: set[asyncio.Task[None]] = set()
 
     def notify(self) -> None:
@@ -122,8 +122,8 @@ class FetchLoop:
             match effect:
                 case Fetch():
                     self._send(effect)
-                case CancelFetch(broker):
-                    stream = self._streams.pop(broker, None)
+                case CancelFetch(broker, lane):
+                    stream = self._streams.pop((broker, lane), None)
                     if stream is not None:
                         stream.close()
                 case ListOffsets():
@@ -142,13 +142,14 @@ class FetchLoop:
             self._timer = self._thread.loop.call_later(delay_s, self.step, self.fetcher.poll)
 
     def _send(self, effect: Fetch) -> None:
-        stream = self._streams.get(effect.broker)
+        place = (effect.broker, effect.lane)
+        stream = self._streams.get(place)
         if stream is None:
             server = self.cluster.broker(effect.broker)
             if server is None:
-                self._thread.loop.call_soon(self.step, self.fetcher.on_fetch_failed, effect.broker)
+                self._thread.loop.call_soon(self.step, self.fetcher.on_fetch_failed, *place)
                 return
-            stream = self._streams[effect.broker] = RequestStream(
+            stream = self._streams[place] = RequestStream(
                 effect.broker,
                 server,
                 server.fetch_stream,
@@ -176,22 +177,24 @@ class FetchLoop:
                 current_leader_epoch=item.leader_epoch,
                 last_fetched_epoch=item.last_epoch,
             )
-        self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.broker)
+        self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
         stream.send(request)
 
     def _on_response(self, broker: int, response: _Response) -> None:
         correlation, partitions = response
         answers = [fetched_of(data, batches) for data, batches in partitions]
         size = sum(len(answer.batches) for answer in answers)
-        self.metrics.fetch_answered(self._clock.monotonic_ms(), broker, size)
+        self.metrics.fetch_answered(self._clock.monotonic_ms(), correlation, size)
         few = 0 < size <= FEW_BYTES
         self.step(self.fetcher.place, broker, correlation, answers, give_way=few)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
-        if self._streams.get(stream.broker) is stream:
-            del self._streams[stream.broker]
-            logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
-            self.step(self.fetcher.on_fetch_failed, stream.broker)
+        for place, known in self._streams.items():
+            if known is stream:
+                del self._streams[place]
+                logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
+                self.step(self.fetcher.on_fetch_failed, *place)
+                return
 
     async def _look_up(self, effect: ListOffsets) -> None:
         request = log_pb2.ListOffsetsRequest(

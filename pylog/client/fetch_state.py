@@ -40,7 +40,7 @@ class Partition:
     failures: int = 0
     buffer: deque[Chunk] = field(default_factory=deque)
     buffered_bytes: int = 0
-    left_out: bool = False  # for its full buffer, when it was last looked at
+    left_out: bool = False  # of the last request, for its full buffer
     high_watermark: int | None = None
     log_start_offset: int | None = None
     error: errors.PylogError | None = None  # the next poll raises it

@@ -32,12 +32,10 @@ from pylog.records.batch import last_header
 
 STUCK_AFTER_MS: Final = 1_000
 """How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
-FULL_WAIT_MS: Final = 10
-"""The first long poll that must leave out a partition whose buffer is full: it returns soon, to
-take that partition in again once the user has read it. Doubles while the user does not.
+LANES: Final = (0, 1)
+"""Streams to each broker. One long poll is enough while it asks for all partitions; the second is
+for those that it had to leave out, because their buffers were full, and that the user has read.
 """
-
-
 BY_DURATION: Final = "by_duration"
 """The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
 _RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
@@ -60,10 +58,9 @@ class Fetcher:
         self._metadata = metadata
         self._jitter = jitter
         self._wall_ms = wall_ms
-        self._in_flight: dict[int, InFlight] = {}
+        self._in_flight: dict[tuple[int, int], InFlight] = {}  # by broker and lane
         self._correlation = 0
         self._turn = 0
-        self._full_wait_ms: dict[int, int] = {}
         self._refresh_at_ms = 0
 
     # ---- the user's side ----------------------------------------------------------------------
@@ -139,6 +136,7 @@ class Fetcher:
 
     def take(self, partition: Partition) -> Chunk:
         """The oldest buffered chunk, which the user now reads."""
+        partition.urgent |= partition.left_out
         chunk = partition.buffer.popleft()
         partition.buffered_bytes -= len(chunk.batches)
         return chunk
@@ -188,9 +186,20 @@ class Fetcher:
         effects += [ListOffsets(broker, tuple(items)) for broker, items in by_broker.items()]
 
     def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
-        wanted: dict[int, list[FetchItem]] = {}
-        full: set[int] = set()
-        urgent: set[int] = set()
+        wanted = self._wanted(now_ms, unknown)
+        for broker, partitions in wanted.items():
+            if self._must_cut(broker, partitions):
+                busy = [lane for lane in LANES if self._in_flight.pop((broker, lane), None)]
+                effects += [CancelFetch(broker, lane) for lane in busy]
+            asked = [p for p in partitions if not self._is_asked_for(broker, p)]
+            free = self._free_lane(broker)
+            if asked and free is not None:
+                effects.append(self._ask(now_ms, broker, free, asked))
+
+    def _wanted(self, now_ms: int, unknown: dict[str, None]) -> dict[int, list[Partition]]:
+        """Partitions that there is room for, by leader."""
+        wanted: dict[int, list[Partition]] = {}
+        limit = self.settings.max_partition_fetch_bytes
         room = self.settings.fetch_max_bytes - sum(
             p.buffered_bytes for p in self.partitions.values()
         )
@@ -203,19 +212,51 @@ class Fetcher:
             if leader is None:
                 unknown[tp.topic] = None
                 continue
-            limit = self.settings.max_partition_fetch_bytes
-            if partition.buffer and (partition.buffered_bytes >= limit or room <= 0):
-                full.add(leader.broker)
-                partition.left_out = True
+            full = partition.buffered_bytes >= limit or room <= 0
+            partition.left_out = full and bool(partition.buffer)
+            if not partition.left_out:
+                wanted.setdefault(leader.broker, []).append(partition)
+        return wanted
+
+    def _is_asked_for(self, broker: int, partition: Partition) -> bool:
+        tp = partition.topic_partition
+        for lane in LANES:
+            flight = self._in_flight.get((broker, lane))
+            if flight is not None and flight.generations.get(tp) == partition.generation:
+                return True
+        return False
+
+    def _free_lane(self, broker: int) -> int | None:
+        return next((lane for lane in LANES if (broker, lane) not in self._in_flight), None)
+
+    def _must_cut(self, broker: int, partitions: Sequence[Partition]) -> bool:
+        """Whether a long poll stands in the user's way: it asks for another position, or all of
+        them leave out what the user has come to.
+        """
+        flights = [f for lane in LANES if (f := self._in_flight.get((broker, lane))) is not None]
+        for partition in partitions:
+            if not partition.urgent or not flights or self._is_asked_for(broker, partition):
                 continue
-            partition.left_out = False
-            flight = self._in_flight.get(leader.broker)
-            if partition.urgent and flight is not None:
-                covered = flight.generations.get(tp) == partition.generation
-                if not covered:
-                    urgent.add(leader.broker)
+            if len(flights) == len(LANES):
+                return True
+            if any(partition.topic_partition in flight.generations for flight in flights):
+                return True
+        return False
+
+    def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:
+        # Who comes first gets the bytes: everybody in turn (KIP-74).
+        self._turn += 1
+        first = self._turn % len(partitions)
+        items = []
+        generations = {}
+        for partition in partitions[first:] + partitions[:first]:
+            tp = partition.topic_partition
+            leader = self._metadata.leader(*tp)
+            assert leader is not None
+            partition.urgent = False
             partition.topic_id = partition.topic_id or self._metadata.topic_id(tp.topic)
-            wanted.setdefault(leader.broker, []).append(
+            generations[tp] = partition.generation
+            items.append(
                 FetchItem(
                     tp,
                     partition.topic_id,
@@ -224,46 +265,22 @@ class Fetcher:
                     partition.last_epoch,
                 )
             )
-        for broker, items in wanted.items():
-            if broker in self._in_flight:
-                if broker not in urgent:
-                    continue
-                del self._in_flight[broker]
-                effects.append(CancelFetch(broker))
-            effects.append(self._ask(now_ms, broker, items, full=broker in full))
-
-    def _ask(self, now_ms: int, broker: int, items: list[FetchItem], *, full: bool) -> Fetch:
-        longest = self.settings.fetch_max_wait_ms
-        wait_ms = longest
-        if full:
-            wait_ms = min(self._full_wait_ms.get(broker, FULL_WAIT_MS), longest)
-            self._full_wait_ms[broker] = wait_ms * 2
-        else:
-            self._full_wait_ms.pop(broker, None)
-        # Who comes first gets the bytes: everybody in turn (KIP-74).
-        self._turn += 1
-        first = self._turn % len(items)
-        items = items[first:] + items[:first]
         self._correlation += 1
-        generations = {}
-        for item in items:
-            partition = self.partitions[item.topic_partition]
-            partition.urgent = False
-            generations[item.topic_partition] = partition.generation
-        self._in_flight[broker] = InFlight(self._correlation, now_ms, wait_ms, generations)
-        return Fetch(broker, self._correlation, wait_ms, tuple(items))
+        wait_ms = self.settings.fetch_max_wait_ms
+        self._in_flight[broker, lane] = InFlight(self._correlation, now_ms, wait_ms, generations)
+        return Fetch(broker, self._correlation, wait_ms, tuple(items), lane)
 
     def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
         stuck: dict[str, None] = {}
-        for broker, flight in list(self._in_flight.items()):
+        for (broker, lane), flight in list(self._in_flight.items()):
             overdue_ms = now_ms - flight.sent_ms - flight.max_wait_ms
             if overdue_ms < STUCK_AFTER_MS:
                 continue
             leaders = [self._metadata.leader(*tp) for tp in flight.generations]
             moved = any(leader is not None and leader.broker != broker for leader in leaders)
             if moved or overdue_ms >= self.settings.request_timeout_ms:
-                del self._in_flight[broker]
-                effects.append(CancelFetch(broker))
+                del self._in_flight[broker, lane]
+                effects.append(CancelFetch(broker, lane))
             else:
                 stuck.update(dict.fromkeys(tp.topic for tp in flight.generations))
         if stuck and now_ms >= self._refresh_at_ms:
@@ -284,10 +301,13 @@ class Fetcher:
         """The first half of `on_fetched`: what came is there for the user, nothing new is asked
         for. With many partitions asking takes longer than anything else between broker and user.
         """
-        flight = self._in_flight.get(broker)
-        if flight is None or flight.correlation != correlation:
+        for lane in LANES:
+            flight = self._in_flight.get((broker, lane))
+            if flight is not None and flight.correlation == correlation:
+                break
+        else:
             return []
-        del self._in_flight[broker]
+        del self._in_flight[broker, lane]
         effects: list[Effect] = []
         stale: dict[str, None] = {}
         for answer in answers:
@@ -387,9 +407,9 @@ class Fetcher:
         effects.append(Notice(f"{words}; going on there"))
         self.seek(partition, end, answer.diverging_epoch)
 
-    def on_fetch_failed(self, now_ms: int, broker: int) -> list[Effect]:
+    def on_fetch_failed(self, now_ms: int, broker: int, lane: int = 0) -> list[Effect]:
         """The stream broke. Positions stay; whoever leads now is asked again."""
-        flight = self._in_flight.pop(broker, None)
+        flight = self._in_flight.pop((broker, lane), None)
         if flight is None:
             return []
         topics: dict[str, None] = {}

@@ -111,7 +111,7 @@ class LogServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FetchStream(self, request_iterator, context):
-        """One stream per (consumer, broker); one long poll at a time, each answered once, in order.
+        """One or two streams per (consumer, broker); on each one long poll at a time, answered in order.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -117,19 +117,50 @@ def test_everybody_is_first_in_turn() -> None:
     assert sorted(firsts) == [T0, T1, T2]
 
 
-def test_a_full_buffer_is_left_out_and_the_poll_is_short() -> None:
+def test_a_full_buffer_is_left_out_until_the_user_has_read() -> None:
     world = World()
     full = world.at(T0, 0)
     world.at(T2, 0)
     world.poll()
     (fetch,) = world.answer(1, 1, Fetched(T0, batches=batch(0, size=2_000)))
-    assert fetch == Fetch(1, 2, 10, (item(T2, 0),))
-    (fetch,) = world.answer(1, 2)
-    assert fetch == Fetch(1, 3, 20, (item(T2, 0),))  # the user does not read: longer each time
+    assert fetch == Fetch(1, 2, 500, (item(T2, 0),))
+    assert world.poll(100) == []
     world.fetcher.take(full)
-    (fetch,) = world.answer(1, 3)
+    assert world.poll() == [Fetch(1, 3, 500, (item(T0, 1, last=0),), lane=1)]
+    assert world.poll() == []
+    (fetch,) = world.answer(1, 3, Fetched(T0, batches=batch(1)))
+    assert fetch == Fetch(1, 4, 500, (item(T0, 2, last=0),), lane=1)
+    (fetch,) = world.answer(1, 2)
+    assert fetch == Fetch(1, 5, 500, (item(T2, 0),))
+
+
+def test_two_long_polls_that_leave_out_what_the_user_came_to_are_made_one() -> None:
+    world = World(leaders=(1, 1, 1))
+    first, second, third = (world.at(tp, 0) for tp in (T0, T1, T2))
+    world.poll()
+    large = batch(0, size=2_000)
+    (fetch,) = world.answer(1, 1, Fetched(T1, batches=large), Fetched(T2, batches=large))
+    assert fetch == Fetch(1, 2, 500, (item(T0, 0),))
+    world.fetcher.take(second)
+    assert world.poll() == [Fetch(1, 3, 500, (item(T1, 1, last=0),), lane=1)]
+    world.fetcher.take(third)
+    *cuts, fetch = world.poll()
+    assert cuts == [CancelFetch(1, 0), CancelFetch(1, 1)]
     assert isinstance(fetch, Fetch)
-    assert (fetch.max_wait_ms, len(fetch.items)) == (500, 2)
+    assert (fetch.lane, {i.topic_partition for i in fetch.items}) == (0, {T0, T1, T2})
+    assert world.answer(1, 2, Fetched(T0, batches=large)) == []  # of a stream that was cut
+    assert first.position == 0
+
+
+def test_what_one_long_poll_asks_for_is_not_asked_for_again() -> None:
+    world = World(leaders=(1, 1, 1))
+    world.at(T0, 0)
+    world.poll()
+    world.at(T1, 0)
+    assert world.poll() == [Fetch(1, 2, 500, (item(T1, 0),), lane=1)]
+    assert world.fetcher.on_fetch_failed(world.now_ms, 1, 1) == [RefreshMetadata(("t",))]
+    assert world.poll() == []
+    assert world.poll(150) == [Fetch(1, 3, 500, (item(T1, 0),), lane=1)]
 
 
 def test_a_seek_cuts_the_long_poll_and_drops_its_answer() -> None:
