@@ -36,6 +36,9 @@ LANES: Final = (0, 1)
 """Streams to each broker. One long poll is enough while it asks for all partitions; the second is
 for those that it had to leave out, because their buffers were full, and that the user has read.
 """
+CUT_AFTER_MS: Final = 20
+"""A fetch that is out for so long brings no data by itself: it may be cut for what the user waits
+for. A younger one is on its way back, most likely."""
 BY_DURATION: Final = "by_duration"
 """The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
 _RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
@@ -62,6 +65,7 @@ class Fetcher:
         self._correlation = 0
         self._turn = 0
         self._refresh_at_ms = 0
+        self._cut_at_ms = 0
 
     # ---- the user's side ----------------------------------------------------------------------
 
@@ -159,8 +163,7 @@ class Fetcher:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `poll` has something to do without another event; None for never."""
         times = [p.retry_at_ms for p in self.partitions.values() if p.retry_at_ms > now_ms]
-        if self._refresh_at_ms > now_ms:
-            times.append(self._refresh_at_ms)
+        times += [t for t in (self._refresh_at_ms, self._cut_at_ms) if t > now_ms]
         for flight in self._in_flight.values():
             overdue = flight.sent_ms + flight.max_wait_ms + STUCK_AFTER_MS
             times.append(overdue if overdue > now_ms else now_ms + STUCK_AFTER_MS)
@@ -187,8 +190,9 @@ class Fetcher:
 
     def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
         wanted = self._wanted(now_ms, unknown)
+        self._cut_at_ms = 0
         for broker, partitions in wanted.items():
-            if self._must_cut(broker, partitions):
+            if self._must_cut(now_ms, broker, partitions):
                 busy = [lane for lane in LANES if self._in_flight.pop((broker, lane), None)]
                 effects += [CancelFetch(broker, lane) for lane in busy]
             asked = [p for p in partitions if not self._is_asked_for(broker, p)]
@@ -229,7 +233,7 @@ class Fetcher:
     def _free_lane(self, broker: int) -> int | None:
         return next((lane for lane in LANES if (broker, lane) not in self._in_flight), None)
 
-    def _must_cut(self, broker: int, partitions: Sequence[Partition]) -> bool:
+    def _must_cut(self, now_ms: int, broker: int, partitions: Sequence[Partition]) -> bool:
         """Whether a long poll stands in the user's way: it asks for another position, or all of
         them leave out what the user has come to.
         """
@@ -237,10 +241,11 @@ class Fetcher:
         for partition in partitions:
             if not partition.urgent or not flights or self._is_asked_for(broker, partition):
                 continue
-            if len(flights) == len(LANES):
-                return True
             if any(partition.topic_partition in flight.generations for flight in flights):
                 return True
+            if len(flights) == len(LANES):
+                self._cut_at_ms = max(flight.sent_ms for flight in flights) + CUT_AFTER_MS
+                return self._cut_at_ms <= now_ms
         return False
 
     def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:

@@ -144,7 +144,9 @@ def test_two_long_polls_that_leave_out_what_the_user_came_to_are_made_one() -> N
     world.fetcher.take(second)
     assert world.poll() == [Fetch(1, 3, 500, (item(T1, 1, last=0),), lane=1)]
     world.fetcher.take(third)
-    *cuts, fetch = world.poll()
+    assert world.poll(5) == []  # they may bring data yet
+    assert world.fetcher.next_deadline_ms(world.now_ms) == world.now_ms + 15
+    *cuts, fetch = world.poll(15)
     assert cuts == [CancelFetch(1, 0), CancelFetch(1, 1)]
     assert isinstance(fetch, Fetch)
     assert (fetch.lane, {i.topic_partition for i in fetch.items}) == (0, {T0, T1, T2})
