@@ -94,14 +94,17 @@ class PollWaiting:
     def position(self, tp: TopicPartition, deadline_ms: int) -> int:
         """The partition's position; waits while it is being looked up."""
         while True:
-            self.raise_faults()
             with self._loop.lock:
-                self.refuse_closed()
                 partition = self._fetcher.partitions.get(tp)
                 if partition is None:
                     raise not_assigned(tp)
                 if partition.position is not None:
                     return partition.position
+            self.raise_faults()
+            with self._loop.lock:
+                self.refuse_closed()
+                if partition.position is not None:
+                    continue
                 left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
                 if left_s <= 0:
                     raise errors.RequestTimedOut(
