@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import uvloop
 
+from broker.kafka import client
 from broker.kafka.client import LeaderConnections
 from broker.kafka.generated import api_versions, fetch
 from broker.kafka.headers import encode_request_header
@@ -218,6 +219,27 @@ def test_a_broken_connection_answers_none_at_once_and_frees_the_leaders_waiter()
         while not pair.leader.cancelled:
             await asyncio.sleep(0)
         assert pair.leader.cancelled == pair.leader.held
+
+    run(test)
+
+
+def test_an_overdue_answer_breaks_the_connection_and_one_that_came_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One timer serves all requests: it was set for the first, which is answered."""
+    monkeypatch.setattr(client, "ANSWER_SECONDS_MAX", 0.05)
+
+    async def test(pair: Pair) -> None:
+        request = replica_fetch()._replace(max_wait_ms=0)
+        assert await pair.fetch(request) is not None
+        [connection] = pair.client._connections.values()
+        while connection._overdue is not None:
+            await asyncio.sleep(0)
+        assert await pair.fetch(request) is not None
+        assert pair.reports == []
+        held = replica_fetch(offset=99)._replace(max_wait_ms=0)
+        assert await pair.fetch(held) is None
+        assert "overdue" in pair.reports[0]
 
     run(test)
 
