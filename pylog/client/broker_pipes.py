@@ -15,6 +15,12 @@ beyond `batch.size`: a burst, or a slow stream, keeps to it.
 """
 
 
+BUSY_REQUESTS: Final = 2
+"""With so many requests in flight a broker has work until the next one can come: a batch that still
+grows had better wait for an answer, because fewer and larger ones cost everybody less.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class InFlight:
     """A request that was not answered yet."""
@@ -46,6 +52,11 @@ class Pipe:
     def batches(self) -> list[Batch]:
         """All that is in flight."""
         return [batch for request in self.in_flight.values() for batch in request.batches]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has enough to do until another answer can have come back."""
+        return len(self.in_flight) >= BUSY_REQUESTS
 
     def may_take(self, now_ms: int) -> bool:
         """Whether it may get another request now."""

@@ -52,6 +52,7 @@ class Batch:
         "delivery",
         "encoded",
         "fixed_count",
+        "grew",
         "headers",
         "in_flight",
         "keys",
@@ -86,6 +87,7 @@ class Batch:
         self.room = limit - BATCH_OVERHEAD
         self._size = 0
         self.closed = False
+        self.grew = False  # beyond what it was made for
         self.fixed_count = -1  # -1 while open: as many as there are values
         self.reserved = 0
         self.counted = 0  # bytes that the loop was told of
@@ -147,6 +149,7 @@ class Batch:
     def extend(self, more: int) -> None:
         """Take `more` bytes more."""
         assert not self.closed
+        self.grew = True
         self.limit += more
         self.room += more
 

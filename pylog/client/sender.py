@@ -451,7 +451,11 @@ class Sender:
         if lane is not None and lane.gap:
             return None
         batch = self._accumulator.peek(tp)
-        if batch is None or not self.settings.idempotent:
+        if batch is None:
+            return None
+        if batch.grew and not batch.closed and self.pipes.of(broker).is_busy:
+            return None  # it takes more records meanwhile
+        if not self.settings.idempotent:
             return batch
         needs_id = lane is None or lane.producer_id == NO_PRODUCER_ID
         return None if needs_id and not self.id.have(now_ms, effects) else batch

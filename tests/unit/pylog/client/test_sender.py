@@ -485,6 +485,34 @@ def test_a_full_batch_may_grow_once_its_broker_has_been_busy_for_a_while() -> No
     assert not world.sender.may_grow(T0)  # it stands still: the next burst begins anew
 
 
+def test_a_batch_that_still_grows_waits_while_its_broker_is_busy() -> None:
+    world = World(batch_max_size=4_000, linger_ms=60_000)
+    buffer = world.accumulator.topics["t"]
+    for _ in range(2):
+        world.add()
+    assert sequences(world.poll()) == [(1, [0]), (1, [1])]
+    world.accumulator.open_batch(world.now_ms, buffer, 0, 10)
+    growing = buffer.open[0]
+    growing.add(b"v", None, None, 0, 10)
+    assert world.accumulator.extend_batch(buffer, growing)
+    assert world.poll() == []
+    assert sequences(world.acks(1, 1, OK)) == [(1, [2])]
+    assert growing.closed
+
+
+def test_a_batch_that_can_grow_no_more_does_not_wait() -> None:
+    world = World(batch_max_size=4_000, linger_ms=60_000)
+    buffer = world.accumulator.topics["t"]
+    for _ in range(2):
+        world.add()
+    world.poll()
+    world.accumulator.open_batch(world.now_ms, buffer, 0, 10)
+    buffer.open[0].add(b"v", None, None, 0, 10)
+    assert world.accumulator.extend_batch(buffer, buffer.open[0])
+    world.accumulator.close_batch(buffer, 0)
+    assert sequences(world.poll()) == [(1, [2])]
+
+
 def test_brokers_that_take_nothing_are_known_by_how_long() -> None:
     world = World(settings=SenderSettings(max_in_flight=1))
     world.add()
