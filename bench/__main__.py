@@ -7,7 +7,7 @@ import itertools
 import os
 import sys
 
-from bench import cluster, limits, spark, upkeep
+from bench import cluster, limits, spark, storage, upkeep
 from bench.measure import median
 
 
@@ -121,12 +121,14 @@ def spark_figures(scale: float) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
-    parser.add_argument("--only", choices=["limits", "log", "upkeep", "spark"])
+    parser.add_argument("--only", choices=["limits", "storage", "log", "upkeep", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if options.only in (None, "limits"):
         limit_figures(options.scale)
+    if options.only in (None, "storage"):
+        storage.figures(options.scale)
     if options.only in (None, "log"):
         log_figures(1, options.scale)
         log_figures(3, options.scale)

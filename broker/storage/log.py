@@ -155,9 +155,9 @@ class Log:
                 self.flush()
                 with self._guard.io("closing the log"):
                     self._producers.take(self._log_end, durable=True)
+                    self._segments.active.seal()
                     for segment in self._segments:
                         segment.write_indexes()
-                    self._segments.active.seal()
                     self._segments.active.fsync()
                     self._files.fsync_dir(self.directory)
         finally:
@@ -407,8 +407,12 @@ class Log:
             self._roll(self._log_end, wall_ms)
 
     def maybe_roll(self, wall_ms: int) -> bool:
-        """Begin a new segment when the active one is old enough by the clock."""
+        """Begin a new segment when the active one is old enough by the clock; else only write the
+        index entries that wait.
+        """
         self._guard.check()
+        with self._guard.io("writing the indexes"):
+            self._segments.active.write_new_entries()
         due = self._segments.is_old(self.config, wall_ms)
         if due:
             self._roll(self._log_end, wall_ms)

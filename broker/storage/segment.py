@@ -1,6 +1,6 @@
 """One segment of a log: `<base offset, 20 digits>.log` with its indexes.
 
-Writes go straight to the file; the indexes are written along, 8 and 12 bytes at a time. Those of
+Writes go straight to the file; the indexes are written along, some entries at a time. Those of
 the active segment live in memory; those of others are loaded when they are needed first, and
 dropped with the handle. They are a cache of what the log file says: a full disk leaves them behind
 without harm, one that makes no sense, or does not lead to a batch, is made again from the headers.
@@ -49,6 +49,10 @@ CUT_SUFFIX: Final = ".cut"
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a write that pass when somebody makes room."""
+
+_ENTRIES_AT_ONCE: Final = 32 * offset_index.ENTRY.size
+"""So many bytes of new entries are written together: one call to the system for each would cost a
+tenth of an append."""
 
 _OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
@@ -120,6 +124,7 @@ class Segment:
         self._handle: int | None = None
         self._index_handles: tuple[int, int] | None = None
         self._indexes_behind = False
+        self._new_offsets, self._new_times = bytearray(), bytearray()  # not in the files yet
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -256,13 +261,13 @@ class Segment:
         assert batches[0].base_offset >= self.end_offset
         handle = self._handle if self._handle is not None else self.handle()
         self._files.append(handle, buffers)
-        offset_entries = time_entries = b""
         for batch in batches:
-            new_offset, new_time = self.account(batch)
-            offset_entries += new_offset
-            time_entries += new_time
-        if offset_entries:
-            self._write_index_entries(offset_entries, time_entries)
+            offset_entry, time_entry = self.account(batch)
+            if offset_entry:
+                self._new_offsets += offset_entry
+                self._new_times += time_entry
+                if len(self._new_offsets) >= _ENTRIES_AT_ONCE:
+                    self.write_new_entries()
 
     def account(self, batch: BatchPlace) -> tuple[bytes, bytes]:
         """Take note of a batch at the end of the file; the new index entries (or nothing).
@@ -289,14 +294,23 @@ class Segment:
         """Cut what a failed append left behind the last whole batch."""
         self._files.truncate(self.handle(), self.size)
 
-    def _write_index_entries(self, offset_entries: bytes, time_entries: bytes) -> None:
+    def write_new_entries(self) -> None:
+        """Write the index entries that wait; what they say of the last batches, the log says too,
+        so nothing is lost with them.
+        """
+        if not (self._new_offsets or self._new_times):
+            return
+        offsets_new, times_new = bytes(self._new_offsets), bytes(self._new_times)
+        self._new_offsets.clear()
+        self._new_times.clear()
         if self._indexes_behind:
             return
         try:
             offsets, times = self._open_indexes()
-            self._files.append(offsets, [offset_entries])
-            if time_entries:
-                self._files.append(times, [time_entries])
+            if offsets_new:
+                self._files.append(offsets, [offsets_new])
+            if times_new:
+                self._files.append(times, [times_new])
         except OSError as error:
             if error.errno not in NO_ROOM:
                 raise
@@ -310,14 +324,8 @@ class Segment:
         if self._times is None:
             self._close_indexes()
             return  # it was sealed before, and is not even loaded
-        entry = self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        if entry and not self._indexes_behind:
-            try:
-                self._files.append(self._open_indexes()[1], [entry])
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                self._indexes_behind = True
+        self._new_times += self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.write_new_entries()
         self._close_indexes()
 
     def note_sealed(self) -> None:
@@ -386,6 +394,8 @@ class Segment:
         if behind_only and not self._indexes_behind:
             return
         self._close_indexes()
+        self._new_offsets.clear()
+        self._new_times.clear()
         try:
             self._files.write_atomic(self.index_path, self.offsets.encode())
             self._files.write_atomic(self.time_index_path, self.times.encode())
@@ -405,6 +415,7 @@ class Segment:
         """
         self._files.truncate(self.handle(), position)
         self._files.fsync(self.handle())
+        self.write_new_entries()
         kept = self.offsets.truncate_to_position(position)
         last_indexed, last_position = self.offsets.last
         # Also drops the entry of the seal: the segment may be the active one again.
