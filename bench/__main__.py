@@ -115,6 +115,14 @@ def spark_figures(scale: float) -> None:
             median(f"limit: in-memory Python source, {size} bytes", "rows/s", memory)
             median(f"Spark source, {size} bytes", "rows/s", source)
             median(f"Spark sink, {size} bytes", "rows/s", sink)
+        batches = max(2, int(20 * scale))
+        small = cluster.fresh_topic(running, "micro-batches")
+        cluster.produce_arrow(running, small, batches * 1_000, 100)
+
+        def micro_batches() -> float:
+            return spark.micro_batches(session, bootstrap, small, batches)
+
+        median(f"Spark source, {batches} micro-batches of 1,000 rows", "s", micro_batches)
     session.stop()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -111,3 +112,21 @@ def sink(spark: SparkSession, bootstrap: str, topic: str, rows: int, size: int) 
             .save()
         )
         return rows / elapsed()
+
+
+def micro_batches(spark: SparkSession, bootstrap: str, topic: str, batches: int = 20) -> float:
+    """Seconds for `batches` micro-batches of 1,000 rows of a topic that holds as many."""
+    with tempfile.TemporaryDirectory() as checkpoint, stopwatch() as elapsed:
+        frame = (
+            spark.readStream.format("pylog")
+            .option("pylog.bootstrap.servers", bootstrap)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("maxOffsetsPerTrigger", 1000)
+            .load()
+        )
+        writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        assert len(query.recentProgress) >= batches
+        return elapsed()

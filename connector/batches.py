@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connector.errors import OffsetBeyondEnd, StartAfterEnd
-from connector.planning import Bounds, PartitionBounds, Story, assigned, too_old
+from connector.planning import UNKNOWN, Bounds, PartitionBounds, Story, assigned, too_old
 from connector.positions import EARLIEST, LATEST, Bound, Found
 from connector.ranges import Others, ReadRange
 from connector.selection import Selection
@@ -24,7 +24,7 @@ def batch_ranges(
     found: Found,
     *,
     fail_on_data_loss: bool = True,
-    story: Story = lambda _: "",
+    story: Story = lambda _: UNKNOWN,
 ) -> list[ReadRange]:
     """One range for each partition that has something to read, in order.
 

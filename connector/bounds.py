@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import datetime
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from connector.clients import drop_reader, reader_for
 from connector.errors import ReadFailed
+from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
 from connector.selection import Selection
@@ -148,24 +148,9 @@ class BoundsReader:
             raise self._failed(str(error)) from error
 
     def story(self, at: TopicPartition) -> str:
-        """When the oldest record that a partition still holds was written, for an error's text."""
-        return oldest_record(reader_for(self._options), at)
+        """Why a partition's oldest records are gone, to end a sentence with."""
+        return why_deleted(self._options, reader_for(self._options), at)
 
     def close(self) -> None:
         """End the connections of this process."""
         drop_reader(self._options)
-
-
-def oldest_record(reader: RangeReader, at: TopicPartition) -> str:
-    """When the oldest record was written, to be put behind a sentence; empty if nobody answers."""
-    try:
-        time_ms = reader.offsets([at], 0)[at].timestamp_ms
-    except PylogError:
-        return ""
-    if time_ms < 0:
-        return ", and no record is left"
-    try:
-        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
-    except (OverflowError, ValueError, OSError):
-        return ""
-    return f", and the oldest record left is of {moment.isoformat(timespec='milliseconds')}"

@@ -19,12 +19,11 @@ from connector.ranges import ReadRange
 from connector.selection import Selection
 from pylog.model import TopicPartition
 
+UNKNOWN: Final = "by retention or by request"
 ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
 
 Story = Callable[[TopicPartition], str]
-"""What else the cluster can tell of a partition that lost records; begins with a comma or is empty.
-Asked only when a loss is told.
-"""
+"""Why a partition's oldest records were deleted, to end a sentence with. Asked when it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ def initial(
     found: Found,
     *,
     fail_on_data_loss: bool,
-    story: Story = lambda _: "",
+    story: Story = lambda _: UNKNOWN,
 ) -> StreamOffset:
     """Where a new stream starts.
 
@@ -129,7 +128,7 @@ def advance(
     now_ms: int = 0,
     target: StreamOffset | None = None,
     fail_on_data_loss: bool = True,
-    story: Story = lambda _: "",
+    story: Story = lambda _: UNKNOWN,
 ) -> Advance:
     """The end of the batch that begins at `start`: the newest offsets, but at most `limit` records
     (shared by lag) and not beyond `target` (Trigger.AvailableNow). While `pace` says that it is too
@@ -330,7 +329,7 @@ def too_old(
     what = "is new to the query, and " if new else ""
     return DataLoss(
         f"{at} {what}was to be read from offset {wanted}, but its first offset is {first} by now: "
-        f"{first - wanted} records were deleted by retention or by request{story(at)}; {ALLOW}"
+        f"{first - wanted} records were deleted {story(at)}; {ALLOW}"
     )
 
 

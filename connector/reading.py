@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from connector.bounds import oldest_record
 from connector.clients import reader_for
 from connector.errors import DataLoss, ReadFailed
+from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import ALLOW
 from connector.positions import EARLIEST, LATEST
@@ -137,8 +137,8 @@ def _read(
                     _lost(
                         f"{where} was to be read from offset {item.wanted} to {wanted.end}, but "
                         f"its first offset is {item.first} by now: "
-                        f"{item.first - item.wanted} records were deleted by retention or by "
-                        f"request{oldest_record(reader, at)}",
+                        f"{item.first - item.wanted} records were deleted "
+                        f"{why_deleted(options, reader, at)}",
                         options,
                     )
                 position = item.first

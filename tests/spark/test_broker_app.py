@@ -23,11 +23,19 @@ pytestmark = pytest.mark.spark
 TOPIC = "kept"
 
 
-@pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[SparkCluster]:
-    running = SparkCluster(tmp_path / "data", port=free_port())
-    yield running
-    running.close()
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkCluster]:
+    """One application for the tests that only need one to run: a start takes over ten seconds."""
+    shared = SparkCluster(tmp_path_factory.mktemp("shared") / "data", port=free_port())
+    yield shared
+    shared.close()
+
+
+def running(cluster: SparkCluster) -> SparkCluster:
+    """The shared application, started unless it runs already."""
+    if not cluster.running:
+        cluster.start()
+    return cluster
 
 
 def write_some(bootstrap: str, first: int, count: int) -> None:
@@ -67,8 +75,7 @@ ENDINGS: dict[str, Callable[[SparkCluster], None]] = {
 def test_either_half_ends_the_other_and_the_same_command_serves_the_same(
     cluster: SparkCluster,
 ) -> None:
-    cluster.start()
-    create(cluster.bootstrap)
+    create(running(cluster).bootstrap)
     identity, (topic_id, before) = cluster.cluster_id, epochs(cluster.bootstrap)
     for number, (name, end) in enumerate(ENDINGS.items()):
         write_some(cluster.bootstrap, number * 100, 100)
@@ -86,6 +93,23 @@ def test_either_half_ends_the_other_and_the_same_command_serves_the_same(
         assert again == topic_id, name
         assert all(new >= old for new, old in zip(after, before, strict=True)), name
         before = after
+
+
+def test_a_second_driver_on_the_same_directory_is_refused(cluster: SparkCluster) -> None:
+    folder = running(cluster).data_dir.parent
+    done = submit(folder, f"spark.pylog.listen=127.0.0.1:{free_port()}")
+    assert done.returncode != 0
+    assert str(cluster.data_dir) in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_nothing_of_it_outlives_an_orderly_stop(cluster: SparkCluster) -> None:
+    below = [pid for pid, _, _ in descendants(running(cluster).jvm)]
+    assert cluster.terminate() == 0
+    deadline = SYSTEM_CLOCK.monotonic_ms() + 10_000
+    while any(alive(pid) for pid in below) and SYSTEM_CLOCK.monotonic_ms() < deadline:
+        SYSTEM_CLOCK.sleep(0.1)
+    assert not [pid for pid in below if alive(pid)]
 
 
 def test_permuted_data_roots_lose_nothing_and_copy_nothing(tmp_path: Path) -> None:
@@ -180,26 +204,6 @@ def test_a_broker_that_cannot_run_ends_the_application_and_says_why(tmp_path: Pa
     assert done.returncode != 0
     assert "AnotherClustersId-----" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_a_second_driver_on_the_same_directory_is_refused(
-    cluster: SparkCluster, tmp_path: Path
-) -> None:
-    cluster.start()
-    done = submit(tmp_path, f"spark.pylog.listen=127.0.0.1:{free_port()}")
-    assert done.returncode != 0
-    assert str(tmp_path / "data") in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_nothing_of_it_outlives_an_orderly_stop(cluster: SparkCluster) -> None:
-    cluster.start()
-    below = [pid for pid, _, _ in descendants(cluster.jvm)]
-    assert cluster.terminate() == 0
-    deadline = SYSTEM_CLOCK.monotonic_ms() + 10_000
-    while any(alive(pid) for pid in below) and SYSTEM_CLOCK.monotonic_ms() < deadline:
-        SYSTEM_CLOCK.sleep(0.1)
-    assert not [pid for pid in below if alive(pid)]
 
 
 def test_kills_under_load_lose_nothing() -> None:

@@ -273,13 +273,12 @@ def test_a_batch_that_lost_records(cluster: FakeCluster, reads: Reads) -> None:
 def test_a_pattern_finds_topics_anywhere_in_their_names(cluster: FakeCluster, reads: Reads) -> None:
     by_pattern = {"subscribe": None, "subscribePattern": "a."}
     assert values(reads.batch(**by_pattern)) == []  # nothing found: empty, no error
-    assert reads.run(**by_pattern, startingOffsets="earliest") in ([], [0])
+    reads.run(**by_pattern, startingOffsets="earliest")
     numbers(cluster, "xab", 2)
-    numbers(cluster, "xa", 3)
-    assert values(reads.batch(**by_pattern)) == ["0-0", "0-1"]
-    assert sum(reads.run(**by_pattern)) == 2  # a topic that came later is read from its start
     numbers(cluster, "ac", 1)
-    assert sum(reads.run(**by_pattern)) == 1
+    numbers(cluster, "xa", 3)
+    assert values(reads.batch(**by_pattern)) == ["0-0", "0-0", "0-1"]
+    assert sum(reads.run(**by_pattern)) == 3  # topics that came later are read from their start
     del cluster.topics["xab"]
     assert "[PYLOG_DATA_LOSS] topic xab was deleted" in ends_with(reads.start(**by_pattern))
     fill(cluster.topics["ac"].partitions[0], "more")

@@ -88,6 +88,11 @@ class SparkCluster:
         assert self._process is not None
         return self._process
 
+    @property
+    def running(self) -> bool:
+        """Whether spark-submit was started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, *, timeout: float = 90, wait: bool = True) -> None:
         """Submit, and wait for the line that says ready."""
         settings = {

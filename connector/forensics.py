@@ -1,0 +1,81 @@
+"""Why records are gone, as far as the cluster can tell; asked only when a loss is to be told.
+
+A broker knows where its log begins, how old its first record is, and how long the topic keeps
+records. Whether retention or an administrator moved the start is told where only one of them can
+have.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from connector.options import SourceOptions
+from connector.planning import UNKNOWN
+from pylog.errors import PylogError
+from pylog.model import TopicPartition
+
+if TYPE_CHECKING:
+    from pylog.client.range_reader import RangeReader
+
+
+ASK_MS_MAX: Final = 3_000
+"""The error must not wait long for its explanation."""
+_SETTINGS: Final = ("cleanup.policy", "retention.ms", "retention.bytes")
+
+
+def why_deleted(options: SourceOptions, reader: RangeReader, at: TopicPartition) -> str:
+    """Ends a sentence that says that records of a partition were deleted."""
+    return by_whom(_settings(options, at.topic)) + oldest(_oldest_ms(reader, at))
+
+
+def by_whom(settings: Mapping[str, str | None]) -> str:
+    """What the topic's settings leave as a cause."""
+    if any(settings.get(name) is None for name in _SETTINGS):
+        return UNKNOWN
+    policy, time_ms, size = (str(settings[name]) for name in _SETTINGS)
+    if "delete" not in policy:
+        return f"by request (with cleanup.policy={policy} retention deletes nothing)"
+    limits = [
+        f"{name}={value}"
+        for name, value in (("retention.ms", time_ms), ("retention.bytes", size))
+        if value != "-1"
+    ]
+    if not limits:
+        return "by request (the topic's retention.ms and retention.bytes are off)"
+    return f"by retention ({' and '.join(limits)}) or by request"
+
+
+def oldest(time_ms: int | None) -> str:
+    """How old the first record is: -1 when there is none, None when nobody could tell."""
+    if time_ms is None:
+        return ""
+    if time_ms < 0:
+        return ", and no record is left"
+    try:
+        moment = datetime.datetime.fromtimestamp(time_ms / 1000, datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return ""
+    return f", and the oldest record left is of {moment.isoformat(timespec='milliseconds')}"
+
+
+def _oldest_ms(reader: RangeReader, at: TopicPartition) -> int | None:
+    try:
+        return reader.offsets([at], 0)[at].timestamp_ms
+    except PylogError:
+        return None
+
+
+def _settings(options: SourceOptions, topic: str) -> dict[str, str | None]:
+    from pylog.client.admin import AdminClient
+
+    try:
+        with AdminClient(
+            bootstrap_servers=[str(address) for address in options.bootstrap],
+            default_api_timeout_ms=ASK_MS_MAX,
+        ) as admin:
+            (found,) = admin.describe_configs({("topic", topic): list(_SETTINGS)}).values()
+    except PylogError:
+        return {}
+    return {name: found[name].value for name in _SETTINGS if name in found}
