@@ -66,7 +66,7 @@ DESCRIBED: Final[dict[str, Described]] = {
         "a duration such as 15m", "15m", "... but at most for so long.",
     ),
     "minPartitions": Described(
-        "at least 1", "one task for each partition",
+        "at least 1", "one task for each partition; small ones of a micro-batch share one",
         "Large ranges are split until there are about so many tasks.",
     ),
     "maxRecordsPerPartition": Described("at least 1", "", "Ranges are split to at most so many."),

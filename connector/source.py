@@ -41,6 +41,11 @@ STALE_WAIT_S: Final = 0.2
 """A leader that was elected a moment ago may not know yet how far the log is committed, and an
 "end" before what was already read is not believed before the sum of these waits, 3 s."""
 
+IDLE_S: Final = 0.005
+IDLE_S_MAX: Final = 0.1
+"""Spark asks an idle stream again after 10 ms, each time at the cost of calls to every leader. An
+answer "nothing new" therefore takes its time, longer the longer nothing comes."""
+
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
 
@@ -107,6 +112,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._latest: dict[str, Any] | None = None
         self._warned: set[str] = set()
+        self._idle = 0
 
     # ---- offsets ------------------------------------------------------------------------------
 
@@ -159,7 +165,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first = self._first and start == self._initial
         if self._first:
             return step.end.booted_at(position).to_json()
-        return step.end.to_json() if step.end.moved(position) else start
+        if step.end.moved(position):
+            self._idle = 0
+            return step.end.to_json()
+        if not self._available_now:
+            self._clock.sleep(min(IDLE_S_MAX, IDLE_S * 2 ** min(self._idle, 10)))
+            self._idle += 1
+        return start
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """A sign that the options limit batches; Spark hands it to `latestOffset` unless it wants

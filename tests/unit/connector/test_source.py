@@ -1,0 +1,165 @@
+"""The stream reader's own state; what it decides is tested with `planning` and `admission`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+
+from connector.bounds import BoundsReader
+from connector.errors import DataLoss
+from connector.options import source_options
+from connector.planning import Bounds, PartitionBounds, TopicBounds
+from connector.ranges import ReadRange
+from connector.source import StreamReader
+from pylog.model import TopicPartition
+
+
+class Cluster:
+    """Bounds as they are set."""
+
+    def __init__(self) -> None:
+        self.ends = {0: (0, 3)}
+        self.topic_id = "x" * 22
+        self.asked = 0
+
+    def bounds(
+        self, epochs: Mapping[TopicPartition, int] | None = None, known: Iterable[str] = ()
+    ) -> Bounds:
+        self.asked += 1
+        partitions = {p: PartitionBounds(*ends, 1) for p, ends in self.ends.items()}
+        return {"a": TopicBounds(self.topic_id, partitions)}
+
+    def times(self, queries: object) -> dict[object, int]:
+        return {}
+
+    def story(self, at: TopicPartition) -> str:
+        return "by request"
+
+
+class FrozenClock:
+    """Moves only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now_ms = 0
+        self.slept: list[float] = []
+
+    def wall_ms(self) -> int:
+        return self.now_ms
+
+    def monotonic_ms(self) -> int:
+        return self.now_ms
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now_ms += round(seconds * 1000)
+
+
+def reader(cluster: Cluster, clock: FrozenClock, **options: str) -> StreamReader:
+    given = {"pylog.bootstrap.servers": "h:1", "subscribe": "a", **options}
+    return StreamReader(
+        source_options(given, streaming=True),
+        ("value",),
+        bounds_reader=cast(BoundsReader, cluster),
+        clock=clock,
+    )
+
+
+def ends(offset: Mapping[str, Any]) -> dict[str, int]:
+    return {p: at["o"] for p, at in offset["t"]["a"]["p"].items()}
+
+
+def test_an_idle_stream_is_asked_less_and_less_often() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock)
+    start = stream.initialOffset()
+    first = stream.latestOffset(start, ReadAllAvailable())
+    assert ends(first) == {"0": 3}
+    assert clock.slept == []
+    for _ in range(7):
+        assert stream.latestOffset(first, ReadAllAvailable()) is first
+    assert clock.slept == [0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
+    cluster.ends[0] = (0, 5)
+    assert ends(stream.latestOffset(first, ReadAllAvailable())) == {"0": 5}
+
+
+def test_limits_wait_and_bound_but_not_when_all_is_wanted() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    limits = {"minOffsetsPerTrigger": "4", "maxTriggerDelay": "1s", "maxOffsetsPerTrigger": "6"}
+    stream = reader(cluster, clock, **limits)
+    limit = stream.getDefaultReadLimit()
+    assert limit == ReadMaxRows(6)
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    cluster.ends[0] = (0, 6)
+    assert stream.latestOffset(first, limit) is first  # three of four
+    assert ends(stream.latestOffset(first, ReadAllAvailable())) == {"0": 6}  # Trigger.Once
+    cluster.ends[0] = (0, 20)
+    assert ends(stream.latestOffset(first, limit)) == {"0": 9}
+    clock.now_ms += 1_000
+    cluster.ends[0] = (0, 4)
+    assert ends(stream.latestOffset(first, limit)) == {"0": 4}  # the delay is over
+
+
+def test_available_now_ignores_the_wait_and_stops_at_its_target() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="100", startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    assert ends(first) == {"0": 3}
+    cluster.ends[0] = (0, 9)
+    assert stream.latestOffset(first, limit) is first
+    assert clock.slept == []
+
+
+def test_the_progress_tells_how_far_behind_the_query_is() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    cluster.ends = {0: (0, 3), 1: (0, 8)}
+    stream = reader(cluster, clock, maxOffsetsPerTrigger="2", startingOffsets="earliest")
+    assert stream.reportLatestOffset() is None
+    end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    assert ends(end) == {"0": 1, "1": 1}
+    assert stream.reportLatestOffset() == {
+        "a": {"0": 3, "1": 8},
+        "avgOffsetsBehindLatest": 4.5,
+        "maxOffsetsBehindLatest": 7,
+        "minOffsetsBehindLatest": 2,
+    }
+
+
+def test_small_partitions_share_a_task_unless_tasks_were_asked_for() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    cluster.ends = {0: (0, 3), 1: (0, 2000), 2: (0, 0), 3: (0, 4)}
+
+    def tasks(**options: str) -> list[list[tuple[int, int, int]]]:
+        stream = reader(cluster, clock, startingOffsets="earliest", **options)
+        start = stream.initialOffset()
+        planned = stream.partitions(start, stream.latestOffset(start, ReadAllAvailable()))
+        ranges: list[tuple[ReadRange, ...]] = [task.value for task in planned]
+        return [[(r.partition, r.start, r.end) for r in task] for task in ranges]
+
+    assert tasks() == [[(0, 0, 3)], [(1, 0, 2000)], [(3, 0, 4)]]
+    cluster.ends[1] = (0, 20)
+    assert tasks() == [[(0, 0, 3), (1, 0, 20), (3, 0, 4)]]
+    assert len(tasks(minPartitions="3")) == 3
+    assert len(tasks(maxRecordsPerPartition="10")) == 4
+
+
+def test_an_end_that_went_back_is_believed_only_after_a_while() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    cluster.ends[0] = (0, 1)
+    with pytest.raises(DataLoss, match="went back from 3 to 1: 2 records"):
+        stream.latestOffset(first, ReadAllAvailable())
+    assert sum(clock.slept) == pytest.approx(3.0)
+    once = reader(
+        cluster, clock, **{"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "7"}
+    )
+    once.initialOffset()
+    clock.slept.clear()
+    with pytest.raises(DataLoss):
+        once.latestOffset(first, ReadAllAvailable())
+    assert clock.slept == [0.007]
