@@ -14,11 +14,10 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from connector.errors import SaveMode
+from connector.option_names import STREAM_ONLY, check_names
 from connector.options import (
-    STREAM_ONLY,
     SinkOptions,
     SourceOptions,
-    check_names,
     check_source,
     check_values,
     sink_options,

@@ -1,6 +1,6 @@
-"""The options of the format `pylog`: which there are, what they may say, and for whom.
+"""The options of the format `pylog`: what they may say, and for whom.
 
-Pure: `check_names` and `check_values` need only the text (they run when the data source is made),
+Pure: `check_values` needs only the text (it runs when the data source is made),
 `source_options` and `sink_options` also know what the options are for. Options are those of Spark's
 Kafka connector with `pylog.` where Kafka's have `kafka.`; names are case-insensitive, as in Spark.
 An option is honoured or refused, never passed over.
@@ -8,17 +8,22 @@ An option is honoured or refused, never passed over.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
-from connector.errors import (
-    InvalidOption,
-    MissingOption,
-    OptionNotApplicable,
-    OptionNotOffered,
-    UnknownOption,
+from connector.errors import InvalidOption, MissingOption, OptionNotApplicable
+from connector.option_names import (
+    BOOTSTRAP,
+    BOOTSTRAP_ALIAS,
+    ENDS,
+    PREFIX,
+    SELECTIONS,
+    SINK_CLIENT,
+    SOURCE,
+    SOURCE_CLIENT,
+    STARTS,
+    check_names,
 )
 from connector.positions import (
     EARLIEST,
@@ -39,117 +44,10 @@ from connector.values import (
     whole,
 )
 from pylog.client.metadata import Address, parse_addresses
-from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
-from pylog.config import LONG_MAX, ConfigKey, ConfigTable
+from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import InvalidConfig
 
-PREFIX: Final = "pylog."
-KAFKA_PREFIX: Final = "kafka."
-BOOTSTRAP: Final = "pylog.bootstrap.servers"
-BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
-
-_SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
-# The first that is given counts, as in Spark's Kafka connector.
-_STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
-_ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxTriggerDelay", "maxOffsetsPerTrigger")
-"""What a batch read takes no notice of; a warning says so."""
-_SOURCE: Final = (
-    *_SELECTIONS,
-    *_STARTS,
-    "startingOffsetsByTimestampStrategy",
-    *_ENDS,
-    *STREAM_ONLY,
-    "minPartitions",
-    "maxRecordsPerPartition",
-    "includeHeaders",
-    "failOnDataLoss",
-    "kafkaConsumer.pollTimeoutMs",
-    "fetchOffset.numRetries",
-    "fetchOffset.retryIntervalMs",
-)
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
-_SINK: Final = ("topic",)
-# What Spark's own stream writer puts among a sink's options.
-_ENGINE: Final = (
-    "checkpointLocation",
-    "queryName",
-    "asyncProgressTrackingEnabled",
-    "asyncProgressTrackingCheckpointIntervalMs",
-    "_asyncProgressTrackingOverrideSinkSupportCheck",
-)
-
-_NOT_OFFERED: Final = {
-    "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
-    "useDeprecatedOffsetFetching": "leave the option out",
-    "pylog.group.id": "the checkpoint holds the progress; leave the option out",
-    "pylog.client.rack": "leave the option out",
-}
-
-_SOURCE_CLIENT: Final = ConfigTable(
-    [
-        CONSUMER_SETTINGS[name]
-        for name in (
-            "client_id",
-            "client_routing",
-            "request_timeout_ms",
-            "default_api_timeout_ms",
-            "retry_backoff_ms",
-            "retry_backoff_max_ms",
-            "fetch_max_wait_ms",
-            "isolation_level",
-            "check_crcs",
-        )
-    ]
-    + [
-        # Larger than a consumer's: a task reads one partition, and whole fetches become batches.
-        ConfigKey("max.partition.fetch.bytes", int, 8 << 20, "One fetch.", low=1, high=32 << 20),
-    ],
-    what="source setting",
-)
-_SINK_CLIENT: Final = ConfigTable(
-    [
-        key
-        for key in PRODUCER_SETTINGS
-        if key.type is not object and key.name != "bootstrap.servers"
-    ],
-    what="sink setting",
-)
-# Settings of Kafka's clients that are decided by the connector: name -> what to use instead.
-_FORBIDDEN: Final = {
-    "auto.offset.reset": "use startingOffsets",
-    "enable.auto.commit": "the checkpoint holds the progress",
-    "interceptor.classes": "use columns of the DataFrame",
-    "key.deserializer": "keys are binary; cast the column in Spark",
-    "value.deserializer": "values are binary; cast the column in Spark",
-    "deserializer": "keys and values are binary; cast the columns in Spark",
-    "key.serializer": "give the column key as string or binary",
-    "value.serializer": "give the column value as string or binary",
-    "serializer": "give the columns key and value as string or binary",
-    "partitioner": "give the column partition",
-    "partitioner.class": "give the column partition",
-    "max.poll.records": "use maxOffsetsPerTrigger",
-}
-
-_CANONICAL: Final = {
-    name.lower(): name
-    for name in (BOOTSTRAP, BOOTSTRAP_ALIAS, *_SOURCE, *_SINK, *_ENGINE, *_NOT_OFFERED)
-} | {
-    PREFIX + key.name: PREFIX + key.name
-    for table in (_SOURCE_CLIENT, _SINK_CLIENT)
-    for key in table
-}
-
-
-def options_of_sources() -> tuple[str, ...]:
-    """Every option that a source takes."""
-    settings = (PREFIX + key.name for key in _SOURCE_CLIENT)
-    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *_SOURCE, *settings)
-
-
-def options_of_sinks() -> tuple[str, ...]:
-    """Every option that a sink takes."""
-    return (BOOTSTRAP, BOOTSTRAP_ALIAS, *_SINK, *(PREFIX + key.name for key in _SINK_CLIENT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,50 +81,16 @@ class SinkOptions:
     client: Mapping[str, Any] = field(default_factory=dict)
 
 
-def check_names(options: Mapping[str, str]) -> None:
-    """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
-    for name in options:
-        lower = name.lower()
-        if lower == "path":
-            raise UnknownOption(
-                f"path={options[name]!r}: the format has no path; name topics with the option "
-                "subscribe (to read) or topic (to write)"
-            )
-        shown = _CANONICAL.get(lower, name)
-        if shown in _NOT_OFFERED:
-            raise OptionNotOffered(
-                f"{shown}={options[name]!r}: this version does not offer the option yet; "
-                f"{_NOT_OFFERED[shown]}"
-            )
-        if lower.startswith((PREFIX, KAFKA_PREFIX)):
-            setting = lower[len(PREFIX) :]
-            if setting in _FORBIDDEN:
-                raise InvalidOption(
-                    f"{name}={options[name]!r}: the connector decides this itself; "
-                    f"{_FORBIDDEN[setting]}"
-                )
-        if lower not in _CANONICAL:
-            _refuse_unknown(name, lower, options[name])
-
-
-def _refuse_unknown(name: str, lower: str, value: str) -> NoReturn:
-    if lower.startswith(KAFKA_PREFIX) and PREFIX + lower[len(KAFKA_PREFIX) :] in _CANONICAL:
-        raise UnknownOption(f"{name}={value!r}: write {PREFIX}{lower[len(KAFKA_PREFIX) :]}")
-    close = difflib.get_close_matches(lower, list(_CANONICAL), n=1, cutoff=0.5)
-    hint = f"did you mean {_CANONICAL[close[0]]}?" if close else "it is no option of this format"
-    raise UnknownOption(f"{name}={value!r}: {hint}")
-
-
 def check_values(options: Mapping[str, str]) -> None:
     """That every value which needs no context can be read; InvalidOption says what is allowed."""
     given = _lowered(options)
     if BOOTSTRAP in given or BOOTSTRAP_ALIAS in given:
         _bootstrap(given)
-    for name in _SELECTIONS:
+    for name in SELECTIONS:
         if name.lower() in given:
             _selected(name, given[name.lower()])
     lenient = _strategy(given)
-    for name in (*_STARTS, *_ENDS):
+    for name in (*STARTS, *ENDS):
         if name.lower() in given:
             _bound(name, given[name.lower()], lenient=lenient)
     _limits(given)
@@ -250,7 +114,7 @@ def check_source(options: Mapping[str, str]) -> bool:
         )
     _bootstrap(given)
     _selection(given)
-    _client_settings(given, _SOURCE_CLIENT, "source", defaults=True)
+    _client_settings(given, SOURCE_CLIENT, "source", defaults=True)
     return _flag(given, "includeHeaders", default=False)
 
 
@@ -262,8 +126,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     """
     check_source(options)
     given = _lowered(options)
-    starting = _first(given, _STARTS, lenient=_strategy(given))
-    ending = _first(given, _ENDS, lenient=True)
+    starting = _first(given, STARTS, lenient=_strategy(given))
+    ending = _first(given, ENDS, lenient=True)
     if streaming and ending is not None:
         raise OptionNotApplicable(
             f"{ending.option}={given[ending.option.lower()]!r}: a streaming read has no end; use "
@@ -273,7 +137,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     ending = ending or Bound("endingOffsets", LATEST)
     if not streaming:
         _check_batch(starting, ending)
-    client = _client_settings(given, _SOURCE_CLIENT, "source", defaults=True)
+    client = _client_settings(given, SOURCE_CLIENT, "source", defaults=True)
     timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     if timeout is not None:
         client["default.api.timeout.ms"] = timeout
@@ -317,13 +181,13 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """The options of a write, checked; errors name option, value and remedy."""
     check_names(options)
     given = _lowered(options)
-    for name in _SOURCE:
+    for name in SOURCE:
         if name.lower() in given:
             raise OptionNotApplicable(
                 f"{name}={given[name.lower()]!r} is an option of the source; the sink takes "
                 f"{BOOTSTRAP}, topic and {PREFIX}<producer setting>"
             )
-    client = _client_settings(given, _SINK_CLIENT, "sink", defaults=False)
+    client = _client_settings(given, SINK_CLIENT, "sink", defaults=False)
     if client.get("acks", "all") not in ("all", "-1"):
         raise InvalidOption(
             f"pylog.acks={client['acks']!r}: the sink delivers at least once, which needs all; "
@@ -369,7 +233,7 @@ def _joined(detail: str) -> str:
 
 
 def _selection(given: Mapping[str, str]) -> Selection:
-    named = [name for name in _SELECTIONS if name.lower() in given]
+    named = [name for name in SELECTIONS if name.lower() in given]
     if not named:
         raise MissingOption(
             "subscribe is missing: name the topics to read, separated by commas; or give "
@@ -377,7 +241,7 @@ def _selection(given: Mapping[str, str]) -> Selection:
         )
     if len(named) > 1:
         both = " and ".join(f"{name}={given[name.lower()]!r}" for name in named)
-        raise InvalidOption(f"{both}: give only one of {', '.join(_SELECTIONS)}")
+        raise InvalidOption(f"{both}: give only one of {', '.join(SELECTIONS)}")
     return _selected(named[0], given[named[0].lower()])
 
 

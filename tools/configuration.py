@@ -21,7 +21,7 @@ from broker.config import (
 )
 from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT
 from broker.spark.settings import TABLE as SPARK_SETTINGS
-from connector import options
+from connector import option_names as options
 from connector.described_options import DESCRIBED
 from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import REQUIRED, ConfigKey
@@ -89,7 +89,7 @@ def client_rows(keys: Iterable[ConfigKey]) -> Iterator[list[str]]:
 
 
 def option_rows() -> Iterator[list[str]]:
-    offered = {options.BOOTSTRAP, *options._SOURCE, *options._SINK}
+    offered = {options.BOOTSTRAP, *options.SOURCE, *options.SINK}
     for name, words in DESCRIBED.items():
         if name in offered:
             yield [code(name), words.takes, words.default, words.meaning]
@@ -122,9 +122,9 @@ def page() -> str:
         "case.", "",
         *table(client, option_rows()),
         "Settings of the client by `pylog.<name>`, of sources:", "",
-        *table(client, client_rows(options._SOURCE_CLIENT)),
+        *table(client, client_rows(options.SOURCE_CLIENT)),
         "and of sinks:", "",
-        *table(client, client_rows(options._SINK_CLIENT)),
+        *table(client, client_rows(options.SINK_CLIENT)),
         "## Kafka's settings that pylog does not take", "", "Setting one is an error that says this:", "",
         *table(("name", "instead"), absent_rows()),
     ]  # fmt: skip

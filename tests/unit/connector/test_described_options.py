@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from connector import options
+from connector import option_names as options
 from connector.described_options import DESCRIBED
 
 
 def test_every_option_is_described() -> None:
-    taken = {options.BOOTSTRAP, *options._SOURCE, *options._SINK}
+    taken = {options.BOOTSTRAP, *options.SOURCE, *options.SINK}
     assert taken <= set(DESCRIBED), f"describe {taken - set(DESCRIBED)}"

@@ -6,15 +6,8 @@ import re
 import pytest
 
 from connector import errors
-from connector.options import (
-    check_names,
-    check_source,
-    check_values,
-    options_of_sinks,
-    options_of_sources,
-    sink_options,
-    source_options,
-)
+from connector.option_names import check_names, options_of_sinks, options_of_sources
+from connector.options import check_source, check_values, sink_options, source_options
 from connector.positions import EARLIEST, LATEST, Bound
 from connector.selection import by_names
 from pylog.client.metadata import Address
