@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Self
 
 from broker.config import TopicConfig
-from broker.storage.checkpoints import EPOCH_CHECKPOINT, write_epochs
+from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
@@ -26,7 +26,7 @@ from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import ProducerStates, read_marker
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
 from broker.storage.retention import doomed_segments
-from broker.storage.segment import NO_ROOM, BatchPlace, Segment
+from broker.storage.segment import BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
 from broker.storage.txn_index import AbortedTransaction
@@ -68,7 +68,6 @@ class Log:
         self.topic_id = topic_id
         self.directory = directory
         self.config = config
-        self.epochs = LeaderEpochCache()
         self.recovery = RecoveryReport()
         self.generation = 0
         """Grows whenever records leave the end of the log."""
@@ -79,12 +78,11 @@ class Log:
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._durable = Durability(files, directory, self._segments, self._guard)
         self._reader = LogReader(files, self._segments, self._tail, self._guard)
         self._log_start = 0
         self._log_end = 0
-        self._recovery_point = 0
         self._wall_ms = 0  # the newest time that the log was told
-        self._unflushed_since_ms = -1
         self._producers = ProducerHistory(files, directory)
 
     # ---- open and close -------------------------------------------------------------------------
@@ -133,15 +131,15 @@ class Log:
         self._reader.gaps = self._files.exists(f"{self.directory}/{GAPS_ALLOWED}")
         if self.recovery.has_gaps:
             self._note_gaps()
-        self.epochs = loader.epochs
+        self._durable.epochs = loader.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
         self._log_end = self._segments.active.end_offset
         self._log_start = max(log_start_offset, self._segments[0].base_offset)
-        self._recovery_point = min(last_stop.recovery_point, self._log_end)
+        self._durable.point = min(last_stop.recovery_point, self._log_end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:
-            self._recovery_point = self._log_end  # the loader has synced what is left
+            self._durable.point = self._log_end  # the loader has synced what is left
         self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
         if self._log_start > self._log_end:
             # Deleted records were lost together with the rest: nothing readable is there.
@@ -180,7 +178,12 @@ class Log:
     @property
     def recovery_point(self) -> Offset:
         """Everything below is synced."""
-        return Offset(self._recovery_point)
+        return Offset(self._durable.point)
+
+    @property
+    def epochs(self) -> LeaderEpochCache:
+        """Which leader epoch wrote which part."""
+        return self._durable.epochs
 
     @property
     def producers(self) -> ProducerStates:
@@ -307,7 +310,7 @@ class Log:
                 start, epochs = self._log_start, self.epochs.entries
                 self._restart_at(first)
                 self._log_start = max(first, start)
-                self.epochs = LeaderEpochCache(epochs)
+                self._durable.epochs = LeaderEpochCache(epochs)
                 self._environment.log_start_moved(self)
             if fetched.has_gap:
                 self._note_gaps()
@@ -393,10 +396,10 @@ class Log:
 
     def _after_append(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
-        if self._log_end - self._recovery_point >= self.config.flush_messages:
+        if self._log_end - self._durable.point >= self.config.flush_messages:
             self.flush()
-        elif self._unflushed_since_ms < 0:
-            self._unflushed_since_ms = wall_ms
+        else:
+            self._durable.appended(wall_ms)
 
     # ---- roll -----------------------------------------------------------------------------------
 
@@ -488,7 +491,7 @@ class Log:
                 self._truncate(offset)
             # An epoch that begins at the end is forgotten too: the leader may know another.
             self.epochs.truncate_from_end(min(offset, Offset(self._log_end)))
-            self._sync_epochs()
+            self._durable.write_epochs()
         return Offset(self._log_end)
 
     def _truncate(self, offset: int) -> None:
@@ -515,7 +518,7 @@ class Log:
 
     def _restart_at(self, offset: int) -> None:
         self._environment.truncated(self, 0)
-        self._lower_recovery_point(min(offset, self._recovery_point))
+        self._lower_recovery_point(min(offset, self._durable.point))
         self.generation += 1
         self._segments.remove_all()
         self._tail.clear()
@@ -526,18 +529,18 @@ class Log:
             raise self._guard.fail(
                 KafkaStorageError(f"{self.topic_partition} has no segment any more: {error}")
             ) from error
-        self._log_start = self._log_end = self._recovery_point = offset
+        self._log_start = self._log_end = self._durable.point = offset
         self._producers.clear()
         self.epochs.clear()
-        self._sync_epochs()
+        self._durable.write_epochs()
         self._environment.log_start_moved(self)
 
     def _lower_recovery_point(self, offset: int) -> None:
         """Before bytes are cut that were synced: else a crash would take what replaces them for
         synced too.
         """
-        if offset < self._recovery_point:
-            self._recovery_point = offset
+        if offset < self._durable.point:
+            self._durable.point = offset
             self._environment.recovery_point_lowered(self)
 
     # ---- start ----------------------------------------------------------------------------------
@@ -659,57 +662,17 @@ class Log:
     def flush(self, up_to: Offset | None = None) -> None:
         """Make the records below `up_to` (default: all) durable."""
         self._guard.check()
-        end = self._log_end if up_to is None else min(up_to, self._log_end)
-        with self._guard.io("syncing"):
-            self._sync_epochs()
-            for segment in self._segments.from_offset(self._recovery_point):
-                if segment.end_offset > self._recovery_point and segment.base_offset < end:
-                    segment.fsync()
-        if not self.epochs.changed:  # else a start must read them from the batches
-            self._recovery_point = max(end, self._recovery_point)
-        self._unflushed_since_ms = -1
+        self._durable.flush(self._log_end if up_to is None else min(up_to, self._log_end))
 
     def flush_task(self, wall_ms: int | None = None) -> FlushTask | None:
         """Syncs the segments that are full, on a thread of its own, and the active one too when
         `flush.ms` has passed; None when there is nothing to sync.
         """
         self._guard.check()
-        up_to = self._segments.active.base_offset
-        waiting = self._segments.from_offset(self._recovery_point)
-        since = self._unflushed_since_ms
-        if wall_ms is not None and 0 <= since <= wall_ms - self.config.flush_ms:
-            up_to = self._log_end
-            self._unflushed_since_ms = -1
-        else:
-            waiting = waiting[:-1]
-        if up_to <= self._recovery_point:
-            return None
-        paths = [path for segment in waiting for path in (segment.log_path, *segment.index_files())]
-        return FlushTask(self._files, paths, Offset(up_to), self.generation)
+        return self._durable.task(wall_ms, self.config.flush_ms, self.generation)
 
     def on_flushed(self, task: FlushTask) -> None:
         """A flush task has run. A log that was cut or closed meanwhile gains nothing by it."""
-        if self._guard.closed:
-            return
-        self._guard.check()
-        if task.error is not None:
-            raise self._guard.fault(task.error, "syncing") from task.error
-        if task.generation == self.generation and task.up_to > self._recovery_point:
-            with self._guard.io("writing the epochs"):
-                self._sync_epochs()
-            if not self.epochs.changed:
-                self._recovery_point = task.up_to
-
-    def _sync_epochs(self) -> None:
-        """Write the epochs if they changed. A full disk leaves that to the next time: all but an
-        epoch without records is in the batches too.
-        """
-        if self.epochs.changed:
-            path = f"{self.directory}/{EPOCH_CHECKPOINT}"
-            try:
-                write_epochs(self._files, path, self.epochs.entries)
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-            else:
-                self.epochs.written()
+        if not self._guard.closed:
+            self._guard.check()
+            self._durable.settle(task, self.generation)
