@@ -22,8 +22,9 @@ from broker.storage.follower_batches import FetchedBatches, PlacedBatch, read_fe
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_reader import LogReader
+from broker.storage.log_writer import LogWriter
 from broker.storage.producer_history import ProducerHistory
-from broker.storage.producer_state import ProducerStates, read_marker
+from broker.storage.producer_state import ProducerStates
 from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
 from broker.storage.retention import doomed_segments
 from broker.storage.segment import BatchPlace, Segment
@@ -78,12 +79,16 @@ class Log:
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._producers = ProducerHistory(files, directory)
         self._durable = Durability(files, directory, self._segments, self._guard)
+        self._writer = LogWriter(
+            str(topic_partition), self._segments, self._producers, self._tail,
+            self._durable, self._guard,
+        )  # fmt: skip
         self._reader = LogReader(files, self._segments, self._tail, self._guard)
         self._log_start = 0
         self._log_end = 0
         self._wall_ms = 0  # the newest time that the log was told
-        self._producers = ProducerHistory(files, directory)
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -322,77 +327,10 @@ class Log:
         wall_ms: int,
         leader_epoch: int | None = None,
     ) -> None:
-        """Write batches to the active segment, rolling where one does not fit.
-
-        `leader_epoch`: theirs, when it is not the one in the headers.
-        """
-        first = pending_bytes = 0
-        for number, (place, _, _) in enumerate(batches):
-            since = batches[first][0].max_timestamp
-            if self._segments.must_roll(place, pending_bytes, since, self.config, wall_ms):
-                if first < number:
-                    self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
-                    first, pending_bytes = number, 0
-                self._roll(place.base_offset, wall_ms)
-            pending_bytes += place.size
-        if first:
-            batches, headers = batches[first:], headers[first:]
-        self._write_to_segment(batches, headers, wall_ms, leader_epoch)
-
-    def _write_to_segment(
-        self,
-        batches: list[PlacedBatch],
-        headers: list[BatchHeader],
-        wall_ms: int,
-        leader_epoch: int | None = None,
-    ) -> None:
-        segment = self._segments.active
-        buffers: list[Buffer] = []
-        for _, head, rest in batches:
-            buffers.append(head)
-            if rest:
-                buffers.append(rest)
-        before = segment.size
         try:
-            segment.append(buffers, [batch[0] for batch in batches])
-        except OSError as error:
-            if segment.size == before:
-                with self._guard.io("cutting a partial write"):
-                    segment.drop_partial()
-            raise self._guard.fault(error, "appending") from error
-        self._log_end = segment.end_offset
-        producers = self._producers.now
-        for (place, head, rest), header in zip(batches, headers, strict=True):
-            self._tail.add(place.base_offset, place.last_offset, head, rest)
-            epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
-            if epoch > self.epochs.latest:
-                self.epochs.assign(LeaderEpoch(epoch), Offset(place.base_offset))
-            if header.is_control:
-                self._note_marker(segment, header, place.base_offset, [head, rest], wall_ms)
-            elif header.producer_id >= 0:
-                producers.apply(header, place.base_offset, seen_ms=wall_ms)
-
-    def _note_marker(
-        self,
-        segment: Segment,
-        header: BatchHeader,
-        base_offset: int,
-        pieces: list[Buffer],
-        wall_ms: int,
-    ) -> None:
-        marker = read_marker(b"".join(pieces), header)
-        aborted = self.producers.apply(header, base_offset, marker, seen_ms=wall_ms)
-        if aborted is not None:
-            # No room for it: the log file would say more than its index, and nothing would tell.
-            try:
-                segment.append_aborted(aborted)
-            except OSError as error:
-                raise self._guard.fail(
-                    KafkaStorageError(
-                        f"{self.topic_partition}: {segment.txn_index_path} cannot be written: "
-                        f"{error}; this replica is offline until the broker starts again"
-                    )
-                ) from error
+            self._writer.write(batches, headers, self.config, wall_ms, leader_epoch)
+        finally:
+            self._log_end = self._segments.active.end_offset
 
     def _after_append(self, wall_ms: int) -> None:
         self._wall_ms = wall_ms
@@ -407,7 +345,7 @@ class Log:
         """Begin a new segment, unless the active one is empty."""
         self._guard.check()
         if self._segments.active.size:
-            self._roll(self._log_end, wall_ms)
+            self._writer.roll(self._log_end, self.config, wall_ms)
 
     def maybe_roll(self, wall_ms: int) -> bool:
         """Begin a new segment when the active one is old enough by the clock; else only write the
@@ -418,13 +356,8 @@ class Log:
             self._segments.active.write_new_entries()
         due = self._segments.is_old(self.config, wall_ms)
         if due:
-            self._roll(self._log_end, wall_ms)
+            self._writer.roll(self._log_end, self.config, wall_ms)
         return due
-
-    def _roll(self, base_offset: int, wall_ms: int) -> None:
-        with self._guard.io("rolling the log"):
-            self._segments.add(base_offset, self.config, wall_ms)
-            self._producers.take(self._log_end)
 
     # ---- read -----------------------------------------------------------------------------------
 
@@ -584,7 +517,7 @@ class Log:
             return ""
         end = self._segments[doomed.count - 1].end_offset
         if doomed.count == len(self._segments):
-            self._roll(self._log_end, wall_ms)
+            self._writer.roll(self._log_end, self.config, wall_ms)
         if end <= self._log_start:
             return ""
         self._log_start = end
@@ -615,15 +548,7 @@ class Log:
         A read-committed reader drops their records. Raises KafkaStorageError.
         """
         self._guard.check()
-        found: list[AbortedTransaction] = []
-        with self._guard.io("looking up aborted transactions", reads=True):
-            for segment in self._segments.from_offset(offset):
-                for entry in segment.aborted():
-                    if entry.last_offset >= offset and entry.first_offset < upper_bound:
-                        found.append(entry)
-                    if entry.last_stable_offset >= upper_bound:
-                        return found
-        return found
+        return self._reader.aborted_transactions(offset, upper_bound)
 
     def replace_segments(self, bases: list[int], cleaned: Segment) -> list[str] | None:
         """Put a cleaned segment in the place of full ones; the paths that may go later. None when

@@ -11,6 +11,7 @@ from broker.storage.segment_list import SegmentList
 from broker.storage.segment_reader import SegmentReader
 from broker.storage.tail_cache import TailCache, TailRead
 from broker.storage.time_lookup import first_at_or_after, largest
+from broker.storage.txn_index import AbortedTransaction
 from pylog.model import OffsetAndTimestamp
 
 
@@ -76,3 +77,15 @@ class LogReader:
         """The first record in [start, end) with the largest timestamp."""
         with self._guard.io("looking up the largest time", reads=True):
             return largest(self._files, self._segments, start=start, end=end)
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [offset, upper_bound), by their markers."""
+        found: list[AbortedTransaction] = []
+        with self._guard.io("looking up aborted transactions", reads=True):
+            for segment in self._segments.from_offset(offset):
+                for entry in segment.aborted():
+                    if entry.last_offset >= offset and entry.first_offset < upper_bound:
+                        found.append(entry)
+                    if entry.last_stable_offset >= upper_bound:
+                        return found
+        return found

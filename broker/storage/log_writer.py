@@ -1,0 +1,126 @@
+"""Writing to a log: batches to the active segment, new segments where they do not fit, and what
+every batch tells: epochs, producers, aborted transactions, the newest bytes in memory.
+"""
+
+from __future__ import annotations
+
+from broker.config import TopicConfig
+from broker.storage.durability import Durability
+from broker.storage.files import Buffer
+from broker.storage.follower_batches import PlacedBatch
+from broker.storage.guard import FaultGuard
+from broker.storage.producer_history import ProducerHistory
+from broker.storage.producer_state import read_marker
+from broker.storage.segment import Segment
+from broker.storage.segment_list import SegmentList
+from broker.storage.tail_cache import TailCache
+from pylog.errors import KafkaStorageError
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.batch import BatchHeader
+
+
+class LogWriter:
+    """The writers' view of a log's parts. Knows no rules: `Log` has checked the batches."""
+
+    def __init__(
+        self,
+        name: str,
+        segments: SegmentList,
+        producers: ProducerHistory,
+        tail: TailCache,
+        durable: Durability,
+        guard: FaultGuard,
+    ) -> None:
+        self._name = name
+        self._segments = segments
+        self._producers = producers
+        self._tail = tail
+        self._durable = durable
+        self._guard = guard
+
+    def write(
+        self,
+        batches: list[PlacedBatch],
+        headers: list[BatchHeader],
+        config: TopicConfig,
+        wall_ms: int,
+        leader_epoch: int | None = None,
+    ) -> None:
+        """Write batches to the active segment, rolling where one does not fit.
+
+        `leader_epoch`: theirs, when it is not the one in the headers. Raises DiskFull (nothing of
+        the batches that are not in the log has stayed) and KafkaStorageError.
+        """
+        first = pending_bytes = 0
+        for number, (place, _, _) in enumerate(batches):
+            since = batches[first][0].max_timestamp
+            if self._segments.must_roll(place, pending_bytes, since, config, wall_ms):
+                if first < number:
+                    self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
+                    first, pending_bytes = number, 0
+                self.roll(place.base_offset, config, wall_ms)
+            pending_bytes += place.size
+        if first:
+            batches, headers = batches[first:], headers[first:]
+        self._write_to_segment(batches, headers, wall_ms, leader_epoch)
+
+    def _write_to_segment(
+        self,
+        batches: list[PlacedBatch],
+        headers: list[BatchHeader],
+        wall_ms: int,
+        leader_epoch: int | None = None,
+    ) -> None:
+        segment = self._segments.active
+        buffers: list[Buffer] = []
+        for _, head, rest in batches:
+            buffers.append(head)
+            if rest:
+                buffers.append(rest)
+        before = segment.size
+        try:
+            segment.append(buffers, [batch[0] for batch in batches])
+        except OSError as error:
+            if segment.size == before:
+                with self._guard.io("cutting a partial write"):
+                    segment.drop_partial()
+            raise self._guard.fault(error, "appending") from error
+        epochs = self._durable.epochs
+        producers = self._producers.now
+        for (place, head, rest), header in zip(batches, headers, strict=True):
+            self._tail.add(place.base_offset, place.last_offset, head, rest)
+            epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
+            if epoch > epochs.latest:
+                epochs.assign(LeaderEpoch(epoch), Offset(place.base_offset))
+            if header.is_control:
+                self._note_marker(segment, header, place.base_offset, [head, rest], wall_ms)
+            elif header.producer_id >= 0:
+                producers.apply(header, place.base_offset, seen_ms=wall_ms)
+
+    def _note_marker(
+        self,
+        segment: Segment,
+        header: BatchHeader,
+        base_offset: int,
+        pieces: list[Buffer],
+        wall_ms: int,
+    ) -> None:
+        marker = read_marker(b"".join(pieces), header)
+        aborted = self._producers.now.apply(header, base_offset, marker, seen_ms=wall_ms)
+        if aborted is not None:
+            # No room for it: the log file would say more than its index, and nothing would tell.
+            try:
+                segment.append_aborted(aborted)
+            except OSError as error:
+                raise self._guard.fail(
+                    KafkaStorageError(
+                        f"{self._name}: {segment.txn_index_path} cannot be written: "
+                        f"{error}; this replica is offline until the broker starts again"
+                    )
+                ) from error
+
+    def roll(self, base_offset: int, config: TopicConfig, wall_ms: int) -> None:
+        """Begin a new segment, with a snapshot of the producers before it."""
+        with self._guard.io("rolling the log"):
+            self._segments.add(base_offset, config, wall_ms)
+            self._producers.take(base_offset)
