@@ -13,8 +13,10 @@ GROW_AFTER_BYTES: Final = 2 << 20
 """How much must have gone to a broker without a pause, or wait to go, before batches may grow
 beyond `batch.size`: a burst, or a slow stream, keeps to it.
 """
-
-
+PAUSE_MS: Final = 20
+"""A broker that has had nothing to do for so long was paused. A shorter one is only faster than the
+sending thread.
+"""
 BUSY_REQUESTS: Final = 2
 """With so many requests in flight a broker has work until the next one can come: a batch that still
 grows had better wait for an answer, because fewer and larger ones cost everybody less.
@@ -40,7 +42,8 @@ class Pipe:
     full: bool = False
     retry_at_ms: int = 0
     faults: int = 0
-    spell_bytes: int = 0  # sent since it last had nothing in flight
+    spell_bytes: int = 0  # sent since the last pause
+    idle_ms: int = -1  # since when it has had nothing to do; -1: it has
     stalled_ms: int = -1  # since when something waits for it that it cannot take; -1: nothing
 
     @property
@@ -52,6 +55,10 @@ class Pipe:
     def batches(self) -> list[Batch]:
         """All that is in flight."""
         return [batch for request in self.in_flight.values() for batch in request.batches]
+
+    def paused(self, now_ms: int) -> bool:
+        """Whether it has had nothing to do for so long that a new stream begins."""
+        return 0 <= self.idle_ms <= now_ms - PAUSE_MS
 
     @property
     def is_busy(self) -> bool:
@@ -110,6 +117,9 @@ class Pipes:
     def track(self, broker: int, correlation: int, request: InFlight, size: int) -> None:
         """A request of `size` bytes goes out."""
         pipe = self.of(broker)
+        if pipe.paused(request.sent_ms):
+            pipe.spell_bytes = 0
+        pipe.idle_ms = -1
         pipe.in_flight[correlation] = request
         pipe.spell_bytes += size
         pipe.stalled_ms = -1
@@ -132,22 +142,21 @@ class Pipes:
         pipe.full = False
         return batches
 
-    def end_spells(self) -> None:
-        """What stands still begins anew; called when everything that can go has gone."""
+    def rest(self, now_ms: int) -> None:
+        """Everything that can go has gone: note who has nothing to do."""
         for pipe in self._pipes.values():
-            if not pipe.in_flight:
-                pipe.spell_bytes = 0
+            if not pipe.in_flight and pipe.idle_ms < 0:
+                pipe.idle_ms = now_ms
 
-    def may_grow(self, broker: int, unresolved_bytes: int) -> bool:
-        """Whether the broker is busy with earlier requests, and has been or will be so for a while:
-        a fast thread fills `buffer.memory` before much of it has gone.
+    def may_grow(self, broker: int, unresolved_bytes: int, now_ms: int) -> bool:
+        """Whether the broker gets a steady stream, or will: a fast thread fills `buffer.memory`
+        before much of it has gone.
         """
         pipe = self._pipes.get(broker)
-        return (
-            pipe is not None
-            and bool(pipe.in_flight)
-            and max(pipe.spell_bytes, unresolved_bytes) >= GROW_AFTER_BYTES
-        )
+        if pipe is None:
+            return False
+        spell_bytes = 0 if pipe.paused(now_ms) else pipe.spell_bytes
+        return max(spell_bytes, unresolved_bytes) >= GROW_AFTER_BYTES
 
     def keep(self, live: Iterable[int]) -> None:
         """Others are gone: what they were spared for is no longer known."""

@@ -93,7 +93,7 @@ class Sender:
                 lane.gap or not lane.all_in_flight
                 for lane in map(self._lanes.__getitem__, self._busy)
             )
-        self.pipes.end_spells()
+        self.pipes.rest(now_ms)
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -125,11 +125,7 @@ class Sender:
         self.id.failed()
         self.id.retry_at_ms = now_ms + self._backoff(self.id.attempts)
         self._last_fault = f"no producer id: {error}"
-        effects: list[Effect] = []
-        if not error.retriable:
-            for batch in list(self._accumulator.incomplete):
-                self._fail(batch, error, effects)
-        return effects
+        return [] if error.retriable else self.fail_all(error)
 
     def on_acks(
         self, now_ms: int, broker: int, answers: Iterable[tuple[int, Sequence[Ack]]]
@@ -188,7 +184,7 @@ class Sender:
         return effects + self.poll(now_ms)
 
     def fail_all(self, error: errors.PylogError) -> list[Effect]:
-        """The producer is closing: nothing is waited for any longer."""
+        """Nothing is waited for any longer: the producer is closing, or cannot have an id."""
         effects: list[Effect] = []
         for batch in list(self._accumulator.incomplete):
             self._fail(batch, error, effects)
@@ -236,9 +232,7 @@ class Sender:
             lane.retry_at_ms = now_ms
 
     def _take_apart(self, lane: Lane, batch: Batch, effects: list[Effect]) -> None:
-        """The broker takes no batch of this size, and has stored nothing of it: send its records in
-        smaller ones, under the very sequences that it had (KIP-126).
-        """
+        """Send the records of a batch too large in smaller ones, under its sequences (KIP-126)."""
         tp = batch.topic_partition
         self._accumulator.topics[tp.topic].grows = False
         batch_size = self._accumulator.batch_size
@@ -418,10 +412,11 @@ class Sender:
         leader = self._metadata.leader(*tp)
         return leader is not None and self.pipes.of(leader.broker).full
 
-    def may_grow(self, tp: TopicPartition) -> bool:
+    def may_grow(self, now_ms: int, tp: TopicPartition) -> bool:
         """Whether a full batch of the partition had better take more than wait as it is."""
         leader = self._metadata.leader(*tp)
-        return leader is not None and self.pipes.may_grow(leader.broker, self._accumulator.used)
+        used = self._accumulator.used
+        return leader is not None and self.pipes.may_grow(leader.broker, used, now_ms)
 
     def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
         """The leader, if it may get another request now."""

@@ -471,18 +471,35 @@ def test_parts_that_are_too_large_are_taken_apart_until_single_records_are_left(
     assert world.accumulator.used == 0
 
 
-def test_a_full_batch_may_grow_once_its_broker_has_been_busy_for_a_while() -> None:
+def test_a_full_batch_may_grow_in_a_steady_stream() -> None:
     world = World(batch_max_size=4_000)
-    assert not world.sender.may_grow(T0)
+
+    def may_grow(tp: TopicPartition = T0) -> bool:
+        return world.sender.may_grow(world.now_ms, tp)
+
+    assert not may_grow()
     large = 600_000
     for correlation in (1, 2, 3, 4):
         world.accumulator.add_encoded(world.now_ms, T0, b"x" * large, 1, 0)
         world.poll()
-        assert world.sender.may_grow(T0) == (correlation * large >= 2 << 20)
-    assert not world.sender.may_grow(T1)  # another broker's
-    for correlation in (1, 2, 3, 4):
         world.acks(1, correlation, OK)
-    assert not world.sender.may_grow(T0)  # it stands still: the next burst begins anew
+        assert may_grow() == (correlation * large >= 2 << 20)
+        world.now_ms += 19  # a broker that is faster than its producer
+    assert not may_grow(T1)  # another broker's
+    assert may_grow()
+    world.now_ms += 1
+    assert not may_grow()  # it was paused: the next burst begins anew
+    world.add()
+    world.poll()
+    assert not may_grow()
+
+
+def test_a_full_batch_may_grow_when_much_waits() -> None:
+    world = World(batch_max_size=4_000)
+    for _ in range(4):
+        world.accumulator.add_encoded(world.now_ms, T0, b"x" * 600_000, 1, 0)
+    world.poll()
+    assert world.sender.may_grow(world.now_ms, T0)
 
 
 def test_a_batch_that_still_grows_waits_while_its_broker_is_busy() -> None:
