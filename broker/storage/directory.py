@@ -10,7 +10,13 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from broker.storage.errors import DirectoryLocked, DirectoryUnwritable, MetaPropertiesInvalid
+from broker.storage.errors import (
+    DirectoryLocked,
+    DirectoryUnwritable,
+    ForeignDirectory,
+    MetaPropertiesInvalid,
+    OtherBrokersDirectory,
+)
 from broker.storage.files import Files
 from pylog.model import BrokerId
 
@@ -152,3 +158,17 @@ def find_broker_directories(files: Files, root: str) -> list[FoundDirectory]:
         inspect(files, f"{root}/{name}") for name in files.listdir(root) if name[:7] == "broker-"
     )
     return [directory for directory in found if directory is not None]
+
+
+def check_owner(directory: str, meta: MetaProperties, cluster_id: str, broker_id: BrokerId) -> None:
+    """ForeignDirectory, OtherBrokersDirectory when the directory is not this broker's."""
+    if meta.cluster_id != cluster_id:
+        raise ForeignDirectory(
+            f"{directory} belongs to cluster {meta.cluster_id}, not {cluster_id}; use another "
+            "directory, or connect to that cluster"
+        )
+    if meta.broker_id != broker_id:
+        raise OtherBrokersDirectory(
+            f"{directory} belongs to broker {meta.broker_id}, not {broker_id}; use that broker's "
+            "id, or another directory"
+        )

@@ -83,7 +83,7 @@ class LogReader:
         found: list[AbortedTransaction] = []
         with self._guard.io("looking up aborted transactions", reads=True):
             for segment in self._segments.from_offset(offset):
-                for entry in segment.aborted():
+                for entry in segment.txn_index.entries():
                     if entry.last_offset >= offset and entry.first_offset < upper_bound:
                         found.append(entry)
                     if entry.last_stable_offset >= upper_bound:

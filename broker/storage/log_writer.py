@@ -110,11 +110,11 @@ class LogWriter:
         if aborted is not None:
             # No room for it: the log file would say more than its index, and nothing would tell.
             try:
-                segment.append_aborted(aborted)
+                segment.txn_index.append(aborted)
             except OSError as error:
                 raise self._guard.fail(
                     KafkaStorageError(
-                        f"{self._name}: {segment.txn_index_path} cannot be written: "
+                        f"{self._name}: {segment.txn_index.path} cannot be written: "
                         f"{error}; this replica is offline until the broker starts again"
                     )
                 ) from error

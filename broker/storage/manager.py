@@ -31,6 +31,7 @@ from broker.storage.clean_marker import (
 from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.directory import (
     MetaProperties,
+    check_owner,
     lock_directory,
     read_meta,
     unwritable,
@@ -39,8 +40,6 @@ from broker.storage.directory import (
 from broker.storage.errors import (
     CorruptSegment,
     DiskFull,
-    ForeignDirectory,
-    OtherBrokersDirectory,
 )
 from broker.storage.files import Files
 from broker.storage.flush_task import FlushTask
@@ -52,6 +51,7 @@ from broker.storage.partition_directories import (
     free_deleted_name,
     read_topic_id,
     refuse_orphans,
+    remove_tree,
     write_topic_id,
 )
 from broker.storage.recovery import LastStop
@@ -143,7 +143,7 @@ class LogManager:
             if found is None:
                 refuse_orphans(files, directory)
                 found = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
-            _check_owner(directory, found, cluster_id, broker_id)
+            check_owner(directory, found, cluster_id, broker_id)
             marker = take_clean_marker(files, directory)
             same_boot = found.boot_id == boot_id
             intact = found.intact and (marker is not None or same_boot)
@@ -408,15 +408,7 @@ class LogManager:
 
         A link is removed itself; what it points to stays.
         """
-        status = self._files.stat(path)
-        if status is None:
-            return
-        if status.kind != "directory":
-            self._files.unlink(path)
-            return
-        for name in self._files.listdir(path):
-            self.remove_directory(f"{path}/{name}")
-        self._files.rmdir(path)
+        remove_tree(self._files, path)
 
     # ---- upkeep ---------------------------------------------------------------------------------
 
@@ -520,18 +512,3 @@ class LogManager:
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"
-
-
-def _check_owner(
-    directory: str, meta: MetaProperties, cluster_id: str, broker_id: BrokerId
-) -> None:
-    if meta.cluster_id != cluster_id:
-        raise ForeignDirectory(
-            f"{directory} belongs to cluster {meta.cluster_id}, not {cluster_id}; use another "
-            "directory, or connect to that cluster"
-        )
-    if meta.broker_id != broker_id:
-        raise OtherBrokersDirectory(
-            f"{directory} belongs to broker {meta.broker_id}, not {broker_id}; use that broker's "
-            "id, or another directory"
-        )

@@ -144,3 +144,16 @@ def read_topic_id(files: Files, path: str) -> TopicId | None:
                 "that file, or move the directory away"
             )
     return None
+
+
+def remove_tree(files: Files, path: str) -> None:
+    """Remove a directory with all in it. A link is removed itself; what it points to stays."""
+    status = files.stat(path)
+    if status is None:
+        return
+    if status.kind != "directory":
+        files.unlink(path)
+        return
+    for name in files.listdir(path):
+        remove_tree(files, f"{path}/{name}")
+    files.rmdir(path)

@@ -325,11 +325,11 @@ class SegmentLoader:
     def _settle_aborted(self, segment: Segment) -> None:
         """Compare the segment's index of aborted transactions with what its markers said."""
         try:
-            known = segment.aborted()
+            known = segment.txn_index.entries()
         except (OSError, InvalidOffset):
             known = None
         if known != self._aborted:
-            segment.replace_aborted(self._aborted)
+            segment.txn_index.replace(self._aborted)
             self.report.indexes_rebuilt += 1
 
     def _check_place(self, segment: Segment, position: int, header: BatchHeader) -> None:

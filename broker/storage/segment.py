@@ -20,7 +20,7 @@ from broker.storage.files import Buffer, Files
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import BadBatch, scan
 from broker.storage.time_index import TimeIndex
-from broker.storage.txn_index import AbortedTransaction, decode_entries, encode_entry
+from broker.storage.txn_index import TxnIndexFile
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
 from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -431,7 +431,7 @@ class Segment:
             offsets, times = self._open_indexes()
             self._files.truncate(offsets, kept * offset_index.ENTRY.size)
             self._files.truncate(times, times_kept * time_index.ENTRY.size)
-        self._cut_aborted(end_offset)
+        self.txn_index.truncate_to_offset(end_offset)
 
     def _find_max_timestamp(self, last_position: int) -> None:
         """Of all that is older than the newest index entry, the time index knows the maximum."""
@@ -443,45 +443,11 @@ class Segment:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
 
-    # ---- aborted transactions -------------------------------------------------------------------
-
     @property
-    def txn_index_path(self) -> str:
-        """The index of aborted transactions; the file is there when one was aborted."""
-        return self._path + TXN_INDEX_SUFFIX + self._ending
-
-    def append_aborted(self, entry: AbortedTransaction) -> None:
-        """A marker in this segment aborted a transaction."""
-        handle = self._files.open(self.txn_index_path, create=True)
-        try:
-            self._files.append(handle, [encode_entry(entry)])
-        finally:
-            self._files.close(handle)
-
-    def aborted(self) -> list[AbortedTransaction]:
-        """The transactions that markers in this segment aborted. OSError, InvalidOffset."""
-        try:
-            data = self._files.read_all(self.txn_index_path)
-        except FileNotFoundError:
-            return []
-        return decode_entries(data, self.base_offset)
-
-    def replace_aborted(self, entries: Sequence[AbortedTransaction]) -> None:
-        """Write the index anew."""
-        if entries:
-            data = b"".join(map(encode_entry, entries))
-            self._files.write_atomic(self.txn_index_path, data)
-        else:
-            self._files.unlink(self.txn_index_path)
-
-    def _cut_aborted(self, end_offset: int) -> None:
-        if not self._files.exists(self.txn_index_path):
-            return
-        try:
-            entries = self.aborted()
-        except InvalidOffset:
-            entries = []
-        self.replace_aborted([entry for entry in entries if entry.last_offset < end_offset])
+    def txn_index(self) -> TxnIndexFile:
+        """The index of aborted transactions; its file is there when one was aborted."""
+        path = self._path + TXN_INDEX_SUFFIX + self._ending
+        return TxnIndexFile(self._files, path, self.base_offset)
 
     # ---- look-ups -------------------------------------------------------------------------------
 

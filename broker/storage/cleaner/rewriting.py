@@ -178,7 +178,7 @@ class Rewriting:
                     self._write(segment, pending)
                     pending, waiting = [], 0
         self._write(segment, pending)
-        segment.replace_aborted(aborted)
+        segment.txn_index.replace(aborted)
         segment.seal()
         segment.fsync()
         segment.rest()
