@@ -117,6 +117,10 @@ ROWS: list[tuple[str, list[Panel]]] = [
     ("Logs", [
         ("Bytes on disk, by topic", "bytes",
          {"{{topic}}": f"sum by (topic) (pylog_log_size_bytes{TOPIC})"}),
+        ("Cleaner", "short", {
+            "set aside": f"sum(pylog_log_cleaner_uncleanable_partitions{HERE})",
+            "largest dirty ratio": f"max(pylog_log_cleaner_max_dirty_ratio{HERE})",
+            "passes per second": rate("pylog_log_cleaner_passes_total", "job")}),
         ("Segments, by broker", "short",
          {"{{instance}}": f"sum by (instance) (pylog_log_segments{TOPIC})"}),
         ("Records kept, by topic", "short", {

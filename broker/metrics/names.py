@@ -123,6 +123,17 @@ LOG_SIZE: Final = Metric(
 LOG_SEGMENTS: Final = Metric(
     "pylog_log_segments", "gauge", "Segments of the replica.", ("topic", "partition")
 )
+CLEANER_UNCLEANABLE: Final = Metric(
+    "pylog_log_cleaner_uncleanable_partitions", "gauge",
+    "Compacted replicas that could not be cleaned and are left as they are; the log says why.",
+)  # fmt: skip
+CLEANER_DIRTY: Final = Metric(
+    "pylog_log_cleaner_max_dirty_ratio", "gauge",
+    "The largest part, 0 to 1, of a compacted replica that waits for the cleaner.",
+)  # fmt: skip
+CLEANER_PASSES: Final = Metric(
+    "pylog_log_cleaner_passes_total", "counter", "Passes of the cleaner over a log."
+)
 LEADER_EPOCH: Final = Metric(
     "pylog_partition_leader_epoch", "gauge", "Leader epoch; leaders only.", ("topic", "partition")
 )

@@ -17,12 +17,15 @@ from broker.metrics.exposition import Page
 from broker.metrics.http import Health
 from broker.metrics.names import Metric
 from broker.metrics.process import LoopLag
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from broker.grpc.log_service import LogService
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
+    from broker.storage.cleaner.cleaner import LogCleaner
 
 SLICE: Final = 64
 """Replicas between two turns of the loop: about half a millisecond."""
@@ -44,6 +47,7 @@ class BrokerParts:
     counters: RequestCounters
     engine: Engine | None = None
     log_service: LogService | None = None
+    cleaner: LogCleaner | None = None
     membership: Membership | None = None
     stopping: str = ""
     fault: str = ""
@@ -150,10 +154,20 @@ class BrokerMetrics:
         page.add(names.AT_MIN_ISR, totals.at_min_isr)
         page.add(names.OFFLINE_REPLICAS, totals.offline)
         page.add(names.MAX_LAG, totals.max_lag)
+        if self.parts.cleaner is not None:
+            self._add_cleaner(page, self.parts.cleaner, manager.high_watermarks())
         page.add(names.NO_DETAIL, max(0, len(partitions) - DETAIL_MAX))
         for metric, lines in totals.lines.items():
             page.add_lines(metric, lines)
             await asyncio.sleep(0)
+
+    def _add_cleaner(
+        self, page: Page, cleaner: LogCleaner, high_watermarks: dict[TopicPartition, Offset]
+    ) -> None:
+        waiting = cleaner.candidates(SYSTEM_CLOCK.wall_ms(), high_watermarks)
+        page.add(names.CLEANER_UNCLEANABLE, len(cleaner.uncleanable))
+        page.add(names.CLEANER_DIRTY, max((log.dirty_ratio for log in waiting), default=0))
+        page.add(names.CLEANER_PASSES, cleaner.passes)
 
 
 def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) -> None:

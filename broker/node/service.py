@@ -273,6 +273,7 @@ class BrokerService:
             counters=self._counters,
         )
         self._parts.log_service = service
+        self._parts.cleaner = self._logs.cleaner
         self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(self._broker_id, manager, self._logs, self._pool)
         self._server.add(
