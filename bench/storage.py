@@ -57,7 +57,7 @@ def _open(
         str(folder / "bench-0"),
         _PARTITION,
         _ID,
-        config or TopicConfig(),
+        config or TopicConfig(segment_bytes=2**31 - 1),
         wall_ms=_WALL_MS,
         last_stop=stop,
         environment=Environment(TailBudget(tail), tail_bytes_max=tail),
