@@ -156,6 +156,9 @@ _OWN_BROKER_KEYS: Final = (
               low=_MIB, high=LONG_MAX),
     ConfigKey("log.cleaner.enable", bool, True,
               "Whether topics with cleanup.policy=compact are compacted."),
+    ConfigKey("log.initial.task.delay.ms", int, 30_000,
+              "How long after a broker's start retention is first looked at (KIP-1105).",
+              low=0, high=INT_MAX),
     ConfigKey("log.retention.check.interval.ms", int, 300_000,
               "How often retention is looked at.", low=1, high=INT_MAX),
     ConfigKey("log.tail.cache.max.bytes", int, 256 * _MIB,
@@ -322,6 +325,7 @@ class BrokerConfig:
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 128 * _MIB
     log_cleaner_enable: bool = True
+    log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB

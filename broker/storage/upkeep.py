@@ -58,7 +58,8 @@ class LogUpkeep:
         self._clock = RetentionClock()
         self._removals: list[tuple[int, str]] = []
         self._now_ms = 0
-        self._expiry_due_ms = self._retention_due_ms = 0
+        self._expiry_due_ms = 0
+        self._retention_due_ms: int | None = None
 
     def loaded(self, wall_ms: int) -> None:
         """All logs are open: is the clock in order?"""
@@ -102,6 +103,8 @@ class LogUpkeep:
                 log.maybe_roll(wall_ms)
             except KafkaStorageError as error:
                 logger.warning("%s: %s", log.topic_partition, error)
+        if self._retention_due_ms is None:
+            self._retention_due_ms = now_ms + self.config.log_initial_task_delay_ms
         if now_ms >= self._retention_due_ms:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)

@@ -26,7 +26,11 @@ DEFAULTS = ("broker", "<default>")
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    config = {"num.partitions": "2", "log.retention.check.interval.ms": "200"}
+    config = {
+        "num.partitions": "2",
+        "log.initial.task.delay.ms": "0",
+        "log.retention.check.interval.ms": "200",
+    }
     with LocalCluster(3, config=config) as running:
         yield running
 

@@ -42,7 +42,8 @@ def producer(cluster: LocalCluster) -> Iterator[Producer]:
 @pytest.fixture
 def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
     name = "".join(c if c.isalnum() else "-" for c in request.node.name)
-    admin.create_topics(NewTopic(name))
+    # Some tests write records with times long past, which retention would take.
+    admin.create_topics(NewTopic(name, config={"retention.ms": "-1"}))
     return name
 
 

@@ -12,7 +12,11 @@ from pylog.clock import SYSTEM_CLOCK
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
-CONFIG = {"log.retention.check.interval.ms": "200", "log.cleaner.backoff.ms": "100"}
+CONFIG = {
+    "log.initial.task.delay.ms": "0",
+    "log.retention.check.interval.ms": "200",
+    "log.cleaner.backoff.ms": "100",
+}
 
 
 @pytest.fixture(scope="module")

@@ -142,7 +142,7 @@ def test_a_clock_far_behind_the_files_tells_nothing_until_it_has_passed_them() -
 # ---- by the manager -----------------------------------------------------------------------------
 
 
-def manager_of(files: MemoryFiles, *, boot: str = "boot") -> LogManager:
+def manager_of(files: MemoryFiles, *, boot: str = "boot", delay_ms: int = 0) -> LogManager:
     return LogManager.open(
         files,
         ROOT,
@@ -151,13 +151,15 @@ def manager_of(files: MemoryFiles, *, boot: str = "boot") -> LogManager:
         boot_id=boot,
         new_directory_id="d",
         wall_ms=WALL_MS,
-        config=BrokerConfig(log_retention_check_interval_ms=1000),
+        config=BrokerConfig(
+            log_initial_task_delay_ms=delay_ms, log_retention_check_interval_ms=1000
+        ),
         topic_config=lambda topic: TopicConfig(retention_ms=5000, file_delete_delay_ms=100),
     )
 
 
-def filled(files: MemoryFiles) -> tuple[LogManager, Log]:
-    manager = manager_of(files)
+def filled(files: MemoryFiles, *, delay_ms: int = 0) -> tuple[LogManager, Log]:
+    manager = manager_of(files, delay_ms=delay_ms)
     log = manager.create(TOPIC, TOPIC_ID, TopicConfig(retention_ms=5000, file_delete_delay_ms=100))
     for number in range(10):
         append(log, b"v" * 100, timestamps=WALL_MS + number * 1000)
@@ -199,6 +201,15 @@ def test_a_full_disk_is_made_room_on() -> None:
     assert log.log_start_offset == 4
     assert not [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
     assert b"t 0 4" in files.read_all(f"{ROOT}/log-start-offset-checkpoint")
+
+
+def test_retention_waits_a_while_after_a_start() -> None:
+    manager, log = filled(MemoryFiles(), delay_ms=700)
+    manager.maintain(500, WALL_MS + 9001, {TOPIC: Offset(10)})
+    manager.maintain(1199, WALL_MS + 9001, {TOPIC: Offset(10)})
+    assert log.log_start_offset == 0
+    manager.maintain(1200, WALL_MS + 9001, {TOPIC: Offset(10)})
+    assert log.log_start_offset == 5
 
 
 def test_retention_runs_at_its_interval() -> None:
