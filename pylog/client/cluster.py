@@ -246,7 +246,8 @@ class Cluster:
             self._refuse_denied(name, min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS))
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
-                await asyncio.wait_for(self.refresh(name), max(left_s, 0))
+                async with asyncio.timeout(max(left_s, 0)):
+                    await self.refresh(name)
             except TimeoutError:
                 if name in self.denied:
                     raise self.denied[name][1] from None
@@ -264,7 +265,8 @@ class Cluster:
         if self.metadata.version:
             return
         try:
-            await asyncio.wait_for(self.refresh(), timeout_ms / 1000)
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.refresh()
         except TimeoutError:
             raise self.unreachable(timeout_ms) from None
 
@@ -405,7 +407,8 @@ class Cluster:
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
                 try_s = max(min(left_s, self.settings.request_timeout_ms / 1000), 0.001)
-                return await asyncio.wait_for(attempt(try_s), max(left_s, 0.001))
+                async with asyncio.timeout(max(left_s, 0.001)):
+                    return await attempt(try_s)
             except TimeoutError:
                 raise errors.RequestTimedOut(
                     f"{what}: not done within {timeout_ms / 1000:.3g} s"
