@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from broker.dump.rows import BadFile, Row, rows_of
 from pylog.cli.context import Settings, with_settings
+
+if TYPE_CHECKING:
+    from broker.dump.rows import Row
 
 
 @click.command()
@@ -26,6 +29,8 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool) -> int
     transactions, producers' snapshots, checkpoints, the metadata log and its snapshots. The exit
     status is 1 when a file does not make sense; nothing is changed.
     """
+    from broker.dump.rows import BadFile, rows_of  # what decodes is not loaded for `pylog --help`
+
     damaged = 0
     for path in paths:
         several = path.is_dir() or len(paths) > 1

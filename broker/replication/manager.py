@@ -323,7 +323,7 @@ class ReplicaManager:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""
         self._room.begin(now_ms)
         self._room.advance()
-        self._replicas.look_for_room()
+        self._replicas.go_on()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:

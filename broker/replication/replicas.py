@@ -7,6 +7,8 @@ replica offline whose log fails. Pure, like the manager whose part it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import Final
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.metadata.records import ConfigResourceType, PartitionRecord
@@ -21,7 +23,12 @@ from broker.replication.without_room import WithoutRoom
 from broker.storage.errors import DiskFull
 from broker.storage.manager import LogManager
 from pylog.errors import PylogError
-from pylog.model import BrokerId, Offset, TopicPartition
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+
+NEW_LOGS_AT_ONCE: Final = 64
+"""A new log is a dozen calls of the file system; the loop has others to serve in between, and a
+lease to renew.
+"""
 
 
 class Replicas:
@@ -54,25 +61,44 @@ class Replicas:
         self._leader_state = leader_state
         self._follower_state = follower_state
         self._without_room = WithoutRoom()
+        # partitions whose logs are still to be made, each by its newest record
+        self._unmade: dict[tuple[TopicId, int], PartitionRecord] = {}
 
     @property
     def next_deadline(self) -> int | None:
-        """When to call `look_for_room` next."""
-        return self._without_room.next_deadline
+        """When to call `go_on` next."""
+        return self._room.now_ms if self._unmade else self._without_room.next_deadline
 
     def take_up(self, records: Iterable[PartitionRecord]) -> None:
-        """Host, lead, follow or delete what these records say."""
+        """Host, lead, follow or delete what these records say; many new logs are for `go_on`."""
         moved_away = []
         for record in records:
-            partition = self._hosted.by_id.get((record.topic_id, record.partition))
+            key = (record.topic_id, record.partition)
+            partition = self._hosted.by_id.get(key)
             if self._me not in record.replicas:
+                self._unmade.pop(key, None)
                 if partition is not None:
                     moved_away.append(partition)
-            elif partition is None:
+            elif partition is not None:
+                if record.partition_epoch > partition.partition_epoch:
+                    self._change_role(partition, record)
+            elif self._logs.by_id(*key) is not None:
                 self._host(record)
-            elif record.partition_epoch > partition.partition_epoch:
-                self._change_role(partition, record)
+            else:
+                self._unmade[key] = record
         self.delete(moved_away)
+        self._make_some()
+
+    def go_on(self) -> None:
+        """Make more of the new logs, and look whether there is room for those that had none."""
+        self._make_some()
+        self._look_for_room()
+
+    def _make_some(self) -> None:
+        for key in list(islice(self._unmade, NEW_LOGS_AT_ONCE)):
+            record = self._unmade.pop(key)
+            if self._hosted.image.topic_name(record.topic_id) is not None:  # not deleted since
+                self._host(record)
 
     def _host(self, record: PartitionRecord, *, again: bool = False) -> None:
         name = self._hosted.image.topic_name(record.topic_id)
@@ -108,8 +134,7 @@ class Replicas:
         else:
             self._report_failed(partition, str(fault))
 
-    def look_for_room(self) -> None:
-        """Somebody may have made room: host again what had none."""
+    def _look_for_room(self) -> None:
         for key in self._without_room.take(self._room.now_ms):
             partition = self._hosted.by_id.get(key)
             record = self._hosted.image.partition(*key)

@@ -26,6 +26,7 @@ from broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
 )
+from broker.replication.replicas import NEW_LOGS_AT_ONCE
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.model import (
@@ -785,3 +786,42 @@ def test_acks_one_with_a_bad_request_sends_nothing(group: BrokerGroup) -> None:
     effects = group.managers[ONE].produce(0, WALL_MS, Produce(1, 0, ()), "x")
     assert [type(e).__name__ for e in effects] == ["ProduceDone"]
     assert not any(isinstance(e, SendAlterPartition) for e in effects)
+
+
+# ---- many new partitions at once ----------------------------------------------------------------
+
+
+def hosted(group: BrokerGroup, broker: int = 1) -> int:
+    return len(group.managers[BrokerId(broker)].partitions())
+
+
+def test_logs_of_many_new_partitions_are_made_in_slices(group: BrokerGroup) -> None:
+    group.advance(1)
+    group.create_topic(partitions=2 * NEW_LOGS_AT_ONCE + 3)
+    assert hosted(group) == NEW_LOGS_AT_ONCE
+    assert group.managers[ONE].next_deadline_ms == group.now_ms
+    group.advance(1)
+    assert hosted(group) == 2 * NEW_LOGS_AT_ONCE
+    group.advance(1)
+    assert hosted(group) == 2 * NEW_LOGS_AT_ONCE + 3
+    assert group.managers[ONE].next_deadline_ms != group.now_ms
+
+
+def test_a_log_that_is_not_made_yet_follows_the_newest_record(group: BrokerGroup) -> None:
+    last = NEW_LOGS_AT_ONCE
+    group.create_topic(partitions=last + 1)
+    group.elect(2, partition=last)
+    group.tell()
+    group.advance(1)
+    (found,) = (p for p in group.managers[ONE].partitions() if p.topic_partition.partition == last)
+    assert (found.leader, found.leader_epoch) == (TWO, 1)
+
+
+def test_what_is_deleted_before_its_log_was_made_is_never_made(group: BrokerGroup) -> None:
+    group.create_topic(partitions=2 * NEW_LOGS_AT_ONCE)
+    group.delete_topic()
+    group.tell()
+    assert hosted(group) == 0
+    group.advance(1)
+    assert hosted(group) == 0
+    assert group.managers[ONE].next_deadline_ms != group.now_ms
