@@ -25,7 +25,7 @@ from broker.grpc.cluster_service import ClusterService
 from broker.metadata.messages import Failure
 from broker.metrics.counters import Histogram
 from broker.storage.errors import DiskFull
-from broker.storage.segment import NO_ROOM
+from broker.storage.files import NO_ROOM
 from pylog.clock import Clock, ticks
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import Offset

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.storage.files import Files
-from broker.storage.segment import NO_ROOM
+from broker.storage.files import NO_ROOM, Files
 from pylog.model import ControllerEpoch
 
 NAME: Final = "controller-epoch"

@@ -7,11 +7,10 @@ epochs of the batches below could not be written.
 from __future__ import annotations
 
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, write_epochs
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
-from broker.storage.segment import NO_ROOM
 from broker.storage.segment_list import SegmentList
 from pylog.model import Offset
 

@@ -18,6 +18,9 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""Errors of a write that pass when somebody makes room."""
+
 FileKind = Literal["file", "directory", "symlink", "other"]
 
 _VECTORS_MAX: Final = 512  # Linux takes 1024 buffers per writev; stay well below

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
+from broker.storage.files import NO_ROOM
 from broker.storage.scan import BadBatch
-from broker.storage.segment import NO_ROOM
 from pylog.errors import KafkaStorageError
 
 _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})

@@ -353,7 +353,7 @@ class Log:
         """
         self._guard.check()
         with self._guard.io("writing the indexes"):
-            self._segments.active.write_new_entries()
+            self._segments.active.indexes.write_new_entries()
         due = self._segments.is_old(self.config, wall_ms)
         if due:
             self._writer.roll(self._log_end, self.config, wall_ms)

@@ -18,8 +18,7 @@ from broker.storage.checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from broker.storage.files import Files
-from broker.storage.segment import NO_ROOM
+from broker.storage.files import NO_ROOM, Files
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 

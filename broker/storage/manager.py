@@ -41,7 +41,7 @@ from broker.storage.errors import (
     CorruptSegment,
     DiskFull,
 )
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.health import LogHealth, ReplicaKey
 from broker.storage.log import Environment, Log
@@ -55,7 +55,6 @@ from broker.storage.partition_directories import (
     write_topic_id,
 )
 from broker.storage.recovery import LastStop
-from broker.storage.segment import NO_ROOM
 from broker.storage.tail_cache import TailBudget
 from broker.storage.upkeep import LogUpkeep, RemovalTask
 from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError

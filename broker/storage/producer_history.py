@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.producer_snapshot import (
     BadSnapshot,
     decode_snapshot,
@@ -22,7 +22,6 @@ from broker.storage.producer_snapshot import (
 from broker.storage.producer_state import Marker, ProducerStates, read_marker
 from broker.storage.scan import scan
 from broker.storage.segment import (
-    NO_ROOM,
     PRODUCERS_SUFFIX,
     SNAPSHOT_SUFFIX,
     Segment,

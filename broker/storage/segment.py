@@ -1,10 +1,9 @@
 """One segment of a log: `<base offset, 20 digits>.log` with its indexes.
 
-Writes go straight to the file; the indexes are written along, some entries at a time. Those of
-the active segment live in memory; those of others are loaded when they are needed first, and
-dropped with the handle. They are a cache of what the log file says: a full disk leaves them behind
-without harm, one that makes no sense, or does not lead to a batch, is made again from the headers.
-The index of aborted transactions has no copy in memory.
+Writes go straight to the file; the indexes are written along, some entries at a time
+(`segment_indexes.py`). Those of the active segment live in memory; those of others are loaded when
+they are needed first, and dropped with the handle. They are a cache of what the log file says: one
+that makes no sense, or does not lead to a batch, is made again from the headers.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from broker.storage import offset_index, time_index
 from broker.storage.errors import InvalidOffset
 from broker.storage.files import Buffer, Files
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import BadBatch, scan
+from broker.storage.segment_indexes import SegmentIndexes
 from broker.storage.time_index import TimeIndex
 from broker.storage.txn_index import TxnIndexFile
 from pylog.errors import CorruptMessage
@@ -46,13 +45,6 @@ CLEANED_ENDING: Final = ".cleaned"
 SWAP_ENDING: Final = ".swap"
 """Behind the names of one that is whole, and takes the place of others."""
 CUT_SUFFIX: Final = ".cut"
-
-NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Errors of a write that pass when somebody makes room."""
-
-_ENTRIES_AT_ONCE: Final = 32 * offset_index.ENTRY.size
-"""So many bytes of new entries are written together: one call to the system for each would cost a
-tenth of an append."""
 
 _OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
@@ -117,14 +109,11 @@ class Segment:
         self.first_timestamp = NO_TIMESTAMP
         self.created_ms = created_ms
         self.jitter_ms = jitter_ms
-        self._offsets: OffsetIndex | None = OffsetIndex(base_offset)
-        self._times: TimeIndex | None = TimeIndex(base_offset)
+        self.indexes = SegmentIndexes(files, base_offset, self.index_path, self.time_index_path)
+        """The indexes, maybe not loaded: look into `offsets` and `times`."""
         self._bytes_since_entry = 0
         self._sealed = False
         self._handle: int | None = None
-        self._index_handles: tuple[int, int] | None = None
-        self._indexes_behind = False
-        self._new_offsets, self._new_times = bytearray(), bytearray()  # not in the files yet
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -157,18 +146,17 @@ class Segment:
     @property
     def offsets(self) -> OffsetIndex:
         """The offset index, loaded on first use. OSError, BadBatch when it must be made again."""
-        if self._offsets is None:
-            self._load_indexes()
-            assert self._offsets is not None
-        return self._offsets
+        return self._with_indexes().offsets
 
     @property
     def times(self) -> TimeIndex:
         """The time index, likewise."""
-        if self._times is None:
+        return self._with_indexes().times
+
+    def _with_indexes(self) -> SegmentIndexes:
+        if not self.indexes.is_loaded:
             self._load_indexes()
-            assert self._times is not None
-        return self._times
+        return self.indexes
 
     @property
     def facts(self) -> SegmentFacts:
@@ -188,7 +176,7 @@ class Segment:
         self.max_timestamp = facts.max_timestamp
         self.offset_of_max_timestamp = facts.offset_of_max_timestamp
         self.first_timestamp = facts.first_timestamp
-        self._offsets = self._times = None
+        self.indexes.drop()
         self._sealed = True
 
     def activate(self) -> None:
@@ -202,40 +190,23 @@ class Segment:
             handle = self.handle(create=True)
             if self._files.size(handle):
                 self._files.truncate(handle, 0)
-            self._open_indexes()
+            self.indexes.open()
         except OSError:
             self.close()
             raise
-
-    def _open_indexes(self) -> tuple[int, int]:
-        if self._index_handles is None:
-            offsets = self._files.open(self.index_path, create=True)
-            try:
-                times = self._files.open(self.time_index_path, create=True)
-            except OSError:
-                self._files.close(offsets)
-                raise
-            self._index_handles = (offsets, times)
-        return self._index_handles
 
     def close(self) -> None:
         """Give all handles back."""
         if self._handle is not None:
             self._files.close(self._handle)
             self._handle = None
-        self._close_indexes()
+        self.indexes.close()
 
     def rest(self) -> None:
         """Nobody has read it for long: give the handles and the memory of the indexes back."""
         self.close()
-        if self._sealed and not self._indexes_behind:
-            self._offsets = self._times = None
-
-    def _close_indexes(self) -> None:
-        if self._index_handles is not None:
-            for handle in self._index_handles:
-                self._files.close(handle)
-            self._index_handles = None
+        if self._sealed:
+            self.indexes.rest()
 
     # ---- append -------------------------------------------------------------------------------
 
@@ -245,11 +216,7 @@ class Segment:
 
     def indexes_full(self, index_bytes_max: int) -> bool:
         """Whether one more entry would make an index file too large."""
-        return (
-            len(self.offsets) >= index_bytes_max // offset_index.ENTRY.size
-            # the seal may add one more
-            or len(self.times) >= index_bytes_max // time_index.ENTRY.size - 1
-        )
+        return self._with_indexes().are_full(index_bytes_max)
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchPlace]) -> None:
         """Write `batches`, whose bytes are `buffers`.
@@ -264,10 +231,7 @@ class Segment:
         for batch in batches:
             offset_entry, time_entry = self.account(batch)
             if offset_entry:
-                self._new_offsets += offset_entry
-                self._new_times += time_entry
-                if len(self._new_offsets) >= _ENTRIES_AT_ONCE:
-                    self.write_new_entries()
+                self.indexes.appended(offset_entry, time_entry)
 
     def account(self, batch: BatchPlace) -> tuple[bytes, bytes]:
         """Take note of a batch at the end of the file; the new index entries (or nothing).
@@ -294,39 +258,12 @@ class Segment:
         """Cut what a failed append left behind the last whole batch."""
         self._files.truncate(self.handle(), self.size)
 
-    def write_new_entries(self) -> None:
-        """Write the index entries that wait; what they say of the last batches, the log says too,
-        so nothing is lost with them.
-        """
-        if not (self._new_offsets or self._new_times):
-            return
-        offsets_new, times_new = bytes(self._new_offsets), bytes(self._new_times)
-        self._new_offsets.clear()
-        self._new_times.clear()
-        if self._indexes_behind:
-            return
-        try:
-            offsets, times = self._open_indexes()
-            if offsets_new:
-                self._files.append(offsets, [offsets_new])
-            if times_new:
-                self._files.append(times, [times_new])
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._indexes_behind = True
-
     def seal(self) -> None:
         """The segment takes no more batches, or the log closes: its largest timestamp enters the
         time index.
         """
         self._sealed = True
-        if self._times is None:
-            self._close_indexes()
-            return  # it was sealed before, and is not even loaded
-        self._new_times += self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.write_new_entries()
-        self._close_indexes()
+        self.indexes.seal(self.max_timestamp, self.offset_of_max_timestamp)
 
     def note_sealed(self) -> None:
         """As `seal`, but only in memory: the files are compared afterwards."""
@@ -335,33 +272,13 @@ class Segment:
 
     def index_files_match(self) -> bool:
         """Whether the index files hold what the log file says."""
-        if not self._file_holds(self.index_path, self.offsets.encode()):
-            return False
-        if self._file_holds(self.time_index_path, self.times.encode()):
-            return True
-        # A clean stop seals the active segment too.
-        sealed = TimeIndex.decode(self.base_offset, self.times.encode(), self.end_offset)
-        sealed.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        if not self._file_holds(self.time_index_path, sealed.encode()):
-            return False
-        self._times = sealed
-        return True
-
-    def _file_holds(self, path: str, expected: bytes) -> bool:
-        status = self._files.stat(path)
-        return (
-            status is not None
-            and status.kind == "file"
-            and status.size == len(expected)
-            and self._files.read_all(path) == expected
+        return self._with_indexes().match_files(
+            self.end_offset, self.max_timestamp, self.offset_of_max_timestamp
         )
 
     def _load_indexes(self) -> None:
         try:
-            data = self._files.read_all(self.index_path)
-            self._offsets = OffsetIndex.decode(self.base_offset, data, self.size)
-            data = self._files.read_all(self.time_index_path)
-            self._times = TimeIndex.decode(self.base_offset, data, self.end_offset)
+            self.indexes.load(self.size, self.end_offset)
         except (OSError, InvalidOffset) as error:
             if isinstance(error, OSError) and error.errno in _OF_THE_MOMENT:
                 raise
@@ -371,7 +288,7 @@ class Segment:
     def rebuild_indexes(self) -> None:
         """Make both indexes from the headers, in memory and on disk. OSError, BadBatch."""
         sealed, expected = self._sealed, self.facts
-        self._offsets, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self.indexes.begin()
         self._bytes_since_entry = self.size = 0
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         try:
@@ -384,27 +301,12 @@ class Segment:
             raise
         if sealed:
             self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
-        self.write_indexes(behind_only=False)
+        self.indexes.write()
 
     def write_indexes(self, *, behind_only: bool = True) -> None:
-        """Replace index files that are behind (or, after a recovery, wrong).
-
-        They are rewritten whole and atomically. No room is no error: they stay behind.
-        """
-        if behind_only and not self._indexes_behind:
-            return
-        self._close_indexes()
-        self._new_offsets.clear()
-        self._new_times.clear()
-        try:
-            self._files.write_atomic(self.index_path, self.offsets.encode())
-            self._files.write_atomic(self.time_index_path, self.times.encode())
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            self._indexes_behind = True
-        else:
-            self._indexes_behind = False
+        """Replace index files that are behind (or, after a recovery, wrong). OSError, BadBatch."""
+        if self.indexes.are_behind or not behind_only:
+            self._with_indexes().write()
 
     # ---- cut ----------------------------------------------------------------------------------
 
@@ -415,22 +317,16 @@ class Segment:
         """
         self._files.truncate(self.handle(), position)
         self._files.fsync(self.handle())
-        self.write_new_entries()
-        kept = self.offsets.truncate_to_position(position)
-        last_indexed, last_position = self.offsets.last
-        # Also drops the entry of the seal: the segment may be the active one again.
-        times_kept = self.times.truncate_to_offset(last_indexed + 1)
+        indexes = self._with_indexes()
+        indexes.write_new_entries()
+        kept = indexes.cut(position)
+        last_position = indexes.offsets.last[1]
         self.size = position
         self.end_offset = end_offset
         self._sealed = False
         self._bytes_since_entry = position - last_position
         self._find_max_timestamp(last_position)
-        if self._indexes_behind:
-            self.write_indexes()
-        else:
-            offsets, times = self._open_indexes()
-            self._files.truncate(offsets, kept * offset_index.ENTRY.size)
-            self._files.truncate(times, times_kept * time_index.ENTRY.size)
+        indexes.cut_files(kept)
         self.txn_index.truncate_to_offset(end_offset)
 
     def _find_max_timestamp(self, last_position: int) -> None:
@@ -519,6 +415,7 @@ class Segment:
             if self._files.exists(path + self._ending):
                 self._files.rename(path + self._ending, path + ending)
         self._ending = ending
+        self.indexes.path, self.indexes.time_path = self.index_path, self.time_index_path
 
     def rename_deleted(self, *, replaced: bool = False) -> list[str]:
         """Give the files names that say they may go; the new paths. `replaced`: by a segment of the

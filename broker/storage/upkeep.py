@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.config import BrokerConfig
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.log import Log
 from broker.storage.log_checkpoints import LogCheckpoints
 from broker.storage.retention import RetentionClock
-from broker.storage.segment import NO_ROOM
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 

@@ -14,9 +14,8 @@ from broker.storage.checkpoint_writer import OffsetCheckpoint
 from broker.storage.checkpoints import CLEANER_CHECKPOINT
 from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
 from broker.storage.cleaner.clean_task import CleanPlan, CleanTask, Source
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.log import Log
-from broker.storage.segment import NO_ROOM
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 

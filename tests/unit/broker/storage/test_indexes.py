@@ -92,7 +92,7 @@ def test_every_fifth_batch_of_1024_bytes_has_an_entry() -> None:
     assert entries[0] == (5, 5 * 1024)  # the first batch never has one
     assert entries[-1] == (1020, 1020 * 1024)
     assert segment.times.entries()[0] == (1005, 5)
-    segment.write_new_entries()
+    segment.indexes.write_new_entries()
     assert len(files.read_all(segment.index_path)) == 204 * 8
     assert len(files.read_all(segment.time_index_path)) == 204 * 12
     assert segment.index_files_match()
