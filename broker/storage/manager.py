@@ -21,26 +21,11 @@ from typing import Self
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.checkpoint_writer import CheckpointTask
-from broker.storage.clean_marker import (
-    ClosedLog,
-    closed_log,
-    take_clean_marker,
-    unchanged,
-    write_clean_marker,
-)
+from broker.storage.claimed_directory import ClaimedDirectory, locked_while_opening
+from broker.storage.clean_marker import ClosedLog, closed_log, write_clean_marker
 from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.directory import (
-    MetaProperties,
-    check_owner,
-    lock_directory,
-    read_meta,
-    unwritable,
-    write_meta,
-)
-from broker.storage.errors import (
-    CorruptSegment,
-    DiskFull,
-)
+from broker.storage.directory import MetaProperties, write_meta
+from broker.storage.errors import CorruptSegment, DiskFull
 from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.health import LogHealth, ReplicaKey
@@ -50,7 +35,6 @@ from broker.storage.partition_directories import (
     find_partitions,
     free_deleted_name,
     read_topic_id,
-    refuse_orphans,
     remove_tree,
     write_topic_id,
 )
@@ -136,33 +120,15 @@ class LogManager:
         later by `Log.config`. Raises DirectoryLocked (try again) and StorageStartError.
         """
         config = config or BrokerConfig()
-        lock = lock_directory(files, directory)
-        try:
-            found = read_meta(files, directory)
-            if found is None:
-                refuse_orphans(files, directory)
-                found = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
-            check_owner(directory, found, cluster_id, broker_id)
-            marker = take_clean_marker(files, directory)
-            same_boot = found.boot_id == boot_id
-            intact = found.intact and (marker is not None or same_boot)
-            meta = replace(found, boot_id=boot_id, clean=False, intact=intact)
-            write_meta(files, directory, meta)
-            manager = cls(files, directory, lock, meta, config, jitter, wall_ms)
-            manager._load(marker, same_boot, topic_config)
-        except OSError as error:
-            files.close(lock)
-            raise unwritable(directory, error) from error
-        except BaseException:
-            files.close(lock)
-            raise
+        with locked_while_opening(files, directory) as lock:
+            claimant = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
+            claimed = ClaimedDirectory.claim(files, directory, claimant)
+            manager = cls(files, directory, lock, claimed.meta, config, jitter, wall_ms)
+            manager._load(claimed, topic_config)
         return manager
 
     def _load(
-        self,
-        marker: dict[str, ClosedLog] | None,
-        same_boot: bool,
-        topic_config: Callable[[str], TopicConfig] | None,
+        self, claimed: ClaimedDirectory, topic_config: Callable[[str], TopicConfig] | None
     ) -> None:
         recovery_points = self._checkpoints.found_recovery_points
         log_starts = self._checkpoints.found_log_starts
@@ -180,7 +146,12 @@ class LogManager:
         for topic_partition in found.partitions:
             path = self._path(str(topic_partition))
             recovery_point = recovery_points.get(topic_partition, Offset(0))
-            last_stop = self._last_stop(topic_partition, recovery_point, marker, same_boot)
+            last_stop = claimed.last_stop(
+                self._files,
+                str(topic_partition),
+                recovery_point,
+                is_suspect=self._health.is_suspect(topic_partition),
+            )
             config = topic_config(topic_partition.topic) if topic_config else self._config.topic
             topic_id = None
             try:
@@ -205,24 +176,6 @@ class LogManager:
         self._checkpoints.loaded()
         self._upkeep.loaded(self._wall_ms)
         self.cleaner.loaded()
-
-    def _last_stop(
-        self,
-        topic_partition: TopicPartition,
-        recovery_point: Offset,
-        marker: dict[str, ClosedLog] | None,
-        same_boot: bool,
-    ) -> LastStop:
-        """How that log was left."""
-        if self._health.is_suspect(topic_partition):
-            return LastStop(recovery_point, 0, same_boot)
-        if marker is None:
-            return LastStop(recovery_point, recovery_point, same_boot)
-        closed = marker.get(str(topic_partition), ClosedLog({}, {}))
-        same_logs, all_same = unchanged(self._files, self._path(str(topic_partition)), closed)
-        if not same_logs:
-            return LastStop(recovery_point, 0, same_boot)
-        return LastStop.clean(closed.facts if all_same else None)
 
     def _set_failed(
         self,

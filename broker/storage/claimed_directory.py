@@ -1,0 +1,89 @@
+"""Claiming a log directory at a start: its lock, whose it is, and how its logs were left.
+
+Here: what must be settled before any log may be opened. Not here: the files themselves
+(`directory`, `clean_marker`), and opening the logs (`LogManager`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Self
+
+from broker.storage.clean_marker import ClosedLog, take_clean_marker, unchanged
+from broker.storage.directory import (
+    MetaProperties,
+    check_owner,
+    lock_directory,
+    read_meta,
+    unwritable,
+    write_meta,
+)
+from broker.storage.files import Files
+from broker.storage.partition_directories import refuse_orphans
+from broker.storage.recovery import LastStop
+from pylog.model import Offset
+
+
+@contextmanager
+def locked_while_opening(files: Files, directory: str) -> Iterator[int]:
+    """The lock of `directory`, given back when what is done within fails.
+
+    Raises DirectoryLocked, and DirectoryUnwritable for an OSError of the body.
+    """
+    lock = lock_directory(files, directory)
+    try:
+        yield lock
+    except OSError as error:
+        files.close(lock)
+        raise unwritable(directory, error) from error
+    except BaseException:
+        files.close(lock)
+        raise
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedDirectory:
+    """Whose it is from now on. `marker`: what a clean stop closed, None without one. `same_boot`:
+    the machine has not started anew since, so that nothing written was lost.
+    """
+
+    path: str
+    meta: MetaProperties
+    marker: dict[str, ClosedLog] | None
+    same_boot: bool
+
+    @classmethod
+    def claim(cls, files: Files, directory: str, claimant: MetaProperties) -> Self:
+        """Make a locked directory the claimant's; its directory id is taken if it is new.
+
+        Raises StorageStartError when it is another's or makes no sense, and OSError.
+        """
+        found = read_meta(files, directory)
+        if found is None:
+            refuse_orphans(files, directory)
+            found = claimant
+        check_owner(directory, found, claimant.cluster_id, claimant.broker_id)
+        marker = take_clean_marker(files, directory)
+        same_boot = found.boot_id == claimant.boot_id
+        intact = found.intact and (marker is not None or same_boot)
+        meta = replace(found, boot_id=claimant.boot_id, clean=False, intact=intact)
+        write_meta(files, directory, meta)
+        return cls(directory, meta, marker, same_boot)
+
+    def last_stop(
+        self, files: Files, name: str, recovery_point: Offset, *, is_suspect: bool
+    ) -> LastStop:
+        """How the log in the partition directory `name` was left. `is_suspect`: it was damaged
+        before, so every CRC of it must be checked.
+        """
+        if is_suspect:
+            return LastStop(recovery_point, 0, self.same_boot)
+        if self.marker is None:
+            return LastStop(recovery_point, recovery_point, self.same_boot)
+        closed = self.marker.get(name, ClosedLog({}, {}))
+        same_logs, all_same = unchanged(files, f"{self.path}/{name}", closed)
+        if not same_logs:
+            return LastStop(recovery_point, 0, self.same_boot)
+        return LastStop.clean(closed.facts if all_same else None)
