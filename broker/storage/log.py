@@ -18,30 +18,30 @@ from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
-from broker.storage.follower_batches import FetchedBatches, PlacedBatch, read_fetched
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
+from broker.storage.log_appender import LogAppender
+from broker.storage.log_parts import Gaps, LogBounds, LogParts
 from broker.storage.log_reader import LogReader
+from broker.storage.log_truncator import LogTruncator
 from broker.storage.log_writer import LogWriter
 from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import ProducerStates
-from broker.storage.recovery import GAPS_ALLOWED, LastStop, RecoveryReport, SegmentLoader
+from broker.storage.recovery import LastStop, RecoveryReport, SegmentLoader
 from broker.storage.retention import doomed_segments
-from broker.storage.segment import BatchPlace, Segment
+from broker.storage.segment import Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
 from broker.storage.txn_index import AbortedTransaction
-from broker.storage.validator import CLIENT, Origin, as_stored, checked_header
+from broker.storage.validator import CLIENT, Origin
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
 from pylog.model import (
-    NO_TIMESTAMP,
     LeaderEpoch,
     Offset,
     OffsetAndTimestamp,
     TopicId,
     TopicPartition,
 )
-from pylog.records.batch import BatchHeader, with_offset_and_epoch
 
 __all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
 
@@ -70,8 +70,6 @@ class Log:
         self.directory = directory
         self.config = config
         self.recovery = RecoveryReport()
-        self.generation = 0
-        """Grows whenever records leave the end of the log."""
         self._files = files
         self._environment = environment or Environment(TailBudget(TAIL_BYTES_MAX))
         self._guard = FaultGuard(
@@ -85,10 +83,15 @@ class Log:
             str(topic_partition), self._segments, self._producers, self._tail,
             self._durable, self._guard,
         )  # fmt: skip
-        self._reader = LogReader(files, self._segments, self._tail, self._guard)
-        self._log_start = 0
-        self._log_end = 0
-        self._wall_ms = 0  # the newest time that the log was told
+        self._gaps = Gaps(files, directory)
+        self._reader = LogReader(files, self._segments, self._tail, self._gaps, self._guard)
+        self._bounds = LogBounds()
+        parts = LogParts(
+            self._environment, self._guard, self._segments, self._producers, self._tail,
+            self._durable, self._gaps, self._bounds,
+        )  # fmt: skip
+        self._truncator = LogTruncator(self, parts)
+        self._appender = LogAppender(self, parts, self._writer, self._truncator)
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -118,7 +121,7 @@ class Log:
         return log
 
     def _load(self, last_stop: LastStop, known_start: int | None, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
+        self._bounds.wall_ms = wall_ms
         if not self._files.exists(self.directory):
             self._files.mkdir(self.directory)
             self._files.fsync_dir(self.directory.rpartition("/")[0] or "/")
@@ -133,23 +136,23 @@ class Log:
         )
         self._segments.adopt(loader.load())
         self.recovery = loader.report
-        self._reader.gaps = self._files.exists(f"{self.directory}/{GAPS_ALLOWED}")
+        self._gaps.load()
         if self.recovery.has_gaps:
-            self._note_gaps()
+            self._gaps.note()
         self._durable.epochs = loader.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
-        self._log_end = self._segments.active.end_offset
-        self._log_start = max(log_start_offset, self._segments[0].base_offset)
-        self._durable.point = min(last_stop.recovery_point, self._log_end)
+        self._bounds.end = self._segments.active.end_offset
+        self._bounds.start = max(log_start_offset, self._segments[0].base_offset)
+        self._durable.point = min(last_stop.recovery_point, self._bounds.end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:
-            self._durable.point = self._log_end  # the loader has synced what is left
+            self._durable.point = self._bounds.end  # the loader has synced what is left
         self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
-        if self._log_start > self._log_end:
+        if self._bounds.start > self._bounds.end:
             # Deleted records were lost together with the rest: nothing readable is there.
-            self._restart_at(self._log_start)
-        self.epochs.truncate_from_start(Offset(self._log_start))
+            self._truncator.restart_at(self._bounds.start)
+        self.epochs.truncate_from_start(Offset(self._bounds.start))
 
     def close(self, *, clean: bool) -> None:
         """Give the handles back; `clean` syncs everything first and raises when that fails."""
@@ -157,7 +160,7 @@ class Log:
             if clean and self._guard.failure is None:
                 self.flush()
                 with self._guard.io("closing the log"):
-                    self._producers.take(self._log_end, durable=True)
+                    self._producers.take(self._bounds.end, durable=True)
                     self._segments.active.seal()
                     for segment in self._segments:
                         segment.write_indexes()
@@ -173,12 +176,17 @@ class Log:
     @property
     def log_start_offset(self) -> Offset:
         """The first offset that may be read. It may lie inside a batch."""
-        return Offset(self._log_start)
+        return Offset(self._bounds.start)
 
     @property
     def log_end_offset(self) -> Offset:
         """The offset of the next record."""
-        return Offset(self._log_end)
+        return Offset(self._bounds.end)
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever records leave the end of the log."""
+        return self._bounds.generation
 
     @property
     def recovery_point(self) -> Offset:
@@ -216,7 +224,7 @@ class Log:
         return tuple(self._segments)
 
     def __repr__(self) -> str:
-        return f"<Log {self.topic_partition} [{self._log_start}, {self._log_end})>"
+        return f"<Log {self.topic_partition} [{self._bounds.start}, {self._bounds.end})>"
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Where a read-committed reader must stop."""
@@ -238,41 +246,7 @@ class Log:
         DiskFull and KafkaStorageError. After an error nothing of the batch is in the log.
         """
         self._guard.check()
-        assert leader_epoch >= self.epochs.latest, (leader_epoch, self.epochs.latest)
-        header = checked_header(
-            batch,
-            self.config,
-            origin,
-            wall_ms=wall_ms,
-            max_decompressed_bytes=self._environment.decompressed_bytes_max,
-        )
-        by_broker = self.config.message_timestamp_type == "LogAppendTime"
-        if header.producer_id >= 0 and not header.is_control:
-            earlier = self.producers.check(header, log_start_offset=self._log_start)
-            if earlier is not None:
-                return AppendInfo(
-                    Offset(earlier.first_offset),
-                    Offset(earlier.last_offset),
-                    earlier.timestamp if by_broker else NO_TIMESTAMP,
-                    Offset(self._log_start),
-                    True,
-                )
-        batch, header = as_stored(batch, header, self.config, origin, wall_ms=wall_ms)
-        base = self._log_end
-        last = base + header.last_offset_delta
-        head, rest = with_offset_and_epoch(batch, base, leader_epoch)
-        place = BatchPlace(len(batch), base, last, header.max_timestamp)
-        self._write([(place, head, rest)], [header], wall_ms, leader_epoch)
-        self._after_append(wall_ms)
-        return AppendInfo(
-            Offset(base),
-            Offset(last),
-            wall_ms if by_broker else NO_TIMESTAMP,
-            Offset(self._log_start),
-            False,
-            header.record_count,
-            len(batch),
-        )
+        return self._appender.append_as_leader(batch, leader_epoch, wall_ms, origin)
 
     def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
         """Write the leader's batches as they are; a cut last one is left out.
@@ -282,62 +256,7 @@ class Log:
         checked before the first byte is written.
         """
         self._guard.check()
-        wall_ms = self._wall_ms if wall_ms is None else wall_ms
-        fetched = read_fetched(
-            records,
-            self.topic_partition,
-            self._log_end,
-            latest_epoch=self.epochs.epoch_at(Offset(self._log_end - 1)),
-            may_begin_inside=self._segments.holds_nothing,
-        )
-        if not fetched.headers:
-            end = self._log_end
-            return AppendInfo(Offset(end), Offset(end - 1), -1, Offset(self._log_start))
-        if fetched.has_gap or fetched.headers[0].base_offset < self._log_end:
-            self._prepare_for(fetched)
-        self._write(fetched.placed, fetched.headers, wall_ms)
-        self._after_append(wall_ms)
-        return AppendInfo(
-            Offset(fetched.headers[0].base_offset),
-            Offset(fetched.headers[-1].last_offset),
-            NO_TIMESTAMP,
-            Offset(self._log_start),
-            False,
-            fetched.record_count,
-            fetched.size,
-        )
-
-    def _prepare_for(self, fetched: FetchedBatches) -> None:
-        with self._guard.io("preparing an append"):
-            first = fetched.headers[0].base_offset
-            if first < self._log_end:
-                # The leader's log starts inside this batch: begin with the batch, keep the start.
-                start, epochs = self._log_start, self.epochs.entries
-                self._restart_at(first)
-                self._log_start = max(first, start)
-                self._durable.epochs = LeaderEpochCache(epochs)
-                self._environment.log_start_moved(self)
-            if fetched.has_gap:
-                self._note_gaps()
-
-    def _write(
-        self,
-        batches: list[PlacedBatch],
-        headers: list[BatchHeader],
-        wall_ms: int,
-        leader_epoch: int | None = None,
-    ) -> None:
-        try:
-            self._writer.write(batches, headers, self.config, wall_ms, leader_epoch)
-        finally:
-            self._log_end = self._segments.active.end_offset
-
-    def _after_append(self, wall_ms: int) -> None:
-        self._wall_ms = wall_ms
-        if self._log_end - self._durable.point >= self.config.flush_messages:
-            self.flush()
-        else:
-            self._durable.appended(wall_ms)
+        return self._appender.append_as_follower(records, wall_ms)
 
     # ---- roll -----------------------------------------------------------------------------------
 
@@ -345,7 +264,7 @@ class Log:
         """Begin a new segment, unless the active one is empty."""
         self._guard.check()
         if self._segments.active.size:
-            self._writer.roll(self._log_end, self.config, wall_ms)
+            self._writer.roll(self._bounds.end, self.config, wall_ms)
 
     def maybe_roll(self, wall_ms: int) -> bool:
         """Begin a new segment when the active one is old enough by the clock; else only write the
@@ -356,7 +275,7 @@ class Log:
             self._segments.active.indexes.write_new_entries()
         due = self._segments.is_old(self.config, wall_ms)
         if due:
-            self._writer.roll(self._log_end, self.config, wall_ms)
+            self._writer.roll(self._bounds.end, self.config, wall_ms)
         return due
 
     # ---- read -----------------------------------------------------------------------------------
@@ -378,10 +297,10 @@ class Log:
         with `nowait` PagesCold.
         """
         self._guard.check()
-        if not self._log_start <= offset <= self._log_end:
+        if not self._bounds.start <= offset <= self._bounds.end:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic_partition} is outside "
-                f"[{self._log_start}, {self._log_end}]"
+                f"[{self._bounds.start}, {self._bounds.end}]"
             )
         return self._reader.read(
             offset, max_bytes, upper_bound=upper_bound, min_one=min_one, nowait=nowait
@@ -398,14 +317,14 @@ class Log:
     ) -> OffsetAndTimestamp | None:
         """The first record at or after a time, below `upper_bound` (default: the log's end)."""
         self._guard.check()
-        end = self._log_end if upper_bound is None else upper_bound
-        return self._reader.first_at_or_after(timestamp_ms, self._log_start, end)
+        end = self._bounds.end if upper_bound is None else upper_bound
+        return self._reader.first_at_or_after(timestamp_ms, self._bounds.start, end)
 
     def max_timestamp(self, *, upper_bound: int | None = None) -> OffsetAndTimestamp | None:
         """The first record with the largest timestamp, below `upper_bound` (KIP-734)."""
         self._guard.check()
-        end = self._log_end if upper_bound is None else upper_bound
-        return self._reader.largest(self._log_start, end)
+        end = self._bounds.end if upper_bound is None else upper_bound
+        return self._reader.largest(self._bounds.start, end)
 
     # ---- cut ------------------------------------------------------------------------------------
 
@@ -420,61 +339,14 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return offset
         with self._guard.io("truncating"):
-            if offset < self._log_end:
-                self._truncate(offset)
-            # An epoch that begins at the end is forgotten too: the leader may know another.
-            self.epochs.truncate_from_end(min(offset, Offset(self._log_end)))
-            self._durable.write_epochs()
-        return Offset(self._log_end)
-
-    def _truncate(self, offset: int) -> None:
-        cut = self._segments.cut_point(offset)
-        if cut is not None and cut[1] < self._log_start <= offset:
-            # The log starts inside the batch that goes: nothing readable is left.
-            self._restart_at(self._log_start)
-            return
-        end = cut[1] if cut is not None else offset
-        self._environment.truncated(self, end)
-        self._lower_recovery_point(end)
-        self.generation += 1
-        self._segments.truncate(offset, cut)
-        self._log_end = self._segments.active.end_offset
-        self._log_start = min(self._log_start, self._log_end)
-        self._tail.truncate(self._log_end)
-        self._producers.truncate(self._segments, self._log_end)
+            self._truncator.truncate_to(offset)
+        return Offset(self._bounds.end)
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Remove everything; the next record is `offset`."""
         self._guard.check()
         with self._guard.io("truncating all"):
-            self._restart_at(offset)
-
-    def _restart_at(self, offset: int) -> None:
-        self._environment.truncated(self, 0)
-        self._lower_recovery_point(min(offset, self._durable.point))
-        self.generation += 1
-        self._segments.remove_all()
-        self._tail.clear()
-        try:
-            self._segments.add(offset, self.config, self._wall_ms)
-        except OSError as error:
-            # Without a segment the log cannot go on, not even when space comes back.
-            raise self._guard.fail(
-                KafkaStorageError(f"{self.topic_partition} has no segment any more: {error}")
-            ) from error
-        self._log_start = self._log_end = self._durable.point = offset
-        self._producers.clear()
-        self.epochs.clear()
-        self._durable.write_epochs()
-        self._environment.log_start_moved(self)
-
-    def _lower_recovery_point(self, offset: int) -> None:
-        """Before bytes are cut that were synced: else a crash would take what replaces them for
-        synced too.
-        """
-        if offset < self._durable.point:
-            self._durable.point = offset
-            self._environment.recovery_point_lowered(self)
+            self._truncator.restart_at(offset)
 
     # ---- start ----------------------------------------------------------------------------------
 
@@ -485,13 +357,13 @@ class Log:
         it at or below the high watermark. Files go with `delete_old_segments`.
         """
         self._guard.check()
-        if offset <= self._log_start:
+        if offset <= self._bounds.start:
             return False
-        if offset > self._log_end:
+        if offset > self._bounds.end:
             raise OffsetOutOfRange(
-                f"{self.topic_partition} cannot start at {offset}: it ends at {self._log_end}"
+                f"{self.topic_partition} cannot start at {offset}: it ends at {self._bounds.end}"
             )
-        self._log_start = offset
+        self._bounds.start = offset
         self.epochs.truncate_from_start(offset)
         with self._guard.io("writing the log start"):
             self._environment.log_start_moved(self)
@@ -508,7 +380,7 @@ class Log:
             doomed = doomed_segments(
                 self._segments,
                 self.config,
-                log_start=self._log_start,
+                log_start=self._bounds.start,
                 high_watermark=high_watermark,
                 wall_ms=trusted_ms,
                 modified_ms=self._modified_ms,
@@ -517,22 +389,22 @@ class Log:
             return ""
         end = self._segments[doomed.count - 1].end_offset
         if doomed.count == len(self._segments):
-            self._writer.roll(self._log_end, self.config, wall_ms)
-        if end <= self._log_start:
+            self._writer.roll(self._bounds.end, self.config, wall_ms)
+        if end <= self._bounds.start:
             return ""
-        self._log_start = end
+        self._bounds.start = end
         self.epochs.truncate_from_start(Offset(end))
         return doomed.reason
 
     def _modified_ms(self, segment: Segment) -> int:
         status = self._files.stat(segment.log_path)
-        return self._wall_ms if status is None else status.modified_ns // 1_000_000
+        return self._bounds.wall_ms if status is None else status.modified_ns // 1_000_000
 
     def delete_old_segments(self) -> list[str]:
         """Give segments wholly below the log start names that say they may go; the paths."""
         self._guard.check()
         with self._guard.io("deleting old segments"):
-            renamed = self._segments.rename_below(self._log_start)
+            renamed = self._segments.rename_below(self._bounds.start)
             self._producers.deleted_below(self._segments[0].base_offset)
             return renamed
 
@@ -559,7 +431,7 @@ class Log:
         """
         self._guard.check()
         with self._guard.io("noting that the log has gaps"):
-            self._note_gaps()
+            self._gaps.note()
         try:
             removed = self._segments.replace(bases, cleaned)
             if removed is not None:
@@ -569,11 +441,6 @@ class Log:
             raise self._guard.fail(
                 KafkaStorageError(f"{self.topic_partition}: putting in {cleaned.log_path}: {error}")
             ) from error
-
-    def _note_gaps(self) -> None:
-        if not self._reader.gaps:
-            self._files.write_atomic(f"{self.directory}/{GAPS_ALLOWED}", b"")
-            self._reader.gaps = True
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 
@@ -587,7 +454,7 @@ class Log:
     def flush(self, up_to: Offset | None = None) -> None:
         """Make the records below `up_to` (default: all) durable."""
         self._guard.check()
-        self._durable.flush(self._log_end if up_to is None else min(up_to, self._log_end))
+        self._durable.flush(self._bounds.end if up_to is None else min(up_to, self._bounds.end))
 
     def flush_task(self, wall_ms: int | None = None) -> FlushTask | None:
         """Syncs the segments that are full, on a thread of its own, and the active one too when

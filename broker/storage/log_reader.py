@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from broker.storage.files import Files
 from broker.storage.guard import FaultGuard
+from broker.storage.log_parts import Gaps
 from broker.storage.segment_list import SegmentList
 from broker.storage.segment_reader import SegmentReader
 from broker.storage.tail_cache import TailCache, TailRead
@@ -19,14 +20,18 @@ class LogReader:
     """The readers' view of a log's parts. Knows no bounds: `Log` has checked them."""
 
     def __init__(
-        self, files: Files, segments: SegmentList, tail: TailCache, guard: FaultGuard
+        self,
+        files: Files,
+        segments: SegmentList,
+        tail: TailCache,
+        gaps: Gaps,
+        guard: FaultGuard,
     ) -> None:
         self._files = files
         self._segments = segments
         self._tail = tail
         self._guard = guard
-        self.gaps = False
-        """Whether offsets may be missing between batches."""
+        self._gaps = gaps
 
     def read(
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool, nowait: bool
@@ -40,9 +45,9 @@ class LogReader:
         with self._guard.io("reading", reads=True):
             for segment in self._segments.from_offset(offset):
                 self._segments.opened(segment)
-                found = SegmentReader(self._files, segment, nowait=nowait, gaps=self.gaps).read(
-                    offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one
-                )
+                found = SegmentReader(
+                    self._files, segment, nowait=nowait, gaps=self._gaps.allowed
+                ).read(offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one)
                 if found is not None:
                     return found
         return TailRead(b"", offset, offset)

@@ -20,7 +20,7 @@ from pylog.records.batch import BatchHeader
 
 
 class LogWriter:
-    """The writers' view of a log's parts. Knows no rules: `Log` has checked the batches."""
+    """The writers' view of a log's parts. Knows no rules: `LogAppender` has checked the batches."""
 
     def __init__(
         self,

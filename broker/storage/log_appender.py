@@ -1,0 +1,135 @@
+"""What may enter a log, as its leader and as a follower, and at which offsets.
+
+Not here: what makes a client's batch valid (`validator`), what makes fetched batches follow one
+another (`follower_batches`), and the writing itself (`log_writer`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.storage.environment import AppendInfo
+from broker.storage.files import Buffer
+from broker.storage.follower_batches import FetchedBatches, PlacedBatch, read_fetched
+from broker.storage.log_parts import LogParts
+from broker.storage.log_truncator import LogTruncator
+from broker.storage.log_writer import LogWriter
+from broker.storage.segment import BatchPlace
+from broker.storage.validator import Origin, as_stored, checked_header
+from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
+from pylog.records.batch import BatchHeader, with_offset_and_epoch
+
+if TYPE_CHECKING:
+    from broker.storage.log import Log
+
+
+class LogAppender:
+    """Checks all of it before the first byte is written. `Log` has checked that it is open."""
+
+    def __init__(
+        self, log: Log, parts: LogParts, writer: LogWriter, truncator: LogTruncator
+    ) -> None:
+        self._log = log
+        self._environment = parts.environment
+        self._guard = parts.guard
+        self._segments = parts.segments
+        self._producers = parts.producers
+        self._durable = parts.durable
+        self._gaps = parts.gaps
+        self._bounds = parts.bounds
+        self._writer = writer
+        self._truncator = truncator
+
+    def append_as_leader(
+        self, batch: bytes, leader_epoch: LeaderEpoch, wall_ms: int, origin: Origin
+    ) -> AppendInfo:
+        """Where the batch landed; the errors of `Log.append_as_leader`."""
+        config, bounds = self._log.config, self._bounds
+        latest = self._durable.epochs.latest
+        assert leader_epoch >= latest, (leader_epoch, latest)
+        header = checked_header(
+            batch,
+            config,
+            origin,
+            wall_ms=wall_ms,
+            max_decompressed_bytes=self._environment.decompressed_bytes_max,
+        )
+        by_broker = config.message_timestamp_type == "LogAppendTime"
+        if header.producer_id >= 0 and not header.is_control:
+            earlier = self._producers.now.check(header, log_start_offset=bounds.start)
+            if earlier is not None:
+                return AppendInfo(
+                    Offset(earlier.first_offset),
+                    Offset(earlier.last_offset),
+                    earlier.timestamp if by_broker else NO_TIMESTAMP,
+                    Offset(bounds.start),
+                    True,
+                )
+        batch, header = as_stored(batch, header, config, origin, wall_ms=wall_ms)
+        base = bounds.end
+        last = base + header.last_offset_delta
+        head, rest = with_offset_and_epoch(batch, base, leader_epoch)
+        place = BatchPlace(len(batch), base, last, header.max_timestamp)
+        self._write([(place, head, rest)], [header], wall_ms, leader_epoch)
+        return AppendInfo(
+            Offset(base),
+            Offset(last),
+            wall_ms if by_broker else NO_TIMESTAMP,
+            Offset(bounds.start),
+            False,
+            header.record_count,
+            len(batch),
+        )
+
+    def append_as_follower(self, records: Buffer, wall_ms: int | None) -> AppendInfo:
+        """Where the batches landed; the errors of `Log.append_as_follower`."""
+        bounds = self._bounds
+        fetched = read_fetched(
+            records,
+            self._log.topic_partition,
+            bounds.end,
+            latest_epoch=self._durable.epochs.epoch_at(Offset(bounds.end - 1)),
+            may_begin_inside=self._segments.holds_nothing,
+        )
+        if not fetched.headers:
+            end = bounds.end
+            return AppendInfo(Offset(end), Offset(end - 1), -1, Offset(bounds.start))
+        if fetched.has_gap or fetched.headers[0].base_offset < bounds.end:
+            self._prepare_for(fetched)
+        wall_ms = bounds.wall_ms if wall_ms is None else wall_ms
+        self._write(fetched.placed, fetched.headers, wall_ms)
+        return AppendInfo(
+            Offset(fetched.headers[0].base_offset),
+            Offset(fetched.headers[-1].last_offset),
+            NO_TIMESTAMP,
+            Offset(bounds.start),
+            False,
+            fetched.record_count,
+            fetched.size,
+        )
+
+    def _prepare_for(self, fetched: FetchedBatches) -> None:
+        with self._guard.io("preparing an append"):
+            first = fetched.headers[0].base_offset
+            if first < self._bounds.end:
+                self._truncator.restart_before(first)
+            if fetched.has_gap:
+                self._gaps.note()
+
+    def _write(
+        self,
+        batches: list[PlacedBatch],
+        headers: list[BatchHeader],
+        wall_ms: int,
+        leader_epoch: int | None = None,
+    ) -> None:
+        config, bounds = self._log.config, self._bounds
+        try:
+            self._writer.write(batches, headers, config, wall_ms, leader_epoch)
+        finally:
+            bounds.end = self._segments.active.end_offset
+        bounds.wall_ms = wall_ms
+        if bounds.end - self._durable.point >= config.flush_messages:
+            self._durable.flush(bounds.end)
+        else:
+            self._durable.appended(wall_ms)
