@@ -303,6 +303,18 @@ def stale(known: BrokerRegistration | None, broker: BrokerId, epoch: BrokerEpoch
     )
 
 
+def stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:
+    """The end of a session that is not of the broker's registration."""
+    return RejectSession(
+        broker,
+        epoch,
+        Failure(
+            errors.StaleBrokerEpoch.code,
+            f"broker {broker} with the epoch {epoch} is not the registered incarnation; stop it",
+        ),
+    )
+
+
 def _loss(known: BrokerRegistration | None, request: RegisterBroker) -> Loss:
     if known is None or known.directory_id != request.directory_id:
         return Loss.ALL

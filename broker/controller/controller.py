@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.controller.brokers import Brokers, stale
+from broker.controller.brokers import Brokers, stale, stale_session
 from broker.controller.claims import Claims
 from broker.controller.configs import Configs
-from broker.controller.effects import Effect, RejectSession, Reply, Report, SnapshotDue
+from broker.controller.effects import Effect, Reply, Report, SnapshotDue
 from broker.controller.election import Elections
 from broker.controller.ledger import ElectionCounts, Ledger
 from broker.controller.sessions import ObservedTime, Session, Sessions
@@ -49,7 +49,6 @@ from broker.metadata.messages import (
     ShutdownPermitted,
 )
 from broker.metadata.records import ClusterRecord, ControllerEpochRecord, ProducerIdsRecord
-from pylog import errors
 from pylog.model import (
     BrokerDescription,
     BrokerEpoch,
@@ -270,7 +269,7 @@ class Controller:
             or session.incarnation_id != incarnation_id
             or self._sessions.has_ended(incarnation_id)
         ):
-            return self._leave([_stale_session(broker_id, broker_epoch)])
+            return self._leave([stale_session(broker_id, broker_epoch)])
         session.opened(observed)
         fenced = self._ledger.decided.brokers[broker_id].fenced
         return self._leave([self._brokers.greeting(session, fenced=fenced)])
@@ -329,7 +328,7 @@ class Controller:
             if session.incarnation_id == incarnation_id:
                 self._brokers.fence(session.broker_id, "its task has ended")
                 if session.streams > 0:
-                    effects.append(_stale_session(session.broker_id, session.broker_epoch))
+                    effects.append(stale_session(session.broker_id, session.broker_epoch))
                 session.streams = 0
                 session.broken_at = None
                 session.lost = True
@@ -491,14 +490,3 @@ class Controller:
 
     def _stale(self, broker: BrokerId, epoch: BrokerEpoch) -> Failure:
         return stale(self._ledger.decided.brokers.get(broker), broker, epoch)
-
-
-def _stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:
-    return RejectSession(
-        broker,
-        epoch,
-        Failure(
-            errors.StaleBrokerEpoch.code,
-            f"broker {broker} with the epoch {epoch} is not the registered incarnation; stop it",
-        ),
-    )

@@ -54,6 +54,7 @@ from broker.node.settings import (
     parse_address,
 )
 from broker.node.startup import INCURABLE, Startup, Stopped
+from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
 from broker.storage.files import OsFiles
 from broker.storage.manager import LogManager
@@ -66,7 +67,6 @@ _log = logging.getLogger("pylog.node")
 
 SHUTDOWN_SECONDS_MAX: Final = 6.0
 """How long a stopping broker waits for its leaders to move."""
-MAINTENANCE_SECONDS: Final = 1.0
 POOL_THREADS: Final = 4
 
 
@@ -380,58 +380,15 @@ class BrokerService:
     async def _serve(self) -> None:
         stopping = asyncio.ensure_future(self._stop.wait())
         ended = asyncio.ensure_future(self._ended.wait())
-        upkeep = asyncio.ensure_future(self._keep_up())
+        upkeep = asyncio.ensure_future(
+            Upkeep(self._logs, self._engine, self._clock, self._pool, self._config).run()
+        )
         either: list[asyncio.Future[Any]] = [stopping, ended, upkeep]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if upkeep.done() and (error := upkeep.exception()) is not None:
             self._on_fault(f"upkeep of the logs failed: {error}")
         for future in either:
             future.cancel()
-
-    async def _keep_up(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._maintain())
-            group.create_task(self._clean())
-
-    async def _clean(self) -> None:
-        """Compaction, one pass after the other."""
-        cleaner = self._logs.cleaner
-        while True:
-            marks = self._engine.manager.high_watermarks()
-            task = cleaner.next_task(self._clock.wall_ms(), marks)
-            if task is None:
-                await asyncio.sleep(self._logs.config.log_cleaner_backoff_ms / 1000)
-                continue
-            goes_on = True
-            while goes_on:
-                await self._loop.run_in_executor(self._pool, task.run)
-                goes_on = cleaner.on_ran(task)
-
-    async def _maintain(self) -> None:
-        """Rolls, syncs of full segments, checkpoints."""
-        interval_ms = self._config.replica_high_watermark_checkpoint_interval_ms
-        checkpoint_due_ms = self._clock.monotonic_ms() + interval_ms
-        while True:
-            await asyncio.sleep(MAINTENANCE_SECONDS)
-            now_ms = self._clock.monotonic_ms()
-            high_watermarks = self._engine.manager.high_watermarks()
-            self._logs.maintain(now_ms, self._clock.wall_ms(), high_watermarks)
-            if (removal := self._logs.removal_task(now_ms)) is not None:
-                await self._loop.run_in_executor(self._pool, removal.run)
-            for log, task in self._logs.flush_tasks():
-                await self._loop.run_in_executor(self._pool, task.run)
-                try:
-                    log.on_flushed(task)
-                except errors.KafkaStorageError as error:
-                    _log.warning("%s: %s", log.topic_partition, error)
-            if failed := self._logs.take_new_failures():
-                manager = self._engine.manager
-                self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
-            if now_ms >= checkpoint_due_ms:
-                checkpoint_due_ms = now_ms + interval_ms
-                checkpoints = self._logs.checkpoint_task(self._engine.manager.high_watermarks())
-                await self._loop.run_in_executor(self._pool, checkpoints.run)
-                self._logs.on_checkpointed(checkpoints)
 
     # ---- the end --------------------------------------------------------------------------------
 
