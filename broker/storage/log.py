@@ -3,6 +3,10 @@
 Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
 The high watermark is not known here: who reads says where to stop.
 
+This module is what can be asked of a log, its opening, and its start. The rest stands next to it:
+`log_appender` (what may enter), `log_truncator` (what leaves the end), `log_writer`, `log_reader`,
+`durability` (syncs), `log_parts` (what they share).
+
 Errors. `DiskFull`: nothing of the batch stayed, the log goes on. Any other failure of a write or a
 sync, and damage that a read meets, takes the log offline for good: every later call raises the same
 error. A failed fsync is never tried again: the kernel may have dropped the pages it could not
