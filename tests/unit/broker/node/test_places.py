@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -23,6 +23,9 @@ def test_a_directory_of_ones_own_is_fine() -> None:
     assert judge(GOOD, own=True) == judge(GOOD, own=False) == []
 
 
+APPLICATION = PurePosixPath("/spark", "work", "app-20260101120000-0007")
+
+
 @pytest.mark.parametrize(
     ("place", "words"),
     [
@@ -30,8 +33,8 @@ def test_a_directory_of_ones_own_is_fine() -> None:
         (replace(GOOD, mode=0o40777), "chmod o-w /data/pylog"),
         (replace(GOOD, owner=8), "belongs to user 8, this is user 7: chown it"),
         (
-            replace(GOOD, path="/spark/work/app-20260101120000-0007/3/data"),
-            "lies in /spark/work/app-20260101120000-0007, which Spark removes",
+            replace(GOOD, path=str(APPLICATION / "3" / "data")),
+            f"lies in {APPLICATION}, which Spark removes",
         ),
         (
             replace(GOOD, path="/tmp/spark-0a1b2c3d-0000-4000-8000-00112233aabb/data"),
@@ -69,8 +72,8 @@ def test_a_new_root_is_made_and_a_file_in_its_place_is_named(tmp_path: Path) -> 
     look_at(str(root), str(root / "broker-1"))
     assert root.is_dir()
     (tmp_path / "file").write_text("")
-    with pytest.raises(DirectoryUnwritable, match="file/root"):
-        look_at(str(tmp_path / "file/root"), str(tmp_path / "file/root/broker-1"))
+    with pytest.raises(DirectoryUnwritable, match="file/base"):
+        look_at(str(tmp_path / "file" / "base"), str(tmp_path / "file" / "base" / "broker-1"))
 
 
 @pytest.mark.parametrize(
