@@ -100,13 +100,6 @@ class Purgatory(Generic[K]):
         operation._timer = self._wheel.add(deadline_ms, operation)
         self._count += 1
 
-    def hasten(self, operation: DelayedOperation[K], deadline_ms: int) -> None:
-        """Let a waiting operation expire at `deadline_ms`, unless it does so earlier anyway."""
-        timer = operation._timer
-        if timer is not None and deadline_ms < timer.deadline_ms:
-            timer.cancel()
-            operation._timer = self._wheel.add(deadline_ms, operation)
-
     def check(self, key: K) -> int:
         """Something changed behind `key`: complete what can be. The number completed."""
         operations = self._watched.get(key)

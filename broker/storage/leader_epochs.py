@@ -97,11 +97,6 @@ class LeaderEpochCache:
         index = bisect_right(self._entries, offset, key=itemgetter(1))
         return self._entries[index - 1].epoch if index else UNDEFINED_EPOCH
 
-    def previous_epoch(self, epoch: LeaderEpoch) -> LeaderEpoch:
-        """The largest known epoch below `epoch`, -1 when there is none."""
-        below = self._above(LeaderEpoch(epoch - 1))
-        return self._entries[below - 1].epoch if below else UNDEFINED_EPOCH
-
     def truncate_from_end(self, end_offset: Offset) -> None:
         """Forget epochs that begin at or behind `end_offset`: their records were cut."""
         while self._entries and self._entries[-1].start_offset >= end_offset:

@@ -93,20 +93,6 @@ def test_expires_in_its_millisecond_and_only_once() -> None:
     assert is_empty(purgatory)
 
 
-def test_hasten_moves_a_deadline_forward_but_never_back() -> None:
-    story: list[str] = []
-    purgatory = make(story)
-    operation = Countdown("a", story)
-    purgatory.watch(operation, ["x"], 100)
-    purgatory.hasten(operation, 200)
-    purgatory.hasten(operation, 50)
-    assert purgatory.advance(49) == 0
-    assert purgatory.advance(50) == 1
-    assert story == ["a expired"]
-    purgatory.hasten(operation, 10)
-    assert is_empty(purgatory)
-
-
 def test_a_withdrawn_operation_is_not_completed() -> None:
     story: list[str] = []
     purgatory = make(story)

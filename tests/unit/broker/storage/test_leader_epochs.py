@@ -36,10 +36,9 @@ def test_end_offsets() -> None:
     assert ends(cache, -1) == (-1, -1)
 
 
-def test_epoch_at_and_previous() -> None:
+def test_epoch_at() -> None:
     cache = cache_of((2, 10), (4, 20))
     assert [cache.epoch_at(Offset(o)) for o in (0, 9, 10, 19, 20, 99)] == [-1, -1, 2, 2, 4, 4]
-    assert [cache.previous_epoch(LeaderEpoch(e)) for e in (2, 3, 4, 9)] == [-1, 2, 2, 4]
 
 
 def test_assign() -> None:

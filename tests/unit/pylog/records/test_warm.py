@@ -29,7 +29,7 @@ def loaded_by(statement: str) -> set[str]:
 
 
 def test_what_a_broker_needs_is_light() -> None:
-    light = "from pylog.records import batch, builder, validate, reader, accumulator, murmur2"
+    light = "from pylog.records import batch, builder, validate, reader, murmur2"
     few = (
         "from pylog.records.builder import encode_batch\n"
         "from pylog.records.reader import iter_records\n"
