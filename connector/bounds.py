@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from connector.clients import drop_reader, reader_for
-from connector.errors import ReadFailed
+from connector.errors import ConnectorError, InvalidOption, ReadFailed
 from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
@@ -24,6 +24,8 @@ logger = logging.getLogger("pylog.connector")
 
 TOPICS_AGE_MS_MAX: Final = 1_000
 """How late a stream may notice a new partition. Spark asks an idle stream 100 times a second."""
+PARTITIONS_MAX: Final = 100_000
+"""Of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
 WAIT_S: Final = 0.1
 """Before the first new attempt while topics are deleted and created; doubled each time."""
@@ -63,6 +65,8 @@ class BoundsReader:
                 if bounds is not None:
                     return bounds
                 self._clock.sleep(WAIT_S * 2**attempt if wait_ms is None else wait_ms / 1000)
+        except ConnectorError:
+            raise
         except PylogError as error:
             raise self._failed(str(error)) from error
         raise self._failed("topics are deleted and created all the time")
@@ -116,6 +120,13 @@ class BoundsReader:
             self._topics = reader.topics_where(
                 lambda topic: selection.found(topic.name, internal=topic.internal)
             )
+            count = sum(len(info.partitions) for info in self._topics.values())
+            if count > PARTITIONS_MAX:
+                raise InvalidOption(
+                    f"subscribePattern={selection.pattern!r} finds {len(self._topics)} topics with "
+                    f"{count} partitions; one query reads at most {PARTITIONS_MAX}: write it "
+                    "narrower, or read the topics by several queries"
+                )
             # A broker that was started a moment ago may not know all topics yet.
             doubtful = sorted(self._known - set(self._topics))
             if doubtful:

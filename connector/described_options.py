@@ -27,8 +27,9 @@ DESCRIBED: Final[dict[str, Described]] = {
     ),
     "subscribe": Described("topics, separated by commas", "", "Exactly these topics."),
     "subscribePattern": Described(
-        "a Java regular expression", "",
-        "Every topic whose whole name matches, new ones as they appear.",
+        "a regular expression of RE2", "",
+        "Every topic in whose name the expression is found, new ones as they appear; "
+        "`^` and `$` stand for the name's ends.",
     ),
     "startingOffsets": Described(
         'earliest, latest, or JSON: {"topic": {"0": 17, "1": -2}}',

@@ -6,10 +6,16 @@ Names are case-insensitive, as in Spark.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from connector.errors import InvalidOption, OptionNotOffered, UnknownOption
+from connector.errors import (
+    InvalidOption,
+    OptionNotApplicable,
+    OptionNotOffered,
+    UnknownOption,
+)
 from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import ConfigKey, ConfigTable
 
@@ -48,11 +54,16 @@ _ENGINE: Final = (
     "_asyncProgressTrackingOverrideSinkSupportCheck",
 )
 
+_SECRET: Final = re.compile(r"secret|password|token|access[.]?key|jaas|credential", re.IGNORECASE)
+_SECURITY: Final = ("security.", "ssl.", "sasl.")
+"""Kafka's settings for TLS and authentication begin so."""
+
 _NOT_OFFERED: Final = {
     "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
     "useDeprecatedOffsetFetching": "leave the option out",
     "pylog.group.id": "the checkpoint holds the progress; leave the option out",
     "pylog.client.rack": "leave the option out",
+    "pylog.transactional.id": "the sink delivers at least once; leave the option out",
 }
 
 SOURCE_CLIENT: Final = ConfigTable(
@@ -107,6 +118,39 @@ _CANONICAL: Final = {
     PREFIX + key.name: PREFIX + key.name for table in (SOURCE_CLIENT, SINK_CLIENT) for key in table
 }
 
+_UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED)}
+# What users of other sources write, and nearness of letters would lead astray.
+_LIKE: Final = {
+    "topics": "write subscribe (to read) or topic (to write)",
+    "groupid": "progress is in the checkpoint; leave the option out",
+    "bootstrap_servers": f"did you mean {BOOTSTRAP}?",
+    "servers": f"did you mean {BOOTSTRAP}?",
+    "bootstrap": f"did you mean {BOOTSTRAP}?",
+}
+# Settings of clients, pylog's and Kafka's, that are about what Spark does itself here.
+_OF_CLIENTS: Final = {
+    key.name for table in (CONSUMER_SETTINGS, PRODUCER_SETTINGS) for key in table
+} | {
+    "allow.auto.create.topics",
+    "auto.commit.interval.ms",
+    "connections.max.idle.ms",
+    "group.instance.id",
+    "group.protocol",
+    "group.remote.assignor",
+    "heartbeat.interval.ms",
+    "max.poll.interval.ms",
+    "metadata.recovery.strategy",
+    "metric.reporters",
+    "metrics.num.samples",
+    "metrics.recording.level",
+    "metrics.sample.window.ms",
+    "partition.assignment.strategy",
+    "receive.buffer.bytes",
+    "send.buffer.bytes",
+    "session.timeout.ms",
+    "transaction.timeout.ms",
+}
+
 
 def options_of_sources() -> tuple[str, ...]:
     """Every option that a source takes."""
@@ -121,33 +165,66 @@ def options_of_sinks() -> tuple[str, ...]:
 
 def check_names(options: Mapping[str, str]) -> None:
     """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
-    for name in options:
+    for name, text in options.items():
         lower = name.lower()
+        value = told(name, text)
         if lower == "path":
             raise UnknownOption(
-                f"path={options[name]!r}: the format has no path; name topics with the option "
+                f"path={value}: the format has no path; name topics with the option "
                 "subscribe (to read) or topic (to write)"
             )
-        shown = _CANONICAL.get(lower, name)
-        if shown in _NOT_OFFERED:
-            raise OptionNotOffered(
-                f"{shown}={options[name]!r}: this version does not offer the option yet; "
-                f"{_NOT_OFFERED[shown]}"
+        setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
+        prefixed = setting != lower
+        _check_offered(_CANONICAL.get(lower, name), setting if prefixed else None, value)
+        if setting in _FORBIDDEN:
+            raise InvalidOption(
+                f"{name}={value}: the connector decides this itself; {_FORBIDDEN[setting]}"
             )
-        if lower.startswith((PREFIX, KAFKA_PREFIX)):
-            setting = lower[len(PREFIX) :]
-            if setting in _FORBIDDEN:
-                raise InvalidOption(
-                    f"{name}={options[name]!r}: the connector decides this itself; "
-                    f"{_FORBIDDEN[setting]}"
-                )
         if lower not in _CANONICAL:
-            _refuse_unknown(name, lower, options[name])
+            _refuse_unknown(name, lower, value)
+
+
+def told(name: str, value: str) -> str:
+    """A value for an error's text. Errors are shown in logs and in Spark's UI, so what may be a
+    secret is left out; the words are those that Spark itself looks for, and Kafka's.
+    """
+    return "*********(redacted)" if _SECRET.search(name) else repr(value)
+
+
+def _check_offered(shown: str, setting: str | None, value: str) -> None:
+    """Options and settings of Spark's Kafka connector that this version does not have."""
+    instead = _NOT_OFFERED.get(PREFIX + setting if setting else shown)
+    if instead is None and setting and setting.startswith(_SECURITY):
+        instead = (
+            "clients connect without TLS and without a password, so keep the cluster where only "
+            "those reach it who may; leave the option out"
+        )
+    if instead is not None:
+        raise OptionNotOffered(
+            f"{shown}={value}: this version does not offer the option yet; {instead}"
+        )
 
 
 def _refuse_unknown(name: str, lower: str, value: str) -> NoReturn:
-    if lower.startswith(KAFKA_PREFIX) and PREFIX + lower[len(KAFKA_PREFIX) :] in _CANONICAL:
-        raise UnknownOption(f"{name}={value!r}: write {PREFIX}{lower[len(KAFKA_PREFIX) :]}")
-    close = difflib.get_close_matches(lower, list(_CANONICAL), n=1, cutoff=0.5)
-    hint = f"did you mean {_CANONICAL[close[0]]}?" if close else "it is no option of this format"
-    raise UnknownOption(f"{name}={value!r}: {hint}")
+    if lower in _LIKE:
+        raise UnknownOption(f"{name}={value}: {_LIKE[lower]}")
+    setting = lower.removeprefix(KAFKA_PREFIX).removeprefix(PREFIX)
+    if setting != lower:
+        for meant in (PREFIX + setting, setting):
+            if meant in _CANONICAL:
+                raise UnknownOption(f"{name}={value}: write {_CANONICAL[meant]}")
+        if setting in _OF_CLIENTS:
+            raise OptionNotApplicable(
+                f"{name}={value}: it means nothing for Spark's reads and writes; leave the option "
+                "out"
+            )
+    candidates = [known for known in _CANONICAL if known not in _UNSUGGESTED]
+    close = difflib.get_close_matches(lower, candidates, n=1, cutoff=0.6)
+    if not close and setting != lower:
+        close = difflib.get_close_matches(PREFIX + setting, candidates, n=1, cutoff=0.75)
+    hint = (
+        f"did you mean {_CANONICAL[close[0]]}?"
+        if close
+        else "it is no option of this format; docs/configuration.md lists them all"
+    )
+    raise UnknownOption(f"{name}={value}: {hint}")

@@ -24,6 +24,7 @@ from connector.option_names import (
     SOURCE_CLIENT,
     STARTS,
     check_names,
+    told,
 )
 from connector.positions import (
     EARLIEST,
@@ -335,7 +336,7 @@ def _client_settings(
         setting = name[len(PREFIX) :]
         if setting not in table:
             raise OptionNotApplicable(
-                f"{name}={value!r}: it means nothing for a {what}; leave the option out"
+                f"{name}={told(name, value)}: it means nothing for a {what}; leave the option out"
             )
         chosen[setting] = value
     try:

@@ -6,7 +6,6 @@ what Spark's Kafka connector does: `a.` finds `xab`. Internal topics are never f
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ from typing import Any, Final
 from connector.errors import InvalidOption
 from connector.values import INT_MAX, json_object, shown
 from pylog.model import topic_name_fault
+from pylog.topic_patterns import topic_pattern
 
 _ASSIGN_REMEDY: Final = 'use JSON with lists of partitions, like {"topic":[0,1]}'
 
@@ -30,7 +30,7 @@ class Selection:
     def covers(self, topic: str, partition: int | None = None) -> bool:
         """Whether a topic, or one partition of it, is among what is read."""
         if self.pattern is not None:
-            return re.search(self.pattern, topic) is not None
+            return topic_pattern(self.pattern).finds(topic)
         if topic not in self.topics:
             return False
         if self.partitions is None or partition is None:
@@ -79,7 +79,7 @@ def by_names(topics: Iterable[str]) -> Selection:
 
 
 def by_pattern(regex: str) -> Selection:
-    """`subscribePattern`, a regular expression that compiles."""
+    """`subscribePattern`, a regular expression that `topic_pattern` takes."""
     return Selection("subscribePattern", pattern=regex)
 
 

@@ -12,7 +12,9 @@ from typing import Final
 
 from connector.errors import InvalidOption
 from pylog.config import LONG_MAX
+from pylog.errors import InvalidRegularExpression
 from pylog.model import topic_name_fault
+from pylog.topic_patterns import topic_pattern
 
 INT_MAX: Final = 2**31 - 1
 
@@ -83,16 +85,15 @@ def topic_names(name: str, text: str) -> tuple[str, ...]:
 
 
 def pattern(name: str, text: str) -> str:
-    """A regular expression of Python's `re`, stripped."""
+    """A regular expression of topic names, stripped; see `pylog.topic_patterns`."""
     regex = text.strip()
     if not regex:
         raise InvalidOption(f"{name}={text!r} is empty; give a regular expression, like flights-.*")
     try:
-        re.compile(regex)
-    except (re.error, OverflowError, RecursionError) as error:
+        topic_pattern(regex)
+    except InvalidRegularExpression as error:
         raise InvalidOption(
-            f"{name}={text!r} is no regular expression of Python's: {error}; character classes "
-            "of Java such as \\p{Alpha} are written [A-Za-z]"
+            f"{name}={error}; give a regular expression of RE2, like ^flights-.*"
         ) from None
     return regex
 

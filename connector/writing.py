@@ -75,7 +75,12 @@ def write_batches(
 
 def _failed(topic: str, error: PylogError) -> ConnectorError:
     if isinstance(error, UnknownTopicOrPartition):
-        return UnknownTopic(f"cannot write to topic {topic}: {error}; create it, or correct topic")
+        remedy = (
+            "correct the column partition, or add partitions to the topic"
+            if "no partition" in str(error)
+            else "create it, or correct topic"
+        )
+        return UnknownTopic(f"cannot write to topic {topic}: {error}; {remedy}")
     if isinstance(error, MessageTooLarge):
         return SinkRow(
             f"topic {topic}: {error}; with this format the setting is pylog.max.request.size"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pylog import errors
 from pylog.model import TopicPartition
+from pylog.topic_patterns import TopicPattern, topic_pattern
 
 Partitions = TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
 """One partition, or several."""
@@ -21,7 +22,7 @@ class Subscription:
     """
 
     topics: tuple[str, ...] = ()
-    pattern: re.Pattern[str] | None = None
+    pattern: TopicPattern | None = None
     seen: set[str] = field(default_factory=set)
     exclude_internal: bool = True
 
@@ -40,9 +41,10 @@ class Subscription:
             raise errors.InvalidRequest("subscribe() takes either topics or pattern=")
         if pattern is not None:
             try:
-                return cls(pattern=re.compile(pattern), exclude_internal=exclude_internal)
-            except re.error as error:
-                raise errors.InvalidRegularExpression(f"pattern {pattern!r}: {error}") from error
+                chosen = topic_pattern(_text(pattern))
+            except errors.InvalidRegularExpression as error:
+                raise errors.InvalidRegularExpression(f"pattern={error}") from None
+            return cls(pattern=chosen, exclude_internal=exclude_internal)
         assert topics is not None
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         for name in names:
@@ -61,7 +63,20 @@ class Subscription:
             return list(self.topics)
         pattern = self.pattern
         hidden = ("__",) if self.exclude_internal else ()
-        return [t for t in known if pattern.fullmatch(t) and not t.startswith(hidden)]
+        return [t for t in known if pattern.matches(t) and not t.startswith(hidden)]
+
+
+def _text(pattern: str | re.Pattern[str]) -> str:
+    """A pattern's text; what `re` compiled is matched by this module's own rules."""
+    if isinstance(pattern, str):
+        return pattern
+    if not isinstance(pattern, re.Pattern) or not isinstance(pattern.pattern, str):
+        raise errors.InvalidRegularExpression(f"{pattern!r}: give a pattern as a text")
+    if pattern.flags & ~(re.UNICODE | re.ASCII | re.IGNORECASE):
+        raise errors.InvalidRegularExpression(
+            f"{pattern.pattern!r}: of the flags of re, IGNORECASE alone is taken"
+        )
+    return ("(?i)" if pattern.flags & re.IGNORECASE else "") + pattern.pattern
 
 
 def one_partition(given: TopicPartition | tuple[str, int]) -> TopicPartition:

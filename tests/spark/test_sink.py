@@ -147,7 +147,7 @@ def test_an_unknown_topic_and_partition(spark: SparkSession, cluster: FakeCluste
     assert "[PYLOG_UNKNOWN_TOPIC] cannot write to topic none" in text
     text = refusal(spark.sql("select 'v' value, 7 partition"), cluster, topic="a")
     assert "[PYLOG_UNKNOWN_TOPIC] cannot write to topic a" in text
-    assert "there is no partition 7" in text
+    assert "there is no partition 7; correct the column partition" in text
 
 
 def test_save_modes(spark: SparkSession, cluster: FakeCluster) -> None:
