@@ -77,7 +77,6 @@ class MetadataLog:
         self._boot_id = boot_id
         self._wall_ms = wall_ms
         self._meta: dict[str, str] = {}
-        self._cluster_id = ""
         self._log: Log
         self.image = MetadataImage()
 

@@ -224,13 +224,6 @@ def encode_heartbeat(answer: HeartbeatAccepted | Failure) -> cluster_pb2.Heartbe
     )
 
 
-def decode_heartbeat(message: cluster_pb2.HeartbeatResponse) -> HeartbeatAccepted | Failure:
-    """The controller's answer to a heartbeat."""
-    return decode_failure(message) or HeartbeatAccepted(
-        ControllerEpoch(message.controller_epoch), message.fenced
-    )
-
-
 def encode_shutdown(
     answer: ShutdownPermitted | Failure,
 ) -> cluster_pb2.ControlledShutdownResponse:

@@ -18,6 +18,7 @@ from broker.replication.messages import (
 )
 from pylog.errors import FencedLeaderEpoch, from_code
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, topic_id_from_bytes
+from tests.fakes.follower_fetches import fetch_to_wire
 
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -64,7 +65,7 @@ answers = st.builds(
 
 
 def long_request(request: ReplicaFetch) -> bytes:
-    return b"".join(fetch.encode_request(translate.fetch_to_wire(request), 18))
+    return b"".join(fetch.encode_request(fetch_to_wire(request), 18))
 
 
 def long_response(fetched: ReplicaFetched) -> bytes:

@@ -6,9 +6,10 @@ import pytest
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from broker.kafka.generated import fetch
-from broker.kafka.translate import UNTOLD, fetch_from_wire, fetch_to_wire
+from broker.kafka.translate import UNTOLD, fetch_from_wire
 from broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, topic_id_from_bytes
+from tests.fakes.follower_fetches import fetch_to_wire
 
 TOPIC = TopicId("abcdefghijklmnopqrstuA")
 OTHER = topic_id_from_bytes(bytes(range(16)))

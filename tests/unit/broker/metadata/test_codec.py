@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.metadata import codec, messages, record_codec, records
-from pylog.errors import CorruptMessage, UnsupportedVersion
+from pylog.errors import CorruptMessage, StaleBrokerEpoch, UnsupportedVersion
+from pylog.model import BrokerEpoch, ControllerEpoch
 from pylog.rpc.v1 import cluster_pb2, records_pb2
 
 INT32 = st.integers(0, 2**31 - 1)
@@ -86,7 +87,6 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         lost_replicas=REPLICAS,
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
-    ("heartbeat", FAILURES | st.builds(messages.HeartbeatAccepted, INT64, st.booleans())),
     ("shutdown", FAILURES | st.builds(messages.ShutdownPermitted, INT32)),
     ("alter", st.builds(
         messages.AlterPartition, INT32, INT64, st.lists(ISRS, max_size=3).map(tuple)
@@ -140,7 +140,18 @@ def test_an_unknown_resource_is_named() -> None:
         record_codec.record_from_bytes(raw)
 
 
+def test_what_a_heartbeat_hears() -> None:
+    accepted = messages.HeartbeatAccepted(ControllerEpoch(3), True)
+    assert codec.encode_heartbeat(accepted) == cluster_pb2.HeartbeatResponse(
+        controller_epoch=3, fenced=True
+    )
+    refused = codec.encode_heartbeat(messages.Failure(StaleBrokerEpoch.code, "older"))
+    assert (refused.error.code, refused.error.message) == (StaleBrokerEpoch.code, "older")
+
+
 def test_code_zero_is_no_failure() -> None:
-    message = cluster_pb2.HeartbeatResponse(controller_epoch=3)
+    message = cluster_pb2.RegisterBrokerResponse(broker_epoch=7, controller_epoch=3)
     message.error.code = 0
-    assert codec.decode_heartbeat(message) == messages.HeartbeatAccepted(3, False)  # type: ignore[arg-type]
+    assert codec.decode_registered(message) == messages.BrokerRegistered(
+        BrokerEpoch(7), ControllerEpoch(3)
+    )

@@ -201,8 +201,8 @@ def test_many_who_ask_at_once_share_a_scrape() -> None:
 
 
 def test_a_loop_that_hangs_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http, "LOOP_SECONDS_MAX", 0.2)
-    monkeypatch.setattr(http, "SCRAPE_SECONDS_MAX", 0.2)
+    monkeypatch.setattr(http, "LOOP_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(http, "SCRAPE_SECONDS_MAX", 0.1)
 
     async def main() -> None:
         server = MetricsServer(FakeSource(), lambda: "")
@@ -214,7 +214,7 @@ def test_a_loop_that_hangs_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None
         asking.start()
         asking.join(10)  # this loop does nothing else meanwhile
         server.stop()
-        assert answers[0] == (503, "the process's loop has not answered for 0.2 s\n")
+        assert answers[0] == (503, "the process's loop has not answered for 0.1 s\n")
         assert answers[1][0] == 503
 
     asyncio.run(main())

@@ -105,13 +105,14 @@ def test_cluster(cluster: FakeCluster, run: Run) -> None:
     ("arguments", "words"),
     [
         (("topics", "create", "a/b"), "pylog: INVALID_TOPIC: "),
-        (("--api-timeout", "0.3", "topics", "describe", "nope"), "nope"),
-        (("--api-timeout", "0.3", "consume", "nope"), "nope"),
+        (("topics", "describe", "nope"), "nope"),
+        (("consume", "nope"), "nope"),
         (("consume", "t", "--group", "g"), "pylog: NOT_OFFERED: group_id='g'"),
         (("--api-timeout", "0.3", "-b", "127.0.0.1:1", "topics", "list"), "127.0.0.1:1: conn"),
         (("topics", "list", "-b", "nowhere"), "'nowhere' has no port"),
     ],
 )
+@pytest.mark.usefixtures("short_grace")
 def test_an_error_is_one_line_and_status_1(
     cluster: FakeCluster, run: Run, arguments: tuple[str, ...], words: str
 ) -> None:

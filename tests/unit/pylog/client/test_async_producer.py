@@ -77,9 +77,10 @@ def test_many_tasks_keep_their_order_at_a_full_buffer_while_the_loop_goes_on(
     assert ticks > 10
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_errors_come_where_they_belong(cluster: FakeCluster) -> None:
     async def main() -> None:
-        async with producer(cluster, max_block_ms=300) as p:
+        async with producer(cluster, retry_backoff_ms=10) as p:
             with pytest.raises(errors.UnknownTopicOrPartition, match="nope"):
                 await p.send("nope", b"x")
             with pytest.raises(errors.SerializationFailed):

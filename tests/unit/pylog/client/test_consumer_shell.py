@@ -248,12 +248,11 @@ def test_new_partitions_and_topics_by_pattern(cluster: FakeCluster) -> None:
         assert c.subscription() == {"t", "t2"}
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_pattern_lets_go_of_a_deleted_topic(cluster: FakeCluster) -> None:
     cluster.create_topic("gone")
     fill(cluster, 2, topic="gone")
-    with consumer(
-        cluster, metadata_max_age_ms=50, retry_backoff_ms=10, default_api_timeout_ms=1_000
-    ) as c:
+    with consumer(cluster, metadata_max_age_ms=50, retry_backoff_ms=10) as c:
         c.subscribe(pattern="t|gone")
         assert len(c.poll(5)) == 2
         del cluster.topics["gone"]
@@ -272,13 +271,17 @@ def test_internal_topics_and_patterns(
     cluster.create_topic("__secret")
     with consumer(cluster, exclude_internal_topics=exclude) as c:
         c.subscribe(pattern=".*")
-        c.poll(0.5)
+        for _ in range(100):
+            c.poll(0.05)
+            if c.subscription():
+                break
         assert c.subscription() == topics
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
     with (
-        consumer(cluster, "nope", default_api_timeout_ms=300) as c,
+        consumer(cluster, "nope", retry_backoff_ms=10) as c,
         pytest.raises(errors.UnknownTopicOrPartition, match="nope"),
     ):
         c.poll(10)

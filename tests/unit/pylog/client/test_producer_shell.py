@@ -165,8 +165,9 @@ def test_a_record_too_large_is_refused_by_send_naming_the_limit(cluster: FakeClu
         assert p.send("one", b"x" * 1_000_000).result(5).offset == 0
 
 
+@pytest.mark.usefixtures("short_grace")
 def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
-    with producer(cluster, max_block_ms=300) as p:
+    with producer(cluster, retry_backoff_ms=10) as p:
         with pytest.raises(errors.UnknownTopicOrPartition, match="nope"):
             p.send("nope", b"x")
         with pytest.raises(errors.UnknownTopicOrPartition, match=r"partitions 0 to 2.*partition 9"):
@@ -179,7 +180,7 @@ def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
 
 def test_servers_that_do_not_answer_are_named_with_their_faults() -> None:
     with (
-        Producer(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", max_block_ms=1_500) as p,
+        Producer(bootstrap_servers="127.0.0.1:1,127.0.0.1:2", max_block_ms=700) as p,
         pytest.raises(errors.BootstrapFailed) as failed,
     ):
         p.send("t", b"x")

@@ -17,8 +17,7 @@ A0 = TopicPartition("a", 0)
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
-    monkeypatch.setattr("pylog.client.cluster.UNKNOWN_TOPIC_GRACE_MS", 200)
+def cluster(short_grace: None) -> Iterator[FakeCluster]:
     with FakeCluster(brokers=2) as cluster:
         yield cluster
 

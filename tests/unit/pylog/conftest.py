@@ -1,0 +1,10 @@
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients believe after a tenth of a second that a topic does not exist, not after three."""
+    for module in ("admin", "cluster", "consumer", "poll_waiting"):
+        monkeypatch.setattr(f"pylog.client.{module}.UNKNOWN_TOPIC_GRACE_MS", 100)
