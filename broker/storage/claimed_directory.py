@@ -84,6 +84,6 @@ class ClaimedDirectory:
             return LastStop(recovery_point, recovery_point, self.same_boot)
         closed = self.marker.get(name, ClosedLog({}, {}))
         same_logs, all_same = unchanged(files, f"{self.path}/{name}", closed)
-        if not same_logs:
-            return LastStop(recovery_point, 0, self.same_boot)
+        if not same_logs:  # an empty marker: Kafka's own, which does not say what was closed
+            return LastStop(recovery_point, 0, self.same_boot, in_order=not self.marker)
         return LastStop.clean(closed.facts if all_same else None)

@@ -391,9 +391,11 @@ class Log:
             )
         if not doomed.count:
             return ""
-        end = self._segments[doomed.count - 1].end_offset
         if doomed.count == len(self._segments):
             self._writer.roll(self._bounds.end, self.config, wall_ms)
+            end = self._bounds.end
+        else:  # a cleaned segment may end before the next one begins
+            end = self._segments[doomed.count].base_offset
         if end <= self._bounds.start:
             return ""
         self._bounds.start = end
@@ -439,7 +441,7 @@ class Log:
         try:
             removed = self._segments.replace(bases, cleaned)
             if removed is not None:
-                self._tail.drop_below(cleaned.end_offset)
+                self._tail.drop_below(self._segments.after(cleaned).base_offset)
             return removed
         except OSError as error:
             raise self._guard.fail(

@@ -105,13 +105,15 @@ class ProducerHistory:
         """Take note of the snapshot files among the names of the directory."""
         self._offsets = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
 
-    def load(self, bases: Iterable[int], until: int) -> int:
+    def load(self, bases: Iterable[int], until: int, *, keeps_later: bool = False) -> int:
         """Come back to the newest usable snapshot at or before `until`; its offset, -1 when there
         is none and every batch must be read.
 
         Later ones go: they may hold what a crash took away. So do those of no segment, but for the
-        one that is used.
+        one that is used. `keeps_later`: there was no crash; `compare` them afterwards.
         """
+        later = [offset for offset in self._offsets if offset > until] if keeps_later else []
+        del self._offsets[len(self._offsets) - len(later) :]
         self._forget_above(until)
         used = -1
         self.now = ProducerStates()
@@ -125,7 +127,24 @@ class ProducerHistory:
         for offset in [offset for offset in self._offsets if offset not in known]:
             self._offsets.remove(offset)
             self._remove(offset)
+        self._offsets += later
         return used
+
+    def compare(self, bases: Iterable[int], end_offset: int) -> None:
+        """All batches were read though snapshots after them were kept: those of no segment go, and
+        so does what the one at the log's end does not know (any more).
+        """
+        self._forget_above(end_offset)
+        known = {*bases, end_offset}
+        for offset in [offset for offset in self._offsets if offset not in known]:
+            self._offsets.remove(offset)
+            self._remove(offset)
+        if self._offsets and self._offsets[-1] == end_offset:
+            last = self._read(end_offset)
+            if last is None:
+                self._offsets.pop()
+            else:
+                self.now.keep_only(last.entries.keys())
 
     def _forget_above(self, offset: int) -> None:
         while self._offsets and self._offsets[-1] > offset:

@@ -22,6 +22,7 @@ its records' timestamps alone; then a producer of old records would be forgotten
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Final, NamedTuple
 
 from broker.storage.txn_index import AbortedTransaction
@@ -106,12 +107,11 @@ class ProducerStates:
         """All producers by id. To look at, not to change."""
         return self._entries
 
-    def last_offsets(self) -> dict[int, int]:
-        """The offset of each producer's newest record."""
+    def last_records(self) -> dict[int, tuple[int, int]]:
+        """(offset of the newest record, -1 when none is known; epoch) of each producer."""
         return {
-            producer_id: entry.batches[-1].last_offset
+            producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
             for producer_id, entry in self._entries.items()
-            if entry.batches
         }
 
     def check(self, header: BatchHeader, *, log_start_offset: int) -> AppendedBatch | None:
@@ -214,6 +214,17 @@ class ProducerStates:
             del self._entries[producer_id]
         self.forgot = self.forgot or bool(old)
         return len(old)
+
+    def keep_only(self, known: Container[int]) -> None:
+        """Forget the others, as far as they have no open transaction."""
+        old = [
+            producer_id
+            for producer_id, entry in self._entries.items()
+            if producer_id not in known and entry.transaction_start < 0
+        ]
+        for producer_id in old:
+            del self._entries[producer_id]
+        self.forgot = self.forgot or bool(old)
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it, every transaction has ended and its marker is committed."""

@@ -38,6 +38,7 @@ from broker.storage.segment import CUT_SUFFIX, BatchPlace, Segment, SegmentFacts
 from broker.storage.segment_facts import read_facts
 from broker.storage.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
 from broker.storage.txn_index import AbortedTransaction
+from pylog.config import LONG_MAX
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import BatchHeader
 
@@ -55,17 +56,19 @@ class LastStop:
     `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
     is there and only the last batch can be torn. `recovery_point`: everything below was synced.
     `facts`: no file of the log has changed since a clean stop that noted these; nothing is read.
+    `in_order`: whoever had it last closed it, so index files that tell the truth stay as they are.
     """
 
     recovery_point: int = 0
     verify_from: int | None = 0
     memory_survived: bool = True
     facts: Mapping[int, SegmentFacts] | None = None
+    in_order: bool = False
 
     @classmethod
     def clean(cls, facts: Mapping[int, SegmentFacts] | None = None) -> LastStop:
         """An orderly stop: no CRC to check, and with `facts` nothing at all."""
-        return cls(recovery_point=2**63 - 1, verify_from=None, facts=facts)
+        return cls(recovery_point=2**63 - 1, verify_from=None, facts=facts, in_order=True)
 
 
 @dataclass(slots=True)
@@ -114,10 +117,14 @@ class SegmentLoader:
         self._log_start = log_start_offset
         self._gaps = config.compacted or files.exists(f"{directory}/{GAPS_ALLOWED}")
         self.stored_epochs = read_epochs(files, f"{directory}/{EPOCH_CHECKPOINT}")
+        self._stored = LeaderEpochCache(self.stored_epochs)
         self._epoch = -1
         self._reading = False
         self._trusts = True
         self._aborted: list[AbortedTransaction] = []
+        self._abort_markers: set[tuple[int, int]] = set()
+        self._epochs_agree = self._gaps
+        self._truthful: set[int] = set()
         self.epochs = LeaderEpochCache()
         self.report = RecoveryReport()
 
@@ -132,6 +139,7 @@ class SegmentLoader:
             logger.warning("%s: %s; all of it is read", self._directory, why)
             self._trusts = self._reading = False
             self._epoch = -1
+            self._epochs_agree = self._gaps
             self.report.segments_trusted = 0
             return self._load(found.bases)
 
@@ -149,7 +157,7 @@ class SegmentLoader:
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
                 last = number + 1 == len(bases)
-                if not size and not last:
+                if not size and not last and not self._gaps:
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
                     continue
@@ -162,6 +170,9 @@ class SegmentLoader:
                 if not self._scan(segment, size, later):
                     break
             self._begin_reading(segments, segments[-1].end_offset if segments else 0)
+            if self._stop.in_order and segments:
+                bases = [segment.base_offset for segment in segments]
+                self._producers.compare(bases, segments[-1].end_offset)
             self._settle(segments)
         except BaseException:
             for segment in looked_at:
@@ -191,28 +202,33 @@ class SegmentLoader:
             verify_from = self._stop.verify_from
             if verify_from is None or not later or later[0] > verify_from:
                 return False
-            found = read_facts(self._files, segment, size)
-            if found is None:
-                return False
-            facts, first, last = found
-            if facts.end_offset > later[0] or (facts.end_offset < later[0] and not self._gaps):
-                return False
-            self._compare_epochs(first, last)
-            self._epoch = last.partition_leader_epoch
+            if not size:  # nothing is left of it (compaction)
+                facts = segment.facts
+            else:
+                found = read_facts(self._files, segment, size)
+                if found is None:
+                    return False
+                facts, first, last = found
+                if facts.end_offset > later[0] or (facts.end_offset < later[0] and not self._gaps):
+                    return False
+                self._compare_epochs(first, last)
+                self._epoch = last.partition_leader_epoch
         segment.adopt(facts)
         self.report.segments_trusted += 1
         return True
 
     def _compare_epochs(self, *headers_found: BatchHeader) -> None:
-        known = LeaderEpochCache(self.stored_epochs)
         for header in headers_found:
-            # the checkpoint may start later than the log, at the log start offset
-            epoch = known.epoch_at(Offset(max(header.last_offset, self._log_start or 0)))
+            epoch = self._stored_epoch(header)
             if epoch != header.partition_leader_epoch and header.partition_leader_epoch >= 0:
                 raise _Distrust(
                     f"{EPOCH_CHECKPOINT} has epoch {epoch} for offset {header.last_offset}, the "
                     f"log has {header.partition_leader_epoch}"
                 )
+
+    def _stored_epoch(self, header: BatchHeader) -> int:
+        # the checkpoint may start later than the log, at the log start offset
+        return self._stored.epoch_at(Offset(max(header.last_offset, self._log_start or 0)))
 
     def _begin_reading(self, trusted: list[Segment], offset: int) -> None:
         """From `offset` on batches are read: take what is known before it."""
@@ -221,7 +237,8 @@ class SegmentLoader:
         self._reading = True
         self.epochs = LeaderEpochCache(self.stored_epochs if trusted else ())
         self.epochs.truncate_from_end(Offset(offset))
-        used = self._producers.load((segment.base_offset for segment in trusted), offset)
+        bases = (segment.base_offset for segment in trusted)
+        used = self._producers.load(bases, offset, keeps_later=self._stop.in_order)
         try:
             for header, marker in headers(self._files, trusted, used):
                 self._producers.apply(header, marker)
@@ -248,7 +265,7 @@ class SegmentLoader:
             )
         if segment.base_offset == before.end_offset:
             return True
-        if self._gaps and size and not self._lost_power_behind(before.end_offset):
+        if self._gaps and not self._lost_power_behind(before.end_offset):
             # After a loss of power this is no gap: the end of the one before did not get there.
             self.report.has_gaps = True
             return True
@@ -291,11 +308,15 @@ class SegmentLoader:
         if self.report.batches or self.report.segments_trusted:
             self._producers.take(segment.base_offset)
         self._aborted.clear()
+        self._abort_markers.clear()
+        witness = segment.indexes.witness(size) if self._stop.in_order else None
         try:
             for position, header in scan(self._files, segment.handle(), 0, size, verify=verify):
                 self._check_place(segment, position, header)
                 place = (header.size, header.base_offset, header.last_offset, header.max_timestamp)
                 segment.account(BatchPlace(*place))
+                if witness is not None:
+                    witness.see(position, header)
                 self._take(segment, position, header)
                 self.report.batches += 1
         except BadBatch as bad:
@@ -305,10 +326,14 @@ class SegmentLoader:
             self._settle_aborted(segment)
             return False
         self._settle_aborted(segment)
+        if witness is not None and witness.agrees(len(segment.offsets), compacted=self._gaps):
+            self._truthful.add(segment.base_offset)
         return True
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """A batch that stays."""
+        if self._epochs_agree:
+            self._epochs_agree = header.partition_leader_epoch == self._stored_epoch(header)
         if header.partition_leader_epoch > self.epochs.latest:
             self.epochs.assign(
                 LeaderEpoch(header.partition_leader_epoch), Offset(header.base_offset)
@@ -318,6 +343,8 @@ class SegmentLoader:
         marker = None
         if header.is_control:
             marker = read_marker(self._files.pread(segment.handle(), header.size, position), header)
+            if marker is not None and marker.aborts:
+                self._abort_markers.add((header.producer_id, header.last_offset))
         aborted = self._producers.apply(header, marker)
         if aborted is not None:
             self._aborted.append(aborted)
@@ -328,9 +355,17 @@ class SegmentLoader:
             known = segment.txn_index.entries()
         except (OSError, InvalidOffset):
             known = None
-        if known != self._aborted:
+        if known != self._aborted and not (self._gaps and self._agrees(known)):
             segment.txn_index.replace(self._aborted)
             self.report.indexes_rebuilt += 1
+
+    def _agrees(self, known: list[AbortedTransaction] | None) -> bool:
+        """Whether an index knows of the same markers, and of some whose batches were cleaned."""
+        firsts = {(entry.producer_id, entry.last_offset): entry[1] for entry in known or ()}
+        return firsts.keys() <= self._abort_markers and all(
+            firsts.get((entry.producer_id, entry.last_offset), LONG_MAX) <= entry.first_offset
+            for entry in self._aborted
+        )
 
     def _check_place(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """Offset and epoch stand outside the CRC; what came before tells what they may be."""
@@ -429,7 +464,9 @@ class SegmentLoader:
         for segment in segments[self.report.segments_trusted :]:
             if segment is not segments[-1]:
                 segment.note_sealed()
-            if not segment.index_files_match():
+            if segment.base_offset in self._truthful:
+                segment.indexes.load(segment.size, segment.end_offset)
+            elif not segment.index_files_match():
                 segment.write_indexes(behind_only=False)
                 self.report.indexes_rebuilt += 1
         for segment in segments[:-1]:
@@ -438,8 +475,11 @@ class SegmentLoader:
 
     def _add_last_epoch(self, end: int) -> None:
         """What the checkpoint knows and no batch can show: an epoch that began at the log's end
-        and wrote nothing.
+        and wrote nothing, and epochs whose first records the cleaner took.
         """
+        if self._epochs_agree and self.stored_epochs:
+            self.epochs = LeaderEpochCache(self.stored_epochs)
+            self.epochs.truncate_from_end(Offset(end))
         if self.stored_epochs:
             epoch, start_offset = self.stored_epochs[-1]
             if epoch > self.epochs.latest and start_offset == end:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from broker.config import TopicConfig
@@ -49,11 +50,13 @@ def doomed_segments(
     surplus = sum(segment.size for segment in segments) - config.retention_bytes
     limited = deletes and config.retention_bytes >= 0
     count, reason = 0, ""
-    for segment in segments:
-        if not segment.size or segment.end_offset > high_watermark:
+    for segment, after in zip_longest(segments, segments[1:]):
+        # Where the next one begins: a cleaned segment's own batches may end earlier.
+        end = segment.end_offset if after is None else after.base_offset
+        if end > high_watermark or (after is None and not segment.size):
             break
         surplus -= segment.size
-        if segment.end_offset <= log_start and segment is not segments[-1]:
+        if end <= log_start and after is not None:
             why = f"it is below the log start offset {log_start}"
         elif (
             deletes

@@ -180,9 +180,13 @@ class Segment:
         self._sealed = True
 
     def activate(self) -> None:
-        """Make ready for appends. OSError, BadBatch."""
+        """Make ready for appends. OSError, BadBatch.
+
+        As in Kafka, a whole interval passes before the next index entry, wherever the last one is.
+        """
         self._sealed = False
-        self._bytes_since_entry = self.size - self.offsets.last[1]
+        self._with_indexes()
+        self._bytes_since_entry = 0
 
     def create(self) -> None:
         """Make the three files, empty. The caller syncs the directory."""
@@ -324,7 +328,7 @@ class Segment:
         self.size = position
         self.end_offset = end_offset
         self._sealed = False
-        self._bytes_since_entry = position - last_position
+        self._bytes_since_entry = 0
         self._find_max_timestamp(last_position)
         indexes.cut_files(kept)
         self.txn_index.truncate_to_offset(end_offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from struct import Struct
+from typing import Final
 
 from broker.storage import offset_index, time_index
 from broker.storage.errors import InvalidOffset
@@ -12,6 +13,10 @@ from broker.storage.segment import Segment, SegmentFacts
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
 from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
+
+_INTERVALS_MAX: Final = 16
+"""So far the last entry may be from the end: after a start a whole interval has to pass for the
+next one, so each start leaves one gap larger by up to an interval. Behind it all is read here."""
 
 
 def read_facts(
@@ -37,7 +42,7 @@ def read_facts(
         for at, header in scan(files, segment.handle(), position, size, verify=True):
             if indexed and at == position and header.last_offset != base + indexed[0]:
                 return None
-            if at - position > segment.index_interval_bytes:
+            if at - position > _INTERVALS_MAX * segment.index_interval_bytes:
                 return None  # this batch should have an entry
             if not segment.takes_offset(header.last_offset) or header.base_offset < end:
                 return None

@@ -13,8 +13,10 @@ from __future__ import annotations
 from typing import Final
 
 from broker.storage import offset_index, time_index
+from broker.storage.errors import InvalidOffset
 from broker.storage.files import NO_ROOM, Files
-from broker.storage.offset_index import OffsetIndex
+from broker.storage.index_witness import IndexWitness
+from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.time_index import TimeIndex
 
 _ENTRIES_AT_ONCE: Final = 32 * offset_index.ENTRY.size
@@ -75,6 +77,16 @@ class SegmentIndexes:
         offsets = OffsetIndex.decode(self._base_offset, data, size)
         data = self._files.read_all(self.time_path)
         self._loaded = offsets, TimeIndex.decode(self._base_offset, data, end_offset)
+
+    def witness(self, size: int) -> IndexWitness | None:
+        """Of what the files of a segment of that size say; None when they make no sense."""
+        try:
+            offsets = OffsetIndex.decode(self._base_offset, self._files.read_all(self.path), size)
+            data = self._files.read_all(self.time_path)
+            times = TimeIndex.decode(self._base_offset, data, self._base_offset + RELATIVE_MAX)
+        except (OSError, InvalidOffset):
+            return None
+        return IndexWitness(offsets.entries(), times.entries())
 
     def drop(self) -> None:
         """Out of memory; the files are trusted until the indexes are used."""

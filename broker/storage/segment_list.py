@@ -65,6 +65,10 @@ class SegmentList(Sequence[Segment]):
         """The segment that holds `offset` (or the first), and all later ones."""
         return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
+    def after(self, segment: Segment) -> Segment:
+        """The one that follows a full segment."""
+        return self._segments[bisect_right(self._bases, segment.base_offset)]
+
     def opened(self, segment: Segment) -> None:
         """A segment is about to be read: only a few inactive ones keep their handle."""
         if segment.is_open or segment is self._segments[-1]:

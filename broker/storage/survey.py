@@ -118,7 +118,7 @@ def _finish_swap(files: Files, directory: str, stem: str, names: list[str], foun
         for name in names
         if name.endswith(LOG_SUFFIX)
         and _SEGMENT_NAME.fullmatch(name.removesuffix(LOG_SUFFIX))
-        and int(stem) <= int(name.removesuffix(LOG_SUFFIX)) < end
+        and int(stem) <= int(name.removesuffix(LOG_SUFFIX)) < max(end, int(stem) + 1)
     ]
     for name in replaced:
         old = name.removesuffix(LOG_SUFFIX)
@@ -132,10 +132,10 @@ def _finish_swap(files: Files, directory: str, stem: str, names: list[str], foun
 
 
 def _end_of(files: Files, path: str) -> int | None:
-    """The offset behind a segment file's last batch; None when it is damaged or empty."""
+    """The offset behind a segment file's last batch, 0 without one; None when it is damaged."""
     handle = files.open(path)
     try:
-        end = None
+        end = 0
         for _, header in scan(files, handle, 0, files.size(handle), verify=True):
             end = header.last_offset + 1
     except BadBatch:

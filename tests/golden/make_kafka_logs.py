@@ -26,7 +26,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -69,9 +69,11 @@ replica.high.watermark.checkpoint.interval.ms=500
 class Broker:
     """One Kafka broker in `scratch`, started and ended as often as the script wants."""
 
-    def __init__(self, scratch: Path, classpath: str) -> None:
+    def __init__(self, scratch: Path, classpath: str, *, source: Path = SOURCE) -> None:
+        """`source`: the Java program that writes the records."""
         self.data = scratch / "data"
         self._classpath = classpath
+        self._source = source
         self._scratch = scratch
         self.port, self._controller = _free_ports(2)
         self._config = scratch / "server.properties"
@@ -107,7 +109,7 @@ class Broker:
 
     def write(self, part: str) -> None:
         """Have the Java program write one part of the records."""
-        self._java(str(SOURCE), f"127.0.0.1:{self.port}", part)
+        self._java(str(self._source), f"127.0.0.1:{self.port}", part)
 
     def dump(self, *arguments: str) -> str:
         """What Kafka's dump tool prints."""
@@ -129,7 +131,7 @@ class Broker:
                 return True
             return False
 
-        _await(listens, "the broker's port")
+        await_true(listens, "the broker's port")
 
 
 def _free_ports(count: int) -> list[int]:
@@ -140,8 +142,8 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _await(condition: object, what: str) -> None:
-    assert callable(condition)
+def await_true(condition: Callable[[], bool], what: str) -> None:
+    """Until the condition holds; ends the script when that takes too long."""
     deadline = SYSTEM_CLOCK.monotonic_ms() + START_S * 1000
     while not condition():
         if SYSTEM_CLOCK.monotonic_ms() > deadline:
@@ -204,8 +206,8 @@ def main(scratch: Path) -> None:
     _copy(broker.data, uncleaned, only=COMPACTED)
     with broker.running():
         broker.write("second")
-        _await(lambda: _cleaned(broker), "the cleaner")
-        _await(lambda: _started(broker, "deleted", 160), "the log start checkpoint")
+        await_true(lambda: _cleaned(broker), "the cleaner")
+        await_true(lambda: _started(broker, "deleted", 160), "the log start checkpoint")
     shutil.rmtree(FOLDER, ignore_errors=True)
     _copy(uncleaned, FOLDER / "uncleaned", only=COMPACTED)
     _copy(broker.data, FOLDER / "clean")

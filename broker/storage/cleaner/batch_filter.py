@@ -1,7 +1,8 @@
-"""One batch without the records that are not kept, as Kafka's cleaner leaves it.
+"""One batch without the records that are not kept, byte for byte as Kafka's cleaner leaves it.
 
-Offsets, producer and sequences of the batch stay; so do the bytes of the records, unless a delete
-horizon is set: then the base timestamp is the horizon, and every delta is counted anew (KIP-534).
+Offsets, producer and sequences of the batch stay. The records are written anew: the base timestamp
+is the first one's that stays, or the delete horizon where the batch has one (KIP-534), and the
+deltas count from there. Records that bear the broker's time (LogAppendTime) all get that time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from broker.storage.cleaner.kernels import measure_kept, write_kept
 from pylog.model import TimestampType
 from pylog.records.batch import (
     CODEC_MASK,
@@ -21,9 +23,9 @@ from pylog.records.batch import (
     seal,
 )
 from pylog.records.compression import check_codec, compress
-from pylog.records.decode_kernels import END, TIMESTAMP_DELTA
+from pylog.records.decode_kernels import TIMESTAMP_DELTA
+from pylog.records.raw_memory import buffer_address, data_address, new_buffer
 from pylog.records.sections import Section
-from pylog.records.varint import encode_varint, read_varint, read_varlong
 
 
 def delete_horizon(header: BatchHeader) -> int | None:
@@ -45,35 +47,25 @@ def filtered_batch(
     horizon: int | None,
 ) -> bytes:
     """The batch with the records that `kept` marks, at least one; `horizon`: set this one."""
-    ends = fields[END]
-    starts = np.concatenate(([section.start], ends[:-1]))
-    view = memoryview(section.buffer)
-    chosen = np.flatnonzero(kept)
-    if horizon is None:
-        edges = np.flatnonzero(np.diff(chosen) != 1) + 1
-        runs = np.split(chosen, edges) if len(edges) else [chosen]
-        body = b"".join(view[int(starts[run[0]]) : int(ends[run[-1]])] for run in runs)
-        base, attributes = header.base_timestamp, header.attributes
+    stamped = header.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if stamped:
+        times = np.full(fields.shape[1], header.max_timestamp, np.int64)
     else:
-        shift = header.base_timestamp - horizon
-        body = b"".join(
-            _shifted(view, int(starts[index]), int(ends[index]), shift) for index in chosen
-        )
-        base, attributes = horizon, header.attributes | DELETE_HORIZON_BIT
-    newest = header.max_timestamp
-    if header.timestamp_type is not TimestampType.LOG_APPEND_TIME:
-        newest = header.base_timestamp + int(fields[TIMESTAMP_DELTA][chosen].max())
+        times = fields[TIMESTAMP_DELTA] + header.base_timestamp
+    chosen = np.flatnonzero(kept)
+    attributes = header.attributes
+    if horizon is not None:
+        attributes |= DELETE_HORIZON_BIT
+    else:
+        horizon = delete_horizon(header)
+    base = int(times[chosen[0]]) if horizon is None else horizon
+    newest = header.max_timestamp if stamped else int(times[chosen].max())
+    deltas = times - base
+    body = new_buffer(int(measure_kept(fields, deltas, kept)))
+    address, _alive = buffer_address(section.buffer)
+    write_kept(data_address(body), address, fields, deltas, kept)
     new_header = _header(header, attributes, len(chosen), base, newest)
     return seal(new_header, compress(check_codec(header.attributes & CODEC_MASK), body))
-
-
-def _shifted(view: memoryview, start: int, end: int, shift: int) -> bytes:
-    """A record whose timestamp delta is larger by `shift`."""
-    _, position = read_varint(view, start, end)
-    delta, after = read_varlong(view, position + 1, end)
-    body = bytes(view[position : position + 1]) + encode_varint(delta + shift)
-    body += bytes(view[after:end])
-    return encode_varint(len(body)) + body
 
 
 def _header(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from broker.config import TopicConfig
 from broker.storage.segment import Segment
@@ -54,18 +55,19 @@ def cleanable(
     end = first_dirty
     clean = dirty = 0
     overdue = False
-    for segment in segments[:-1]:
+    for segment, after in pairwise(segments):
+        segment_end = after.base_offset  # its own batches may end earlier, since it was cleaned
         young = (
             config.min_compaction_lag_ms > 0
             and segment.max_timestamp > wall_ms - config.min_compaction_lag_ms
         )
-        if segment.end_offset > stable_end or (young and segment.end_offset > first_dirty):
+        if segment_end > stable_end or (young and segment_end > first_dirty):
             break
-        if segment.end_offset <= first_dirty:
+        if segment_end <= first_dirty:
             clean += segment.size
             continue
         dirty += segment.size
-        end = segment.end_offset
+        end = segment_end
         first = segment.first_timestamp
         if config.max_compaction_lag_ms != LONG_MAX and first >= 0:
             overdue = overdue or wall_ms - first > config.max_compaction_lag_ms

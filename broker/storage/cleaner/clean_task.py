@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Source(NamedTuple):
-    """A full segment as it was when the pass began."""
+    """A full segment as it was when the pass began. `end_offset`: where the next one begins."""
 
     base_offset: int
     end_offset: int
@@ -30,7 +30,8 @@ class Source(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
     """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
-    keys are noted from `first_dirty` on.
+    keys are noted from `first_dirty` on. `producers`: of each, the offset of its newest record (-1:
+    none known) and its epoch.
     """
 
     directory: str
@@ -39,7 +40,7 @@ class CleanPlan:
     first_dirty: int
     end_offset: int
     aborted: tuple[AbortedTransaction, ...]
-    producers_last: dict[int, int]
+    producers: dict[int, tuple[int, int]]
     wall_ms: int
     delete_retention_ms: int
     segment_bytes: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from broker.config import BrokerConfig
 from broker.storage.checkpoint_writer import OffsetCheckpoint
@@ -118,16 +119,21 @@ class LogCleaner:
         return task
 
     def _plan(self, log: Log, chosen: Cleanable, wall_ms: int) -> CleanPlan:
-        segments = [s for s in log.segments[:-1] if s.end_offset <= chosen.end_offset]
+        segments = log.segments
+        sources = tuple(
+            Source(segment.base_offset, after.base_offset, segment.size, segment.created_ms)
+            for segment, after in pairwise(segments)
+            if after.base_offset <= chosen.end_offset
+        )
         config = log.config
         return CleanPlan(
             log.directory,
             log.generation,
-            tuple(Source(s.base_offset, s.end_offset, s.size, s.created_ms) for s in segments),
+            sources,
             chosen.first_dirty,
             chosen.end_offset,
             tuple(log.aborted_transactions(0, chosen.end_offset)),
-            log.producers.last_offsets(),
+            log.producers.last_records(),
             wall_ms,
             config.delete_retention_ms,
             config.segment_bytes,

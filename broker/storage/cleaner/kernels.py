@@ -1,4 +1,5 @@
-"""Compiled: an open-addressing table of keys' hashes and the newest offset of each.
+"""Compiled: an open-addressing table of keys' hashes and the newest offset of each; the records of
+a batch that are kept, written anew.
 
 The hash is SipHash-2-4 with 128 bits under a random key of each pass: two keys of one hash would
 lose a record, and nobody must be able to choose them.
@@ -11,8 +12,18 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from pylog.records.decode_kernels import KEY_LENGTH, KEY_START, OFFSET_DELTA, VALUE_LENGTH
-from pylog.records.raw_memory import helper, kernel, load_byte
+from pylog.records.decode_kernels import (
+    END,
+    HEADER_COUNT,
+    HEADERS_START,
+    KEY_LENGTH,
+    KEY_START,
+    OFFSET_DELTA,
+    VALUE_LENGTH,
+    VALUE_START,
+)
+from pylog.records.encode_kernels import data_size, varint_size, write_data, write_varint
+from pylog.records.raw_memory import copy_bytes, helper, kernel, load_byte, store_byte
 
 _i64 = types.int64
 _u64 = types.uint64
@@ -148,7 +159,8 @@ def select_records(
 ) -> tuple[int, int]:
     """Mark in `kept` the records that no newer one replaces; (records, tombstones) among them.
 
-    Records from `end_offset` on are all kept; before it, those without a key go.
+    Records from `end_offset` on are all kept; before it, those without a key go. A record without
+    a value counts as a tombstone wherever it stands.
     """
     count = tombstones = 0
     for index in range(fields.shape[1]):
@@ -161,11 +173,55 @@ def select_records(
             else:
                 high, low = siphash(address + fields[KEY_START, index], length, key0, key1)
                 keep = offsets[_slot(high, low, highs, lows, offsets)] <= offset
-            if keep and fields[VALUE_LENGTH, index] < 0:
-                if keeps_tombstones:
-                    tombstones += 1
-                else:
-                    keep = False
+            if fields[VALUE_LENGTH, index] < 0 and not keeps_tombstones:
+                keep = False
         kept[index] = keep
         count += keep
+        tombstones += keep and fields[VALUE_LENGTH, index] < 0
     return count, tombstones
+
+
+@helper
+def _body_size(fields: Any, index: int, timestamp_delta: int) -> Any:
+    return (
+        1
+        + varint_size(timestamp_delta)
+        + varint_size(fields[OFFSET_DELTA, index])
+        + data_size(fields[KEY_LENGTH, index])
+        + data_size(fields[VALUE_LENGTH, index])
+        + varint_size(fields[HEADER_COUNT, index])
+        + fields[END, index]
+        - fields[HEADERS_START, index]
+    )
+
+
+@kernel(_i64(_matrix, _vector, _mask), nogil=True)
+def measure_kept(fields: Any, timestamp_deltas: Any, kept: Any) -> int:
+    """Bytes of the records that `kept` marks, with other timestamp deltas."""
+    total = 0
+    for index in range(fields.shape[1]):
+        if kept[index]:
+            body = _body_size(fields, index, timestamp_deltas[index])
+            total += varint_size(body) + body
+    return total
+
+
+@kernel(types.void(_i64, _i64, _matrix, _vector, _mask), nogil=True)
+def write_kept(target: int, address: int, fields: Any, timestamp_deltas: Any, kept: Any) -> None:
+    """Write what `measure_kept` measured; `fields` count from `address`."""
+    for index in range(fields.shape[1]):
+        if not kept[index]:
+            continue
+        delta = timestamp_deltas[index]
+        target = write_varint(target, _body_size(fields, index, delta))
+        store_byte(target, 0)
+        target = write_varint(target + 1, delta)
+        target = write_varint(target, fields[OFFSET_DELTA, index])
+        key, value = fields[KEY_START, index], fields[VALUE_START, index]
+        target = write_data(target, address + key, fields[KEY_LENGTH, index])
+        target = write_data(target, address + value, fields[VALUE_LENGTH, index])
+        target = write_varint(target, fields[HEADER_COUNT, index])
+        headers = fields[HEADERS_START, index]
+        size = fields[END, index] - headers
+        copy_bytes(target, address + headers, size)
+        target += size

@@ -7,24 +7,26 @@ named `.cleaned`. Loads numba: `clean_task.py` imports it when there is somethin
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
 from broker.storage.cleaner.clean_task import Cleaned, CleanPlan, CleanStats, Source
 from broker.storage.cleaner.offset_map import OffsetMap, fields_of
+from broker.storage.cleaner.transactions import Transactions
 from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
 from broker.storage.offset_index import RELATIVE_MAX
-from broker.storage.producer_state import read_marker
 from broker.storage.segment import (
     CLEANED_ENDING,
+    INDEX_SUFFIX,
     LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
     BatchPlace,
     Segment,
     segment_name,
 )
-from broker.storage.txn_index import AbortedTransaction
 from pylog.errors import CorruptMessage
 from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
@@ -32,37 +34,6 @@ from pylog.records.sections import Section, open_section
 
 _WINDOW: Final = 1024 * 1024
 _WRITE_BYTES: Final = 1024 * 1024
-
-
-@dataclass(slots=True)
-class _Transactions:
-    """What the batches read so far say about transactions: who is inside one that was aborted, and
-    whose transaction still has records.
-    """
-
-    waiting: list[AbortedTransaction]
-    inside: dict[int, AbortedTransaction] = field(default_factory=dict)
-    with_records: set[int] = field(default_factory=set)
-
-    def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether a batch belongs to an aborted transaction."""
-        while self.waiting and self.waiting[0].first_offset <= header.last_offset:
-            entry = self.waiting.pop(0)
-            self.inside[entry.producer_id] = entry
-        entry_now = self.inside.get(header.producer_id)
-        return (
-            entry_now is not None
-            and header.is_transactional
-            and not header.is_control
-            and entry_now.first_offset <= header.base_offset <= entry_now.last_offset
-        )
-
-    def marker(self, header: BatchHeader) -> bool:
-        """A marker: whether records of its transaction are still there."""
-        self.inside.pop(header.producer_id, None)
-        held = header.producer_id in self.with_records
-        self.with_records.discard(header.producer_id)
-        return held
 
 
 class Rewriting:
@@ -81,7 +52,7 @@ class Rewriting:
         self._map_bytes = map_bytes
         self._seed = seed
         self._map: OffsetMap | None = None
-        self._transactions = _Transactions(sorted(plan.aborted, key=lambda entry: entry[1]))
+        self._transactions = Transactions(plan.aborted)
 
     # ---- the newest offset of each key ----------------------------------------------------------
 
@@ -90,54 +61,63 @@ class Rewriting:
         plan = self._plan
         records = plan.end_offset - plan.first_dirty
         found = OffsetMap(self._map_bytes, records, self._seed)
-        transactions = _Transactions(sorted(plan.aborted, key=lambda entry: entry[1]))
+        transactions = Transactions(plan.aborted)
         full = False
         for source in plan.sources:
-            if source.end_offset <= plan.first_dirty or full:
+            if source.end_offset <= plan.first_dirty:
                 continue
             for header, batch in self._batches(source):
-                aborted = transactions.is_aborted(header)
                 if header.is_control:
-                    transactions.marker(header)
+                    transactions.ended(header, batch)
                 elif (
-                    header.last_offset >= plan.first_dirty and header.record_count and (not aborted)
+                    not transactions.is_aborted(header)
+                    and header.last_offset >= plan.first_dirty
+                    and header.record_count
                 ):
                     section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
                     if not found.put(section, header):
                         full = True
                         break
                 self.clean_to = max(self.clean_to, header.last_offset + 1)
+            if full:
+                break
+            self.clean_to = source.end_offset
         if full and self.clean_to == plan.first_dirty:
             raise CorruptSegment(
                 f"{plan.directory}: the batch at offset {self.clean_to} has more keys than "
                 f"log.cleaner.dedupe.buffer.size={self._map_bytes} takes ({found.room}); raise it"
             )
-        if not full:
-            self.clean_to = plan.end_offset
         self._map = found
         self.stats.keys = len(found)
         self.groups = list(self._grouped())
 
     def _grouped(self) -> Iterator[tuple[Source, ...]]:
-        """Segments that become one together: what is left of them fits by any measure."""
+        """Segments that become one together: by any measure, all of them fit into one."""
         plan = self._plan
         group: list[Source] = []
-        entries_max = plan.index_bytes // 12 - 1
+        sums = [0, 0, 0]
         for source in plan.sources:
             if source.base_offset >= self.clean_to:
                 break
-            size = sum(s.size for s in group) + source.size
-            entries = size // max(1, plan.index_interval_bytes)
+            sizes = (source.size, *self._index_sizes(source))
+            sums = [total + size for total, size in zip(sums, sizes, strict=True)]
+            distant = source.end_offset - 1 - group[0].base_offset if group and source.size else 0
             if group and (
-                size > plan.segment_bytes
-                or entries > entries_max
-                or source.end_offset - 1 - group[0].base_offset > RELATIVE_MAX
+                sums[0] > plan.segment_bytes
+                or max(sums[1:]) > plan.index_bytes
+                or distant > RELATIVE_MAX
             ):
                 yield tuple(group)
-                group = []
+                group, sums = [], list(sizes)
             group.append(source)
         if group:
             yield tuple(group)
+
+    def _index_sizes(self, source: Source) -> tuple[int, int]:
+        stem = f"{self._plan.directory}/{segment_name(source.base_offset)}"
+        found = (self._files.stat(stem + suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+        offsets, times = (0 if status is None else status.size for status in found)
+        return offsets, times
 
     # ---- one new segment ------------------------------------------------------------------------
 
@@ -157,13 +137,12 @@ class Rewriting:
         pending: list[tuple[BatchPlace, bytes]] = []
         waiting = 0
         changed = len(group) > 1
-        last_offset = group[-1].end_offset - 1
-        aborted = []
+        transactions = self._transactions
         for source in group:
             for header, batch in self._batches(source):
                 self.stats.bytes_read += header.size
                 self.stats.records_read += header.record_count
-                kept = self._kept(header, batch, is_last=header.last_offset == last_offset)
+                kept = self._kept(header, batch)
                 changed = changed or kept is not batch
                 if kept is None:
                     continue
@@ -172,13 +151,11 @@ class Rewriting:
                 place = BatchPlace(len(kept), new.base_offset, new.last_offset, new.max_timestamp)
                 pending.append((place, kept))
                 waiting += len(kept)
-                if header.is_control and new.record_count:
-                    aborted += [e for e in plan.aborted if e.last_offset == header.base_offset]
                 if waiting >= _WRITE_BYTES:
                     self._write(segment, pending)
                     pending, waiting = [], 0
         self._write(segment, pending)
-        segment.txn_index.replace(aborted)
+        segment.txn_index.replace(transactions.take_aborted())
         segment.seal()
         segment.fsync()
         segment.rest()
@@ -193,37 +170,43 @@ class Rewriting:
             segment.append([batch for _, batch in batches], [place for place, _ in batches])
             self.stats.bytes_written += sum(len(batch) for _, batch in batches)
 
-    def _kept(self, header: BatchHeader, batch: bytes, *, is_last: bool) -> bytes | None:
+    def _kept(self, header: BatchHeader, batch: bytes) -> bytes | None:
         """What stays of a batch: itself, a smaller one, an empty one, or nothing.
 
-        The last batch of each new segment stays in any case, so that it ends where the old ones
-        did; and the last one of each producer, so that its sequences are known.
+        By Kafka's rules. A batch without records stays for two reasons only: it is the last data
+        of a producer that is still known (its sequences), or its last marker when no data is known
+        (its epoch); or it ends where the part that may be cleaned ends, so that a log that is
+        cleaned up to its active segment still says what comes next (KAFKA-17076).
         """
-        plan = self._plan
-        transactions = self._transactions
-        aborted = transactions.is_aborted(header)
-        must_stay = is_last or plan.producers_last.get(header.producer_id) == header.last_offset
-        nothing = empty_batch(header) if must_stay else None
-        if nothing is not None and not header.record_count:
-            nothing = batch
-        if header.base_offset >= self.clean_to:
-            if header.is_transactional and not header.is_control and not aborted:
-                transactions.with_records.add(header.producer_id)
-            return batch
+        plan, transactions = self._plan, self._transactions
         if header.is_control:
-            return self._kept_marker(header, batch, nothing)
-        if aborted or not header.record_count:
-            return nothing
-        section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
-        kept = self._filtered(section, header, batch)
-        if kept is None:
-            return nothing
-        if header.is_transactional:
-            transactions.with_records.add(header.producer_id)
-        return kept
+            may_go = transactions.ended(header, batch)
+            horizon = delete_horizon(header)
+            gone = may_go and horizon is not None and horizon <= plan.wall_ms
+        else:
+            gone = transactions.is_aborted(header)
+        stays = header.next_offset == plan.end_offset or self._tells_of_producer(header)
+        nothing = empty_batch(header) if stays else None
+        if gone or not header.record_count:
+            return batch if nothing == batch else nothing
+        if header.is_control:
+            return self._with_horizon(header, batch) if may_go and horizon is None else batch
+        kept = self._filtered(header, batch)
+        return nothing if kept is None else kept
 
-    def _filtered(self, section: Section, header: BatchHeader, batch: bytes) -> bytes | None:
+    def _tells_of_producer(self, header: BatchHeader) -> bool:
+        known = self._plan.producers.get(header.producer_id)
+        if known is None:
+            return False
+        last_data_offset, epoch = known
+        if last_data_offset >= 0:
+            return header.last_offset == last_data_offset
+        return header.is_control and header.producer_epoch == epoch
+
+    def _filtered(self, header: BatchHeader, batch: bytes) -> bytes | None:
+        """The records that no newer one replaces; None without any."""
         assert self._map is not None
+        section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
         fields = fields_of(section, header)
         horizon = delete_horizon(header)
         kept, count, tombstones = self._map.select(
@@ -235,29 +218,21 @@ class Rewriting:
         )
         if not count:
             return None
-        new_horizon = None
-        if tombstones and horizon is None:
-            new_horizon = self._plan.wall_ms + self._plan.delete_retention_ms
+        new_horizon = self._new_horizon if tombstones and horizon is None else None
         if count == header.record_count and new_horizon is None:
             return batch
         return filtered_batch(section, header, fields, kept, new_horizon)
 
-    def _kept_marker(
-        self, header: BatchHeader, batch: bytes, nothing: bytes | None
-    ) -> bytes | None:
-        """A marker stays while records of its transaction do, and `delete.retention.ms` longer."""
-        if self._transactions.marker(header) or not header.record_count:
-            return batch if header.record_count else nothing
-        if read_marker(batch, header) is None:
-            return batch  # not the end of a transaction: not ours to judge
-        horizon = delete_horizon(header)
-        if horizon is None:
-            section = Section(batch, HEADER_SIZE, len(batch))
-            fields = fields_of(section, header)
-            everything = (fields[0] == fields[0]).astype("u1")
-            until = self._plan.wall_ms + self._plan.delete_retention_ms
-            return filtered_batch(section, header, fields, everything, until)
-        return batch if horizon > self._plan.wall_ms else nothing
+    @property
+    def _new_horizon(self) -> int:
+        return self._plan.wall_ms + self._plan.delete_retention_ms
+
+    def _with_horizon(self, header: BatchHeader, batch: bytes) -> bytes:
+        """A marker none of whose records were met: it goes `delete.retention.ms` from now."""
+        section = Section(batch, HEADER_SIZE, len(batch))
+        fields = fields_of(section, header)
+        everything = np.ones(fields.shape[1], np.uint8)
+        return filtered_batch(section, header, fields, everything, self._new_horizon)
 
     # ---- reading --------------------------------------------------------------------------------
 

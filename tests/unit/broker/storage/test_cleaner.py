@@ -10,6 +10,7 @@ from itertools import product
 import pytest
 
 from broker.config import BrokerConfig, TopicConfig
+from broker.storage.cleaner.batch_filter import delete_horizon
 from broker.storage.cleaner.choice import Cleanable, dirtiest
 from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.files import Files
@@ -385,14 +386,29 @@ def test_aborted_records_and_in_the_end_their_markers_go() -> None:
     end_transaction(log, 1, abort=True)
     put(log, (b"b", b"2"))
     log.roll(WALL_MS)
-    for step in range(3):
+    seen = []
+    for step in range(5):
+        if step == 2:
+            log.expire_producers(WALL_MS + 10_000, 1)
         put(log, (b"c", b"%d" % step))
         log.roll(WALL_MS)
         assert clean(cleaner, log, wall_ms=WALL_MS + step * 600)
-    left = [h for _, h in iter_headers(read_all(log))]
-    assert not [h for h in left if h.is_control]
-    assert latest(records_of(log)) == {b"b": b"2", b"c": b"2"}
-    assert log.aborted_transactions(0, ALL) == []
+        left = [h for _, h in iter_headers(read_all(log)) if h.producer_id == 1]
+        aborted = len(log.aborted_transactions(0, ALL))
+        seen.append(([(h.is_control, h.record_count, delete_horizon(h)) for h in left], aborted))
+    emptied, marker = (False, 0, None), (True, 1, None)
+    assert seen == [
+        ([emptied, marker], 1),  # the producer's last batch, as long as it is known
+        ([emptied, marker], 1),
+        ([marker], 1),  # it was met once more
+        ([(True, 1, WALL_MS + 3 * 600 + 1000)], 0),
+        ([(True, 1, WALL_MS + 3 * 600 + 1000)], 0),
+    ]
+    put(log, (b"c", b"5"))
+    log.roll(WALL_MS)
+    assert clean(cleaner, log, wall_ms=WALL_MS + 3 * 600 + 1000)
+    assert latest(records_of(log)) == {b"b": b"2", b"c": b"5"}
+    assert not [h for _, h in iter_headers(read_all(log)) if h.is_control]
 
 
 # ---- crashes ------------------------------------------------------------------------------------
