@@ -14,7 +14,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from typing import Any, Protocol, TypeVar
 
 from pylog import errors
@@ -56,7 +56,10 @@ class LoopThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine on the loop and wait for it. The coroutine bounds its own time."""
+        """Run a coroutine on the loop and wait for it. The coroutine bounds its own time.
+
+        ClientClosed when the client was closed meanwhile, by another thread.
+        """
         if self.is_current():
             coroutine.close()
             raise errors.WrongThread(
@@ -66,6 +69,8 @@ class LoopThread:
         future = self.start(coroutine)
         try:
             return future.result()
+        except CancelledError:
+            raise errors.ClientClosed("the client was closed while the call waited") from None
         except BaseException:
             future.cancel()  # Ctrl-C: nobody waits for it any more
             raise

@@ -300,6 +300,9 @@ class Cluster:
                 self._waiters = waiters + self._waiters
                 await asyncio.sleep(self.settings.backoff_s(failures, self.rng.random()))
                 continue
+            except asyncio.CancelledError:
+                self._waiters = waiters + self._waiters  # who ends this task tells them
+                raise
             failures = 0
             self._learn(response, all_topics=request.all_topics)
             for waiter in waiters:

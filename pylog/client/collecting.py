@@ -179,7 +179,11 @@ class Collector:
                 partition = self._fetcher.partitions.get(tp)
                 if partition is not None:
                     self._fetcher.seek(partition, offset)
-        self._pending = ([], iter(()))
+        self.take_pending()  # from a loop that still runs, too
+
+    def drop_unassigned(self) -> None:
+        """The user reads other partitions now."""
+        self.drop_pending(self.unyielded().keys() - self._fetcher.partitions.keys())
 
     def drop_pending(self, partitions: Iterable[TopicPartition]) -> None:
         """The user moves elsewhere in these partitions."""

@@ -141,6 +141,7 @@ class Consumer:
                 keep = [tp for tp in self._fetcher.partitions if tp.topic in names]
                 self._fetcher.assign(keep)
                 self._add_partitions()
+                self._collector.drop_unassigned()
             self._thread.call(self._cluster.refresh_soon)
             self._loop.poke()
 
@@ -152,6 +153,7 @@ class Consumer:
                 self._subscription = Subscription()
                 self._cluster.all_topics = False
                 self._fetcher.assign(chosen)
+                self._collector.drop_unassigned()
                 self._cluster.topics.clear()
                 self._cluster.topics.update(dict.fromkeys(tp.topic for tp in chosen))
             self._thread.call(self._cluster.refresh_soon)

@@ -5,7 +5,8 @@ prefetching, offset resets and leader changes; decoding records and waiting user
 
 Two offsets per partition: `position`, the next one that the user gets, and `fetch_offset`, the
 next one that is asked of a broker. What lies between them is buffered. Every `seek` raises the
-partition's `generation`, and an answer to an older generation is dropped.
+partition's `generation`, and an answer to an older generation is dropped; one that is given up and
+taken again goes on counting.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class Fetcher:
         self._metadata = metadata
         self._jitter = jitter
         self._wall_ms = wall_ms
+        self._first_generation = 0  # above those of all partitions that were given up
         self._in_flight: dict[tuple[int, int], InFlight] = {}  # by broker and lane
         self._correlation = 0
         self._turn = 0
@@ -72,6 +74,8 @@ class Fetcher:
     def assign(self, wanted: Iterable[TopicPartition]) -> None:
         """Read exactly these; partitions that stay keep their position."""
         chosen = dict.fromkeys(wanted)
+        given_up = [p.generation + 1 for tp, p in self.partitions.items() if tp not in chosen]
+        self._first_generation = max([self._first_generation, *given_up])
         self.partitions = {
             tp: self.partitions.get(tp) or self._new(tp, self.settings.auto_offset_reset)
             for tp in chosen
@@ -88,7 +92,12 @@ class Fetcher:
             self.partitions[topic_partition] = self._new(topic_partition, policy)
 
     def _new(self, tp: TopicPartition, policy: str) -> Partition:
-        partition = Partition(tp, reset_to=self._reset_timestamp(policy), urgent=True)
+        partition = Partition(
+            tp,
+            reset_to=self._reset_timestamp(policy),
+            urgent=True,
+            generation=self._first_generation,
+        )
         if partition.reset_to is None:
             partition.error = self._no_position(tp)
         return partition

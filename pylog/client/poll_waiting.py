@@ -126,6 +126,7 @@ class PollWaiting:
                     continue  # first what came before
                 if partition.position is not None or partition.reset_to is not None:
                     partition.error = None  # the next poll tries again
+                    self._loop.poke()
                 raise error
         now_ms = self._clock.monotonic_ms()
         if not self._cluster.metadata.version:

@@ -164,6 +164,70 @@ def test_leaving_an_iteration_loses_and_repeats_nothing(cluster: FakeCluster) ->
         assert [r.offset for r in c.poll(5)] == [18, 19]
 
 
+def test_a_pause_inside_an_iteration_holds_at_once_and_repeats_nothing(
+    cluster: FakeCluster,
+) -> None:
+    fill(cluster, 20)
+    with consumer(cluster) as c:
+        c.assign([T0])
+        seen = []
+        for record in c:
+            seen.append(record.offset)
+            if len(seen) == 3:
+                c.pause(T0)
+                fill(cluster, 1, 1)
+                c.assign([T0, T1])
+            if record.partition == 1:
+                break
+        assert seen == [0, 1, 2, 0]
+        c.resume(T0)
+        assert [r.offset for r in c.poll(5)] == list(range(3, 20))
+
+
+def test_what_an_iteration_left_goes_with_its_partition(cluster: FakeCluster) -> None:
+    fill(cluster, 20)
+    fill(cluster, 2, 1)
+    with consumer(cluster) as c:
+        c.assign([T0])
+        next(iter(c))
+        c.assign([T1])
+        assert [(r.partition, r.offset) for r in c.poll(5)] == [(1, 0), (1, 1)]
+
+
+def test_a_fault_that_is_caught_late_stops_nothing(cluster: FakeCluster) -> None:
+    fill(cluster, 3)
+    cluster.fetch_faults.append(errors.TopicAuthorizationFailed.code)
+    with consumer(cluster, retry_backoff_ms=1) as c:
+        c.assign([T0])
+        c.seek(T0, 0)
+        c.poll(0)
+        with cluster.changed:
+            cluster.changed.wait_for(lambda: not cluster.fetch_faults, 5)
+        SYSTEM_CLOCK.sleep(0.1)  # the time to try again passes before anybody hears of the fault
+        with pytest.raises(errors.TopicAuthorizationFailed):
+            c.poll(5)
+        assert [r.offset for r in c.poll(5)] == [0, 1, 2]
+
+
+def test_a_call_that_waits_hears_of_the_close() -> None:
+    c = Consumer("t", bootstrap_servers="127.0.0.1:1")
+    outcome: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            c.partitions_for("t")
+        except BaseException as error:  # noqa: BLE001  told by the test
+            outcome.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    while c._cluster.metadata.version == 0 and not c._cluster.faults:
+        pass  # the call waits for servers that are not there
+    c.close()
+    thread.join(5)
+    assert [type(error) for error in outcome] == [errors.ClientClosed]
+
+
 def test_columns(cluster: FakeCluster) -> None:
     fill(cluster, 5)
     with consumer(cluster) as c:

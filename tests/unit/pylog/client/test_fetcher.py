@@ -104,6 +104,17 @@ def test_one_fetch_per_broker_and_the_next_while_the_user_works() -> None:
     assert (partition.position, partition.fetch_offset, partition.high_watermark) == (5, 8, 9)
 
 
+def test_an_answer_from_before_a_partition_was_given_up_is_not_taken() -> None:
+    world = World()
+    world.at(T0, 5)
+    assert world.poll() == [Fetch(1, 1, 500, (item(T0, 5),))]
+    world.fetcher.assign([])
+    partition = world.at(T0, 0)
+    assert world.poll() == [CancelFetch(1), Fetch(1, 2, 500, (item(T0, 0),))]
+    assert world.answer(1, 1, Fetched(T0, batches=batch(5))) == []
+    assert (partition.position, partition.fetch_offset) == (0, 0)
+
+
 def test_everybody_is_first_in_turn() -> None:
     world = World(leaders=(1, 1, 1))
     for tp in (T0, T1, T2):
