@@ -142,10 +142,16 @@ class RangeFetcher:
     async def _ask(
         self, position: int, left_s: float
     ) -> tuple[log_pb2.PartitionData, Buffer] | None:
+        topic = self._at.topic
+        known = self._cluster.metadata.topic_id(topic)
+        if not known or known != (self._topic_id or known) or topic in self._cluster.denied:
+            # The range was planned by another process, some time ago: the topic may be gone, and
+            # one of its name may have fewer partitions.
+            await self._check_topic()
         leader = self._cluster.metadata.leader(*self._at)
         server = self._cluster.broker(leader.broker) if leader is not None else None
         if leader is None or server is None:
-            self._cluster.refresh_soon(self._at.topic)
+            self._cluster.refresh_soon(topic)
             raise errors.LeaderNotAvailable(f"{self._at} has no live leader at the moment")
         bytes_max: int = self._settings["max.partition.fetch.bytes"]
         request = log_pb2.FetchRequest(
@@ -156,7 +162,7 @@ class RangeFetcher:
             client_id=self._settings["client.id"],
             partitions=[
                 log_pb2.PartitionFetch(
-                    topic=self._at.topic,
+                    topic=topic,
                     topic_id=self._topic_id,
                     partition=self._at.partition,
                     fetch_offset=position,

@@ -101,6 +101,9 @@ class RangeReader:
         answer = snapshot_of(await cluster.ask_any(metadata_request((), all_topics=True)))
         chosen = tuple(topic for topic in answer.topics if topic.error is None and wanted(topic))
         cluster.metadata.update(replace(answer, topics=chosen))
+        for topic in chosen:
+            # It may have been deleted, told as such, and created again since.
+            cluster.denied.pop(topic.name, None)
         # From now on refreshes ask for these, so that leaders are found again after an election.
         cluster.topics.update(dict.fromkeys(topic.name for topic in chosen))
         return {topic.name: cluster.metadata.topics[topic.name] for topic in chosen}
