@@ -172,7 +172,13 @@ class ControllerShell:
 
     async def _write(self) -> None:
         try:
-            while self._appends:
+            while self._appends or self._snapshot_due:
+                if not self._appends:
+                    self._snapshot_due = False
+                    if not self._stopped:
+                        # What is committed changes by this task alone, so it stands still.
+                        await self._loop.run_in_executor(self._pool, self._write_snapshot)
+                    continue
                 appends, self._appends = self._appends, []
                 written = await self._loop.run_in_executor(self._pool, self._append, appends)
                 now = ticks()
@@ -187,14 +193,14 @@ class ControllerShell:
                     if self._stopped:
                         return
                     await asyncio.sleep(ROOM_RETRY_SECONDS)
-            if self._snapshot_due and not self._stopped:
-                self._snapshot_due = False
-                self._write_snapshot()
-        except (OSError, PylogError) as error:
+        except Exception as error:  # noqa: BLE001  the top of a task: the process ends
             self._stopped = True
-            _log.error("the metadata log cannot be written: %s; the controller ends", error)
+            if isinstance(error, OSError | PylogError):
+                _log.error("the metadata log cannot be written: %s; the controller ends", error)
+            else:
+                _log.exception("a defect of the controller; it ends")
             if not self.failed.done():
-                self.failed.set_result(str(error))
+                self.failed.set_result(str(error) or repr(error))
                 self._changed.set()
         finally:
             self._writer = None

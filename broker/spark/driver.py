@@ -149,7 +149,7 @@ class Driver:
         self._application_id = ""
         self._status = 0
         self._loop: asyncio.AbstractEventLoop
-        self._stopping: asyncio.Event
+        self._stopping = asyncio.Event()
         self._head: Any = None
         self._jvm_gone = False
 
@@ -160,7 +160,6 @@ class Driver:
         from broker.head.settings import HeadSettings
 
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             self._loop.add_signal_handler(number, self.stop, signal.Signals(number).name)
         self._watch_jvm()
@@ -186,7 +185,7 @@ class Driver:
             ) from None
         threading.Thread(target=self._supervise, name="spark", daemon=True).start()
         announce = self._loop.create_task(self._announce())
-        await self._stopping.wait()
+        await self.until_stopped(self._head)
         announce.cancel()
         await self._stop_all()
         logger.info("stopped")
@@ -267,11 +266,13 @@ class Driver:
         seconds = self._settings.start_timeout_ms / 1000
         while True:
             try:
-                await asyncio.wait_for(self._head.all_registered(wanted), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._head.all_registered(wanted)
+                break
             except TimeoutError:
                 self._say_what_is_missing(seconds)
-            else:
-                break
+            except errors.KafkaStorageError:
+                return  # the metadata log has failed, which ends the driver
         sys.stdout.write(
             f"pylog ready: cluster={self._head.cluster_id} brokers={wanted} "
             f"bootstrap={self._head.bootstrap}\n"
@@ -323,6 +324,15 @@ class Driver:
         if not self._stopping.is_set():
             logger.info("stopping: %s", why)
             self._stopping.set()
+
+    async def until_stopped(self, head: Any) -> int:
+        """The exit status so far, once the head is to end: it was told to, or its metadata log
+        cannot be written, and the next driver goes on from what is durable.
+        """
+        if await head.serve_until(self._stopping):
+            self._status = 1
+            self.stop("the metadata log cannot be written")
+        return self._status
 
     async def _stop_all(self) -> None:
         if self._head is None:

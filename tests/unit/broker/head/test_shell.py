@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from broker.controller.controller import Controller
-from broker.controller.effects import Effect
-from broker.controller.metadata_log import MetadataLog
+from broker.controller.effects import Effect, SnapshotDue
+from broker.controller.metadata_log import SNAPSHOT_SUFFIX, MetadataLog
 from broker.controller.settings import ControllerSettings
 from broker.head import shell as shell_module
 from broker.head.shell import ControllerShell
@@ -111,6 +112,51 @@ def test_it_can_be_stopped_while_there_is_no_room(monkeypatch: pytest.MonkeyPatc
 
     asyncio.run(main())
     assert not MetadataLog.open(files, "/controller").image.brokers
+
+
+def test_a_snapshot_is_written_beside_the_loop() -> None:
+    files = MemoryFiles()
+    written, write = threading.Event(), files.write_atomic
+
+    def slowly(path: str, data: bytes) -> None:
+        if path.endswith(SNAPSHOT_SUFFIX):
+            assert written.wait(10), "the loop waits for the disk"
+        write(path, data)
+
+    async def main() -> None:
+        shell = await started(files)
+        files.write_atomic = slowly  # type: ignore[method-assign]
+        image = shell.controller.image
+        shell.perform([SnapshotDue(image.offset, image.controller_epoch)])
+        answer = asyncio.ensure_future(shell.ask(register(shell, 1)))
+        await asyncio.sleep(0)
+        written.set()
+        assert isinstance(await answer, BrokerRegistered)
+        await until(lambda: shell._writer is None)
+        await shell.stop()
+
+    asyncio.run(main())
+    assert [name for name in files.listdir("/controller") if name.endswith(SNAPSHOT_SUFFIX)]
+
+
+def test_a_defect_ends_the_controller_as_a_broken_disk_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        shell = await started(MemoryFiles())
+
+        def broken(now_ms: int, offset: int) -> list[Effect]:
+            raise AssertionError("committed what was never appended")
+
+        monkeypatch.setattr(shell.controller, "on_committed", broken)
+        waiting = asyncio.ensure_future(shell.ask(register(shell, 1)))
+        async with asyncio.timeout(10):
+            assert "committed what was never appended" in await shell.failed
+        waiting.cancel()
+        await shell.stop()
+
+    asyncio.run(main())
+    assert "a defect of the controller; it ends" in caplog.text
 
 
 def test_no_room_for_a_snapshot_is_no_fault(caplog: pytest.LogCaptureFixture) -> None:
