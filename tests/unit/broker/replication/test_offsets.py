@@ -1,0 +1,124 @@
+"""Offsets by time and by name, and the deletion of records."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from broker.replication.messages import (
+    DeleteRecords,
+    DeleteRecordsDone,
+    OffsetQuery,
+)
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog.records.builder import encode_batch
+from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
+
+ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
+T1, T99 = TopicPartition("t", 1), TopicPartition("t", 99)
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> BrokerGroup:
+    group = BrokerGroup(tmp_path)
+    group.create_topic(partitions=2)
+    group.run()
+    return group
+
+
+def offset(group: BrokerGroup, timestamp_ms: int, broker: int = 1) -> tuple[int, int]:
+    answer = group.managers[BrokerId(broker)].list_offsets(OffsetQuery(T0, timestamp_ms))
+    return (answer.failure.code if answer.failure else 0), answer.offset
+
+
+def test_offsets_by_time_and_by_name(group: BrokerGroup) -> None:
+    """Bad input 36."""
+    for at in (1_000, 3_000, 2_000):
+        group.produce(1, batch=encode_batch([b"v"], timestamps=WALL_MS + at))
+    group.run()
+    assert offset(group, -1) == (0, 3)
+    assert offset(group, -2) == (0, 0)
+    assert offset(group, -3) == (0, 1)
+    assert offset(group, WALL_MS + 1_001) == (0, 1)
+    assert offset(group, WALL_MS + 3_001) == (0, -1)
+    assert offset(group, 2**63 - 1) == (0, -1)
+    assert offset(group, -4)[0] == errors.InvalidRequest.code
+    assert offset(group, -1, broker=2)[0] == errors.NotLeaderOrFollower.code
+    answer = group.managers[ONE].list_offsets(OffsetQuery(T0, -1, LeaderEpoch(4)))
+    assert answer.failure is not None
+    assert answer.failure.code == errors.UnknownLeaderEpoch.code
+    answer = group.managers[ONE].list_offsets(OffsetQuery(T0, WALL_MS + 3_000))
+    assert (answer.offset, answer.timestamp_ms, answer.leader_epoch) == (1, WALL_MS + 3_000, 0)
+    assert answer.topic_id == TOPIC_ID
+
+
+def test_a_new_leader_does_not_let_the_end_move_back(group: BrokerGroup) -> None:
+    """B-R29, KIP-207."""
+    group.produce(1, b"a")
+    group.run()
+    assert offset(group, -1) == (0, 1)
+    group.elect(2)
+    group.cut_links = {(ONE, TWO), (THREE, TWO)}
+    group.tell()
+    group.run()
+    assert group.marks(2) == (0, 0, 1)
+    assert offset(group, -1, broker=2) == (errors.OffsetNotAvailable.code, -1)
+    assert offset(group, WALL_MS + 10**6, broker=2) == (errors.OffsetNotAvailable.code, -1)
+    assert offset(group, -2, broker=2) == (0, 0)
+    group.cut_links = set()
+    group.advance(1_001)
+    assert offset(group, -1, broker=2) == (0, 1)
+
+
+def low(group: BrokerGroup, token: object) -> list[tuple[int, int]]:
+    done = group.answers[token]
+    assert isinstance(done, DeleteRecordsDone)
+    return [
+        (mark.failure.code if mark.failure else 0, mark.low_watermark) for mark in done.watermarks
+    ]
+
+
+def delete(group: BrokerGroup, *offsets: tuple[TopicPartition, int]) -> object:
+    wanted = tuple((name, Offset(offset)) for name, offset in offsets)
+    return group.send(1, DeleteRecords(wanted, 5_000))
+
+
+def test_records_are_deleted_everywhere_before_the_answer(group: BrokerGroup) -> None:
+    """F-R33, F-R34."""
+    group.produce(1, b"a", b"b", b"c")
+    group.advance(10)
+    token = delete(group, (T0, 2))
+    assert token not in group.answers
+    group.advance(10)
+    assert low(group, token) == [(0, 2)]
+    assert [group.marks(broker) for broker in (1, 2, 3)] == [(2, 3, 3)] * 3
+    token = delete(group, (T0, -1), (T0, 0))
+    group.run()
+    assert low(group, token)[0][0] == errors.InvalidRequest.code
+    token = delete(group, (T0, -1), (T99, 0), (T1, 5))
+    group.advance(10)
+    assert low(group, token) == [
+        (0, 3),
+        (errors.UnknownTopicOrPartition.code, -1),
+        (errors.OffsetOutOfRange.code, -1),
+    ]
+    assert group.marks(3) == (3, 3, 3)
+
+
+def test_deleting_waits_for_live_replicas_only_and_not_for_ever(group: BrokerGroup) -> None:
+    group.produce(1, b"a", b"b")
+    group.advance(10)
+    group.cut_links = {(THREE, ONE)}
+    token = delete(group, (T0, 1))
+    group.advance(5_000)
+    assert low(group, token) == [(errors.RequestTimedOut.code, -1)]
+    again = delete(group, (T0, 2))
+    group.advance(1_000)
+    assert again not in group.answers
+    group.append(replace(group.image.brokers[THREE], fenced=True))
+    group.tell()
+    group.run()
+    assert low(group, again) == [(0, 2)]
