@@ -16,7 +16,7 @@ from broker.node.process import (
     run_process,
     say_ready,
 )
-from broker.node.settings import ANY_BROKER, NodeSettings
+from broker.node.settings import ANY_BROKER, NodeReady, NodeSettings
 
 _log = logging.getLogger("pylog.node")
 
@@ -33,7 +33,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     async def serve(stops: Stops) -> int:
-        from broker.node.broker import NodeReady, run_broker
+        from broker.node.broker import run_broker
 
         settings = NodeSettings(
             data_dir=arguments.data_dir,

@@ -4,23 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from broker.node.settings import NodeExit, NodeSettings
-from pylog.model import BrokerId
-
-
-@dataclass(frozen=True, slots=True)
-class NodeReady:
-    """The broker is registered and unfenced."""
-
-    broker_id: BrokerId
-    host: str
-    port: int
-    replication_port: int
-    directory: str
-    metrics: str = ""
-    """`host:port` of its metrics; empty: off."""
+from broker.node.settings import NodeExit, NodeReady, NodeSettings
 
 
 async def run_broker(

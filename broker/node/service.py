@@ -35,7 +35,6 @@ from broker.metadata.messages import (
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics
-from broker.node.broker import NodeReady
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
@@ -48,6 +47,7 @@ from broker.node.producer_ids import ProducerIds
 from broker.node.settings import (
     Address,
     NodeExit,
+    NodeReady,
     NodeSettings,
     check_listener,
     check_reachable,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pylog.errors import InvalidConfig
+from pylog.model import BrokerId
 
 SECRET_VARIABLE: Final = "PYLOG_CLUSTER_SECRET"
 """Environment variable with the cluster's secret in hexadecimal; never an argument, because every
@@ -130,6 +131,19 @@ class NodeSettings:
                 f"the cluster secret has {len(self.secret)} bytes; at least {SECRET_BYTES_MIN} are "
                 f"needed ({SECRET_VARIABLE} holds it in hexadecimal)"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReady:
+    """The broker is registered and unfenced."""
+
+    broker_id: BrokerId
+    host: str
+    port: int
+    replication_port: int
+    directory: str
+    metrics: str = ""
+    """`host:port` of its metrics; empty: off."""
 
 
 @dataclass(frozen=True, slots=True)

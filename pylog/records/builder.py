@@ -29,6 +29,7 @@ from pylog.records.batch import (
 )
 from pylog.records.compression import Compression, compress
 from pylog.records.headers import Header, encode_headers
+from pylog.records.plain_bytes import plain_bytes
 
 SMALL_BATCH_RECORDS: Final = 3
 """Up to here plain Python beats the kernel, whose call costs about a microsecond."""
@@ -132,24 +133,6 @@ def _check_lengths(
         raise ValueError(f"{len(header_blobs)} header blobs for {count} values")
     if not isinstance(timestamps, int) and len(timestamps) != count:
         raise ValueError(f"{len(timestamps)} timestamps for {count} values")
-
-
-def plain_bytes(data: Sequence[bytes | None], what: str) -> list[bytes | None]:
-    """The same, each item None or exactly a bytes object; bytearrays and views are copied.
-
-    TypeError names the first record that holds anything else.
-    """
-    items: list[bytes | None] = []
-    for index, item in enumerate(data):
-        if item is None or type(item) is bytes:
-            items.append(item)
-        elif isinstance(item, (bytes, bytearray, memoryview)):
-            items.append(bytes(item))
-        else:
-            raise TypeError(
-                f"record {index}: a {what} must be bytes or None, not {type(item).__name__}"
-            )
-    return items
 
 
 def encode_control_batch(

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pylog.records.builder import plain_bytes
 from pylog.records.encode_kernels import measure_lists, put_bytes, write_lists
+from pylog.records.plain_bytes import plain_bytes
 from pylog.records.raw_memory import BYTES_TYPE, NONE, data_address, new_buffer
 
 _NO_TIMESTAMPS: Final = np.empty(0, np.int64)
