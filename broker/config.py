@@ -224,11 +224,13 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         *BROKER_NAMES.values(),
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
+        "logging.level",
         "producer.id.expiration.ms",
     }
 )
 """Broker settings that `configs alter` changes on a running cluster, as in Kafka: the defaults of
-topic settings, and what the storage reads at each use. The others are read at a process's start.
+topic settings, what the storage reads at each use, and how much is logged. The others are read at a
+process's start.
 """
 
 CLUSTER_WIDE_NAMES: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})

@@ -8,13 +8,14 @@ from pylog.errors import InvalidConfig
 
 FORMATS: Final = ("text", "logfmt", "json")
 LEVELS: Final = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+DEFAULT_LEVEL: Final = "INFO"
 
 
 def parse_levels(text: str) -> dict[str, str]:
     """`INFO,pylog.grpc=DEBUG` as levels by logger, `""` for all others; InvalidConfig says what is
     wrong with it.
     """
-    levels = {"": "INFO"}
+    levels = {"": DEFAULT_LEVEL}
     for item in filter(None, (part.strip() for part in text.split(","))):
         name, _, level = item.rpartition("=")
         level = level.strip().upper()

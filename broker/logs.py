@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from broker.log_settings import FORMATS, parse_levels
+from broker.log_settings import DEFAULT_LEVEL, FORMATS, parse_levels
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import InvalidConfig
 
@@ -60,6 +60,8 @@ class Identity:
 
 IDENTITY: Final = Identity()
 
+_log = logging.getLogger("pylog.logs")
+
 _secrets: set[str] = set()
 
 
@@ -81,9 +83,46 @@ def set_up(given: Mapping[str, str]) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter({"text": Text, "logfmt": Logfmt, "json": Json}[form]())
     handler.addFilter(Floods(SYSTEM_CLOCK))
-    logging.basicConfig(level=levels.pop(""), handlers=[handler], force=True)
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
+    logging.basicConfig(handlers=[handler], force=True)
+    _levels.use(given.get("logging.level", DEFAULT_LEVEL), levels)
+
+
+@dataclass(slots=True)
+class _Levels:
+    """The levels in effect. One per process, as are the loggers."""
+
+    text: str = DEFAULT_LEVEL
+    loggers: tuple[str, ...] = ()
+
+    def use(self, text: str, levels: Mapping[str, str]) -> None:
+        for name in self.loggers:
+            logging.getLogger(name).setLevel(logging.NOTSET)
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+        self.text, self.loggers = text, tuple(name for name in levels if name)
+
+
+_levels: Final = _Levels()
+
+
+def follow(started_with: str, *dynamic: Mapping[str, str]) -> None:
+    """Log as `logging.level` of the metadata says: the last of `dynamic` that has it counts, else
+    what the process was started with.
+    """
+    text = started_with
+    for layer in dynamic:
+        text = layer.get("logging.level", text)
+    if text == _levels.text:
+        return
+    try:
+        levels = parse_levels(text)
+    except InvalidConfig as error:
+        _levels.text = text  # say it once
+        _log.warning("%s; the levels stay as they are", error)
+        return
+    before = _levels.text
+    _levels.use(text, levels)
+    _log.info("logging.level is %s from now on, and was %s", text, before)
 
 
 class Floods(logging.Filter):

@@ -21,7 +21,7 @@ from broker.grpc.server import GrpcServer
 from broker.head.metrics import HeadMetrics
 from broker.head.settings import HeadSettings
 from broker.head.shell import ControllerShell
-from broker.logs import IDENTITY, hide
+from broker.logs import IDENTITY, follow, hide
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics, metrics_port
@@ -86,7 +86,14 @@ class Head:
                 ),
                 lambda: topic_id_from_bytes(uuid.uuid4().bytes),
             )
-            self._shell = shell = ControllerShell(controller, log, SYSTEM_CLOCK)
+            self._shell = shell = ControllerShell(
+                controller,
+                log,
+                SYSTEM_CLOCK,
+                on_published=lambda: follow(
+                    config.logging_level, controller.image.cluster_configs()
+                ),
+            )
             shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms()))
             while controller.image.controller_epoch != controller.controller_epoch:
                 await shell.next_change()

@@ -54,10 +54,18 @@ class ControllerShell:
     (`no_room`), so that what waits stays little.
     """
 
-    def __init__(self, controller: Controller, log: MetadataLog, clock: Clock) -> None:
+    def __init__(
+        self,
+        controller: Controller,
+        log: MetadataLog,
+        clock: Clock,
+        *,
+        on_published: Callable[[], None] = lambda: None,
+    ) -> None:
         self.controller = controller
         self.failed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._changed = asyncio.Event()
+        self._on_published = on_published
         self.service: ClusterService | None = None
         self._log = log
         self._clock = clock
@@ -154,6 +162,7 @@ class ControllerShell:
                 cast(Callable[[object], None], token)(response)
             case Publish():
                 self._changed.set()
+                self._on_published()
                 if self.service is not None:
                     self.service.published()
             case TellSession():

@@ -19,7 +19,7 @@ from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
-from broker.logs import IDENTITY, hide
+from broker.logs import IDENTITY, follow, hide
 from broker.metadata.image import MetadataDelta, MetadataImage
 from broker.metadata.messages import (
     AlterPartition,
@@ -139,6 +139,7 @@ class BrokerService:
             root=self._root, config=self._config, only_broker=self._settings.only_broker,
         )  # fmt: skip
         try:
+            startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id = claim.broker_id
             self._serve_metrics(claim)
@@ -345,6 +346,8 @@ class BrokerService:
         self._engine.perform(manager.on_registered(self._clock.monotonic_ms(), broker_epoch))
 
     def _on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        own = image.broker_configs(self._broker_id)
+        follow(self._config.logging_level, image.cluster_configs(), own)
         manager = self._engine.manager
         self._engine.perform(manager.on_metadata(self._clock.monotonic_ms(), image, delta))
 

@@ -14,14 +14,15 @@ from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, 
 from broker.node.host import boot_id
 from broker.node.link import ControllerLink
 from broker.node.places import look_at
-from broker.node.settings import ANY_BROKER
+from broker.node.settings import ANY_BROKER, NEW_BROKER
 from broker.storage.directory import find_broker_directories
 from broker.storage.errors import DirectoryLocked, StorageStartError
 from broker.storage.files import Files
 from broker.storage.manager import LogManager
+from broker.storage.partition_directories import check_identity
 from pylog import errors
 from pylog.clock import Clock
-from pylog.model import topic_id_from_bytes
+from pylog.model import BrokerId, topic_id_from_bytes
 
 _log = logging.getLogger("pylog.node")
 
@@ -44,7 +45,9 @@ class Stopped(Exception):
 
 
 class Startup:
-    """The steps, in order: `claim`, `open_logs`. Each ends early with `Stopped`."""
+    """The steps, in order: `check_directories`, `claim`, `open_logs`. The last two end early with
+    `Stopped`.
+    """
 
     def __init__(
         self,
@@ -72,6 +75,22 @@ class Startup:
             await asyncio.wait_for(self._stop.wait(), seconds)
         if self._stop.is_set():
             raise Stopped
+
+    def check_directories(self) -> None:
+        """StorageStartError for a directory that this broker would get and cannot use.
+
+        Else the claim would find out, but only after the controller has waited for a broker whose
+        directory it is: a broker that was told its id has that one only, and a new one shares its
+        root with brokers that have theirs. On Spark's hosts other roots may hold what is missing.
+        """
+        if self._only_broker == ANY_BROKER or not self._files.exists(self._root):
+            return
+        for name in self._files.listdir(self._root):
+            number = name.removeprefix("broker-")
+            if name == number or not (number.isascii() and number.isdigit()):
+                continue
+            if self._only_broker in (NEW_BROKER, int(number)):
+                check_identity(self._files, f"{self._root}/{name}", BrokerId(int(number)))
 
     async def claim(self, incarnation_id: str, host_id: str, slot: int) -> BrokerClaim:
         """Ask until the controller grants a broker id; PylogError when it never will."""

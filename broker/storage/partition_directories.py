@@ -14,12 +14,12 @@ from broker.storage.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
 )
 from broker.storage.clean_marker import CLEAN_MARKER
-from broker.storage.directory import LOCK_FILE, META_PROPERTIES
+from broker.storage.directory import LOCK_FILE, META_PROPERTIES, check_owner, read_meta
 from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
 from broker.storage.files import Files
 from broker.storage.segment import CUT_SUFFIX
 from broker.storage.survey import PARTITION_METADATA
-from pylog.model import TopicId, TopicPartition, topic_name_fault
+from pylog.model import BrokerId, TopicId, TopicPartition, topic_name_fault
 
 DELETE_SUFFIX: Final = "-delete"
 CONTROLLER_EPOCH: Final = "controller-epoch"
@@ -86,6 +86,15 @@ def parse_partition_directory(name: str) -> TopicPartition | None:
     if match is None or topic_name_fault(match[1]) is not None:
         return None
     return TopicPartition(match[1], int(match[2]))
+
+
+def check_identity(files: Files, directory: str, broker_id: BrokerId) -> None:
+    """StorageStartError when a directory can be no broker's, or is another one's by its name."""
+    meta = read_meta(files, directory)
+    if meta is None:
+        refuse_orphans(files, directory)
+    else:
+        check_owner(directory, meta, meta.cluster_id, broker_id)
 
 
 def refuse_orphans(files: Files, directory: str) -> None:

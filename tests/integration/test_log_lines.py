@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pylog import LocalCluster, errors
+from pylog import AdminClient, LocalCluster, errors
 
 pytestmark = pytest.mark.integration
 
@@ -33,3 +33,28 @@ def test_every_line_is_json_and_says_who_it_is_of() -> None:
 def test_a_wrong_form_or_level_is_refused(setting: str, value: str) -> None:
     with pytest.raises(errors.InvalidConfig, match=f"{setting}='{value}'"):
         LocalCluster(1, config={setting: value})
+
+
+def test_levels_change_while_the_cluster_runs() -> None:
+    """For all processes, for one broker, and back again; a restart keeps what was set."""
+    with (
+        LocalCluster(1) as cluster,
+        AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
+    ):
+        folder = cluster.data_dir / "logs"
+        admin.incremental_alter_configs(
+            {("broker", ""): {"logging.level": "INFO,pylog.grpc=DEBUG"}}
+        )
+        told = "logging.level is INFO,pylog.grpc=DEBUG from now on, and was INFO"
+        for process in ("controller", "broker-1"):
+            assert told in (folder / f"{process}.log").read_text()
+        admin.incremental_alter_configs({("broker", 1): {"logging.level": "WARNING"}})
+        with pytest.raises(errors.InvalidConfig, match="'LOUD' is not a level"):
+            admin.incremental_alter_configs({("broker", 1): {"logging.level": "LOUD"}})
+        quiet = (folder / "broker-1.log").read_text()
+        cluster.stop(1)
+        assert (folder / "broker-1.log").read_text() == quiet
+        cluster.start(1)
+        admin.incremental_alter_configs({("broker", 1): {"logging.level": None}})
+        text = (folder / "broker-1.log").read_text()
+        assert "is INFO,pylog.grpc=DEBUG from now on, and was WARNING" in text

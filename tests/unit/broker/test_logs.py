@@ -108,6 +108,25 @@ def test_levels_by_logger(stderr: Callable[[], str]) -> None:
     assert "but this" in said
 
 
+def test_levels_follow_the_metadata(stderr: Callable[[], str]) -> None:
+    """A broker's own value over the cluster's over that of the start; a value may go again."""
+    fine = logging.getLogger("pylog.test.fine")
+    logs.set_up({"logging.level": "WARNING"})
+    logs.follow("WARNING", {}, {})
+    assert not fine.isEnabledFor(logging.INFO)
+    logs.follow("WARNING", {"logging.level": "ERROR"}, {"logging.level": "INFO,pylog.test=DEBUG"})
+    assert fine.isEnabledFor(logging.DEBUG)
+    assert not logging.getLogger("pylog.other").isEnabledFor(logging.DEBUG)
+    assert "logging.level is INFO,pylog.test=DEBUG from now on, and was WARNING" in stderr()
+    logs.follow("WARNING", {"logging.level": "ERROR"}, {})
+    assert not fine.isEnabledFor(logging.WARNING)
+    logs.follow("WARNING", {"logging.level": "LOUD"}, {})
+    assert not fine.isEnabledFor(logging.WARNING)
+    logs.follow("WARNING", {}, {})
+    assert fine.isEnabledFor(logging.WARNING)
+    assert not fine.isEnabledFor(logging.INFO)
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "words"),
     [
