@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from broker.storage.environment import AppendInfo
 from broker.storage.files import Buffer
-from broker.storage.follower_batches import FetchedBatches, PlacedBatch, read_fetched
+from broker.storage.follower_batches import FetchedBatches, read_fetched
 from broker.storage.log_parts import LogParts
 from broker.storage.log_truncator import LogTruncator
 from broker.storage.log_writer import LogWriter
 from broker.storage.segment import BatchPlace
 from broker.storage.validator import Origin, as_stored, checked_header
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
-from pylog.records.batch import BatchHeader, with_offset_and_epoch
+from pylog.records.batch import with_offset_and_epoch
 
 if TYPE_CHECKING:
     from broker.storage.log import Log
@@ -65,12 +65,17 @@ class LogAppender:
                     Offset(bounds.start),
                     True,
                 )
-        batch, header = as_stored(batch, header, config, origin, wall_ms=wall_ms)
+        if by_broker or config.compression_type != "producer":
+            batch, header = as_stored(batch, header, config, origin, wall_ms=wall_ms)
         base = bounds.end
         last = base + header.last_offset_delta
         head, rest = with_offset_and_epoch(batch, base, leader_epoch)
         place = BatchPlace(len(batch), base, last, header.max_timestamp)
-        self._write([(place, head, rest)], [header], wall_ms, leader_epoch)
+        try:
+            self._writer.write_one(place, head, rest, header, config, wall_ms, leader_epoch)
+        finally:
+            bounds.end = self._segments.active.end_offset
+        self._written(wall_ms)
         return AppendInfo(
             Offset(base),
             Offset(last),
@@ -97,7 +102,11 @@ class LogAppender:
         if fetched.has_gap or fetched.headers[0].base_offset < bounds.end:
             self._prepare_for(fetched)
         wall_ms = bounds.wall_ms if wall_ms is None else wall_ms
-        self._write(fetched.placed, fetched.headers, wall_ms)
+        try:
+            self._writer.write(fetched.placed, fetched.headers, self._log.config, wall_ms)
+        finally:
+            bounds.end = self._segments.active.end_offset
+        self._written(wall_ms)
         return AppendInfo(
             Offset(fetched.headers[0].base_offset),
             Offset(fetched.headers[-1].last_offset),
@@ -116,20 +125,10 @@ class LogAppender:
             if fetched.has_gap:
                 self._gaps.note()
 
-    def _write(
-        self,
-        batches: list[PlacedBatch],
-        headers: list[BatchHeader],
-        wall_ms: int,
-        leader_epoch: int | None = None,
-    ) -> None:
-        config, bounds = self._log.config, self._bounds
-        try:
-            self._writer.write(batches, headers, config, wall_ms, leader_epoch)
-        finally:
-            bounds.end = self._segments.active.end_offset
+    def _written(self, wall_ms: int) -> None:
+        bounds = self._bounds
         bounds.wall_ms = wall_ms
-        if bounds.end - self._durable.point >= config.flush_messages:
+        if bounds.end - self._durable.point >= self._log.config.flush_messages:
             self._durable.flush(bounds.end)
         else:
             self._durable.appended(wall_ms)

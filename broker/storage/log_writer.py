@@ -4,6 +4,8 @@ every batch tells: epochs, producers, aborted transactions, the newest bytes in 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from broker.config import TopicConfig
 from broker.storage.durability import Durability
 from broker.storage.files import Buffer
@@ -11,7 +13,7 @@ from broker.storage.follower_batches import PlacedBatch
 from broker.storage.guard import FaultGuard
 from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import read_marker
-from broker.storage.segment import Segment
+from broker.storage.segment import BatchPlace, Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailCache
 from pylog.errors import KafkaStorageError
@@ -38,18 +40,37 @@ class LogWriter:
         self._durable = durable
         self._guard = guard
 
+    def write_one(
+        self,
+        place: BatchPlace,
+        head: Buffer,
+        rest: Buffer,
+        header: BatchHeader,
+        config: TopicConfig,
+        wall_ms: int,
+        leader_epoch: int,
+    ) -> None:
+        """Write a batch under `leader_epoch`, in a new segment where it does not fit.
+
+        Raises DiskFull (nothing of it has stayed) and KafkaStorageError.
+        """
+        segments = self._segments
+        if segments.must_roll(place, 0, place.max_timestamp, config, wall_ms):
+            self.roll(place.base_offset, config, wall_ms)
+        self._append(segments.active, (head, rest), (place,))
+        self._note(place, head, rest, header, wall_ms, leader_epoch)
+
     def write(
         self,
         batches: list[PlacedBatch],
         headers: list[BatchHeader],
         config: TopicConfig,
         wall_ms: int,
-        leader_epoch: int | None = None,
     ) -> None:
-        """Write batches to the active segment, rolling where one does not fit.
+        """Write batches as they are to the active segment, rolling where one does not fit.
 
-        `leader_epoch`: theirs, when it is not the one in the headers. Raises DiskFull (nothing of
-        the batches that are not in the log has stayed) and KafkaStorageError.
+        Raises DiskFull (nothing of the batches that are not in the log has stayed) and
+        KafkaStorageError.
         """
         first = pending_bytes = 0
         for number, (place, _, _) in enumerate(batches):
@@ -62,49 +83,56 @@ class LogWriter:
             pending_bytes += place.size
         if first:
             batches, headers = batches[first:], headers[first:]
-        self._write_to_segment(batches, headers, wall_ms, leader_epoch)
+        self._write_to_segment(batches, headers, wall_ms)
 
     def _write_to_segment(
-        self,
-        batches: list[PlacedBatch],
-        headers: list[BatchHeader],
-        wall_ms: int,
-        leader_epoch: int | None = None,
+        self, batches: list[PlacedBatch], headers: list[BatchHeader], wall_ms: int
     ) -> None:
-        segment = self._segments.active
         buffers: list[Buffer] = []
         for _, head, rest in batches:
             buffers.append(head)
             if rest:
                 buffers.append(rest)
+        self._append(self._segments.active, buffers, [batch[0] for batch in batches])
+        for (place, head, rest), header in zip(batches, headers, strict=True):
+            self._note(place, head, rest, header, wall_ms, header.partition_leader_epoch)
+
+    def _append(
+        self, segment: Segment, buffers: Sequence[Buffer], places: Sequence[BatchPlace]
+    ) -> None:
         before = segment.size
         try:
-            segment.append(buffers, [batch[0] for batch in batches])
+            segment.append(buffers, places)
         except OSError as error:
             if segment.size == before:
                 with self._guard.io("cutting a partial write"):
                     segment.drop_partial()
             raise self._guard.fault(error, "appending") from error
+
+    def _note(
+        self,
+        place: BatchPlace,
+        head: Buffer,
+        rest: Buffer,
+        header: BatchHeader,
+        wall_ms: int,
+        epoch: int,
+    ) -> None:
+        """What a batch that is in the log tells."""
+        _, base_offset, last_offset, _ = place
+        self._tail.add(base_offset, last_offset, head, rest)
         epochs = self._durable.epochs
-        producers = self._producers.now
-        for (place, head, rest), header in zip(batches, headers, strict=True):
-            self._tail.add(place.base_offset, place.last_offset, head, rest)
-            epoch = header.partition_leader_epoch if leader_epoch is None else leader_epoch
-            if epoch > epochs.latest:
-                epochs.assign(LeaderEpoch(epoch), Offset(place.base_offset))
-            if header.is_control:
-                self._note_marker(segment, header, place.base_offset, [head, rest], wall_ms)
-            elif header.producer_id >= 0:
-                producers.apply(header, place.base_offset, seen_ms=wall_ms)
+        if epoch > epochs.latest:
+            epochs.assign(LeaderEpoch(epoch), Offset(base_offset))
+        if header.is_control:
+            self._note_marker(header, base_offset, [head, rest], wall_ms)
+        elif header.producer_id >= 0:
+            self._producers.now.apply(header, base_offset, seen_ms=wall_ms)
 
     def _note_marker(
-        self,
-        segment: Segment,
-        header: BatchHeader,
-        base_offset: int,
-        pieces: list[Buffer],
-        wall_ms: int,
+        self, header: BatchHeader, base_offset: int, pieces: list[Buffer], wall_ms: int
     ) -> None:
+        segment = self._segments.active
         marker = read_marker(b"".join(pieces), header)
         aborted = self._producers.now.apply(header, base_offset, marker, seen_ms=wall_ms)
         if aborted is not None:

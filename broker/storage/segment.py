@@ -220,7 +220,8 @@ class Segment:
 
     def indexes_full(self, index_bytes_max: int) -> bool:
         """Whether one more entry would make an index file too large."""
-        return self._with_indexes().are_full(index_bytes_max)
+        indexes = self.indexes if self.indexes.is_loaded else self._with_indexes()
+        return indexes.are_full(index_bytes_max)
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchPlace]) -> None:
         """Write `batches`, whose bytes are `buffers`.
@@ -228,7 +229,7 @@ class Segment:
         An OSError of the log file is the caller's: some bytes may be there, `drop_partial` cuts
         them. The offsets must fit (`takes_offset`).
         """
-        assert self.takes_offset(batches[-1].last_offset)
+        assert batches[-1].last_offset - self.base_offset <= RELATIVE_MAX
         assert batches[0].base_offset >= self.end_offset
         handle = self._handle if self._handle is not None else self.handle()
         self._files.append(handle, buffers)
@@ -243,19 +244,23 @@ class Segment:
         The bytes since the last entry are compared before this batch's are counted, as in Kafka:
         the first batch never has an entry.
         """
-        if batch.max_timestamp > self.max_timestamp:
-            self.max_timestamp = batch.max_timestamp
-            self.offset_of_max_timestamp = batch.last_offset
+        size, _, last_offset, max_timestamp = batch
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
         if not self.size:
-            self.first_timestamp = batch.max_timestamp
+            self.first_timestamp = max_timestamp
         offset_entry = time_entry = b""
         if self._bytes_since_entry > self.index_interval_bytes:
-            offset_entry = self.offsets.append(batch.last_offset, self.size)
-            time_entry = self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+            indexes = self._with_indexes()
+            offset_entry = indexes.offsets.append(last_offset, self.size)
+            time_entry = indexes.times.maybe_append(
+                self.max_timestamp, self.offset_of_max_timestamp
+            )
             self._bytes_since_entry = 0
-        self._bytes_since_entry += batch.size
-        self.size += batch.size
-        self.end_offset = batch.last_offset + 1
+        self._bytes_since_entry += size
+        self.size += size
+        self.end_offset = last_offset + 1
         return offset_entry, time_entry
 
     def drop_partial(self) -> None:

@@ -31,12 +31,15 @@ class TailBudget:
         self.bytes_max = bytes_max
         self.bytes_used = 0
         self._by_age: OrderedDict[int, TailCache] = OrderedDict()  # longest unused first
+        self._newest: TailCache | None = None  # the last of them
 
     def grow(self, tail: TailCache, size: int) -> None:
         """`tail` took `size` bytes more; others (and in the end itself) give way."""
         self.bytes_used += size
-        self._by_age[id(tail)] = tail
-        self._by_age.move_to_end(id(tail))
+        if self._newest is not tail:
+            self._newest = tail
+            self._by_age[id(tail)] = tail
+            self._by_age.move_to_end(id(tail))
         while self.bytes_used > self.bytes_max:
             oldest = next(iter(self._by_age.values()))
             oldest.drop_oldest()
@@ -47,6 +50,8 @@ class TailBudget:
         assert self.bytes_used >= 0
         if not tail.bytes_used:
             self._by_age.pop(id(tail), None)
+            if self._newest is tail:
+                self._newest = None
 
 
 class TailCache:
@@ -81,6 +86,9 @@ class TailCache:
     def add(self, base_offset: int, last_offset: int, head: Buffer, rest: Buffer) -> None:
         """The log's new last batch."""
         size = len(head) + len(rest)
+        if size > self._bytes_max:
+            self.clear()
+            return
         self._total += size
         self._bases.append(base_offset)
         self._lasts.append(last_offset)

@@ -18,8 +18,15 @@ from pylog.errors import (
     MessageTooLarge,
     PylogError,
 )
-from pylog.model import NO_TIMESTAMP, TimestampType
-from pylog.records.batch import BatchHeader, read_header, with_log_append_time
+from pylog.model import NO_TIMESTAMP
+from pylog.records.batch import (
+    CODEC_MASK,
+    TIMESTAMP_TYPE_BIT,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    read_header,
+    with_log_append_time,
+)
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import open_section
 from pylog.records.validate import check_batch, check_records
@@ -63,18 +70,18 @@ def checked_header(
     header = check_batch(
         batch, max_message_bytes=config.max_message_bytes, allow_control=origin.internal
     )
-    if header.is_transactional and not origin.transaction_verified:
+    attributes, internal = header.attributes, origin.internal
+    if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
         raise InvalidTxnState(
             f"producer {header.producer_id} sent a transactional batch, but this partition was "
             "not added to its transaction"
         )
-    if header.timestamp_type is TimestampType.LOG_APPEND_TIME and not origin.internal:
+    if attributes & TIMESTAMP_TYPE_BIT and not internal:
         raise InvalidTimestamp("a producer may not mark its records as stamped by the broker")
     by_producer = config.message_timestamp_type == "CreateTime"
     if by_producer:
-        _check_time(header.base_timestamp, config, wall_ms)
-        _check_time(header.max_timestamp, config, wall_ms)
-    if not origin.internal:
+        _check_times(header.base_timestamp, header.max_timestamp, config, wall_ms)
+    if not internal:
         summary = origin.checked
         if summary is None:
             summary = check_records(batch, header, max_decompressed_bytes=max_decompressed_bytes)
@@ -83,7 +90,7 @@ def checked_header(
         elif isinstance(summary, PylogError):
             raise summary
         if by_producer:
-            _check_time(summary.min_timestamp, config, wall_ms)
+            _check_times(summary.min_timestamp, summary.min_timestamp, config, wall_ms)
             if summary.max_timestamp != header.max_timestamp:
                 raise InvalidTimestamp(
                     f"the batch declares {header.max_timestamp} as its largest timestamp; "
@@ -107,7 +114,7 @@ def as_stored(
     """
     if header.is_control:
         return batch, header
-    compression = wanted_compression(config, header.compression)
+    compression = wanted_compression(config, header.attributes & CODEC_MASK)
     if compression is not None:
         ready = origin.checked
         if isinstance(ready, Recompressed) and ready.compression == compression:
@@ -126,6 +133,17 @@ def as_stored(
         batch = with_log_append_time(batch, wall_ms)
         header = read_header(batch)
     return batch, header
+
+
+def _check_times(one: int, other: int, config: TopicConfig, wall_ms: int) -> None:
+    """Both, at the price of one where nothing is wrong."""
+    oldest = max(0, wall_ms - config.message_timestamp_before_max_ms)
+    if oldest <= one and oldest <= other:
+        newest = wall_ms + config.message_timestamp_after_max_ms
+        if one <= newest and other <= newest:
+            return
+    _check_time(one, config, wall_ms)
+    _check_time(other, config, wall_ms)
 
 
 def _check_time(timestamp: int, config: TopicConfig, wall_ms: int) -> None:

@@ -63,6 +63,7 @@ _INT: Final = Struct(">i")
 _CRC: Final = Struct(">I")
 _BEFORE_ATTRIBUTES: Final = Struct(">qiibI")
 _FROM_ATTRIBUTES: Final = Struct(">hiqqqhii")
+_BEFORE_MAGIC: Final = Struct(">q4si")
 _PRODUCER: Final = Struct(">qhi")
 _PRODUCER_OFFSET: Final = 43
 _ATTRIBUTES: Final = Struct(">h")
@@ -233,9 +234,9 @@ def with_offset_and_epoch(
 
     Made for `writev`: the records are not copied.
     """
-    header = bytearray(batch[:HEADER_SIZE])
-    patch_offset_and_epoch(header, 0, base_offset, leader_epoch)
-    return bytes(header), memoryview(batch)[HEADER_SIZE:]
+    length = bytes(batch[LENGTH_OFFSET:LENGTH_END])
+    first = _BEFORE_MAGIC.pack(base_offset, length, leader_epoch)
+    return first + batch[MAGIC_OFFSET:HEADER_SIZE], memoryview(batch)[HEADER_SIZE:]
 
 
 def with_producer(

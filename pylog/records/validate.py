@@ -13,7 +13,19 @@ from typing import Any
 from pylog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnsupportedVersion
 from pylog.model import NO_SEQUENCE
 from pylog.records import faults
-from pylog.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, BatchHeader, Buffer, read_header
+from pylog.records.batch import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LENGTH_END,
+    MAGIC,
+    MAGIC_OFFSET,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    Buffer,
+    batch_crc,
+    read_header,
+)
 from pylog.records.compression import check_codec
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import Section, check_crc, open_section
@@ -38,14 +50,17 @@ def check_batch(
             f"record format (magic) {batch[MAGIC_OFFSET]} is not supported; use {MAGIC}"
         )
     header = read_header(batch)
-    if header.size > size:
-        raise CorruptMessage(f"the batch is cut: {size} of {header.size} bytes")
-    check_crc(batch, 0, header)
-    if header.size < size:
+    own_size = header.batch_length + LENGTH_END
+    if own_size > size:
+        raise CorruptMessage(f"the batch is cut: {size} of {own_size} bytes")
+    if batch_crc(batch, 0, own_size) != header.crc:
+        check_crc(batch, 0, header)
+    if own_size < size:
         raise InvalidRecord(
-            f"exactly one batch is allowed; {size - header.size} bytes follow the first"
+            f"exactly one batch is allowed; {size - own_size} bytes follow the first"
         )
-    check_codec(header.compression)
+    if header.attributes & CODEC_MASK:
+        check_codec(header.compression)
     _check_fields(header, allow_control)
     return header
 
@@ -60,17 +75,17 @@ def _check_fields(header: BatchHeader, allow_control: bool) -> None:
         )
     if header.base_offset != 0:
         raise InvalidRecord(f"the base offset is {header.base_offset}; a producer must leave it 0")
-    if header.is_control:
+    if header.attributes & CONTROL_BIT:
         if not allow_control:
             raise InvalidRecord("clients may not write control batches")
         return
-    if header.has_producer_id:
+    if header.producer_id >= 0:
         if header.base_sequence < 0 or header.producer_epoch < 0:
             raise InvalidRecord(
                 f"producer id {header.producer_id} with epoch {header.producer_epoch} and "
                 f"sequence {header.base_sequence}; both must be 0 or more"
             )
-    elif header.is_transactional or header.base_sequence != NO_SEQUENCE:
+    elif header.attributes & TRANSACTIONAL_BIT or header.base_sequence != NO_SEQUENCE:
         raise InvalidRecord("a transactional or sequenced batch needs a producer id")
 
 
@@ -84,16 +99,25 @@ def check_records(
     limits, keys on a compacted topic. Raises InvalidRecord with `record_index`, and the errors of
     decompression; the output never passes `max_decompressed_bytes`.
     """
-    section = open_section(batch, 0, header, max_bytes=max_decompressed_bytes)
-    return check_section(section, header)
+    if header.attributes & CODEC_MASK:
+        section = open_section(batch, 0, header, max_bytes=max_decompressed_bytes)
+        return check_section(section, header)
+    size, count = header.batch_length + LENGTH_END, header.record_count
+    if not 0 <= count <= (size - HEADER_SIZE) // faults.RECORD_SIZE_MIN:
+        raise faults.invalid_count(count, size - HEADER_SIZE)
+    return _check(batch, HEADER_SIZE, size, header)
 
 
 def check_section(section: Section, header: BatchHeader) -> RecordsSummary:
     """`check_records` for records that are unpacked already."""
+    return _check(section.buffer, section.start, section.end, header)
+
+
+def _check(buffer: Buffer, start: int, end: int, header: BatchHeader) -> RecordsSummary:
     buffer_address, compiled = _kernels()
-    address, _alive = buffer_address(section.buffer)
+    address, _alive = buffer_address(buffer)
     fault, index, smallest, largest, without_key = compiled(
-        address, section.start, section.end, header.record_count, header.base_timestamp
+        address, start, end, header.record_count, header.base_timestamp
     )
     if fault != faults.NONE:
         raise faults.invalid_record(fault, index)
