@@ -7,6 +7,7 @@ the broker was started with, Kafka's default. Pure; nothing here changes or chec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from broker.config import (
     BROKER_CONFIG,
@@ -29,13 +30,18 @@ from pylog import errors
 from pylog.config import INT_MAX, ConfigKey, ConfigTable
 from pylog.model import BrokerId
 
+BROKER_DIGITS_MAX: Final = 10
+"""As many as 2^31-1 has; Python refuses to make numbers of some thousand."""
+
 _Layers = list[tuple[ConfigSource, Mapping[str, str]]]
 
 
 def broker_of(image: MetadataImage, name: str) -> BrokerId | Failure:
     """The registered broker that a resource's name means."""
-    if name.isascii() and name.isdecimal() and (broker := BrokerId(int(name))) in image.brokers:
-        return broker
+    if name.isascii() and name.isdecimal() and len(name) <= BROKER_DIGITS_MAX:
+        broker = BrokerId(int(name))
+        if broker in image.brokers:
+            return broker
     there = ", ".join(map(str, sorted(image.brokers))) or "none"
     why = f"no broker {name[:40]!r} is registered; there are: {there}"
     return Failure(errors.InvalidRequest.code, why)

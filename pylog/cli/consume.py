@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Final
 
 import click
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pylog.records.record import Record
 
 POLL_SECONDS: Final = 0.2
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstrap_servers")
 
 
@@ -185,7 +186,7 @@ def _milliseconds(text: str) -> int:
     except ValueError:
         raise _not_an_offset(text) from None
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return int(aware.timestamp() * 1000)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _whole(said: str, text: str) -> int:

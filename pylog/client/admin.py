@@ -53,7 +53,9 @@ class AdminClient:
 
     Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do
     not all succeed it raises PartialFailure, which holds the result or the error of each; for one
-    item, the error itself.
+    item, the error itself. Any call raises BootstrapFailed when no server answers in that time,
+    RequestTimedOut with the last fault when it could not be done in it (the controller is away, a
+    partition has no leader), ClientClosed after `close`, and WrongThread in a callback of pylog's.
     """
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
@@ -82,7 +84,10 @@ class AdminClient:
         validate_only: bool = False,
     ) -> dict[str, str]:
         """The new topics' ids by name, once every partition has a leader that the live brokers
-        know of.
+        know of. `validate_only` checks, and makes nothing.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor,
+        InvalidReplicaAssignment, InvalidConfig.
         """
         wanted = [topics] if isinstance(topics, NewTopic) else list(topics)
         request = admin_pb2.CreateTopicsRequest(validate_only=validate_only)
@@ -102,7 +107,10 @@ class AdminClient:
     def delete_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, str]:
-        """The deleted topics' ids by name. Their names are free again at once."""
+        """The deleted topics' ids by name. Their names are free again at once.
+
+        Raises UnknownTopicOrPartition for what does not exist.
+        """
         names = [topics] if isinstance(topics, str) else list(topics)
         for name in names:
             _check_name(name)
@@ -129,7 +137,7 @@ class AdminClient:
         self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         """Topics with leader and replicas of each partition; None given: all that are not
-        internal.
+        internal. Raises UnknownTopicOrPartition once a denial has lasted for 3 s.
         """
         timeout_ms = self._milliseconds(timeout)
         if topics is None:
@@ -167,6 +175,9 @@ class AdminClient:
     ) -> dict[str, int]:
         """How many partitions each topic has now; once all have a leader that the live brokers know
         of. Records stay where they are, but keys go to other partitions from then on.
+
+        Raises InvalidPartitions for a total that is no growth, UnknownTopicOrPartition,
+        InvalidReplicaAssignment.
         """
         for name in topics:
             _check_name(name)
@@ -191,7 +202,9 @@ class AdminClient:
 
         `resources`: one ConfigResource (or pair `("topic", name)`, `("broker", id)`), several, or a
         mapping of each to the names of the settings that are wanted. `("broker", "")` stands for
-        the cluster's defaults: only what is set there comes back.
+        the cluster's defaults: only what is set there comes back. Raises InvalidConfig for names of
+        settings that do not exist, UnknownTopicOrPartition, and InvalidRequest for a broker
+        that is not registered.
         """
         request = admin_wire.questions(resources)
 
@@ -223,7 +236,8 @@ class AdminClient:
         """Change settings; what is not named stays. Of one resource all changes hold, or none.
 
         By resource (as for `describe_configs`) either new values by name, None for the default, or
-        AlterConfigOps. Back when the live brokers go by them.
+        AlterConfigOps. Back when the live brokers go by them. Raises InvalidConfig, which names
+        setting and limit (KIP-339).
         """
         request = admin_wire.changes(changes, validate_only=validate_only)
 
@@ -253,7 +267,7 @@ class AdminClient:
         timeout: float | None = None,
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Each partition's offset: 'earliest', 'latest', 'max_timestamp', or that of the first
-        record at or after a time in milliseconds; None where no record is that late.
+        record at or after a time in milliseconds since 1970; None where no record is that late.
         """
         wanted = {}
         for given, spec in partitions.items():
@@ -273,7 +287,11 @@ class AdminClient:
     def delete_records(
         self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """Remove all records before each offset (-1: all that are readable); the low watermarks."""
+        """Remove all records before each offset (-1: all that are readable); the low watermarks,
+        once all live replicas have them (KIP-107).
+
+        Raises OffsetOutOfRange above the high watermark, UnknownTopicOrPartition.
+        """
         wanted = {}
         for given, offset in offsets.items():
             tp = one_partition(given)
@@ -373,7 +391,9 @@ class AdminClient:
         return {broker: results[broker] for broker in wanted}
 
     def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
-        """Forget a broker that has stopped for good; its replicas count as lost."""
+        """Forget a broker that has stopped for good; its replicas count as lost. Raises
+        BrokerIdNotRegistered, and InvalidRequest for one that runs.
+        """
         if not 0 <= broker <= INT_MAX:
             raise errors.BrokerIdNotRegistered(f"no broker {broker} is registered")
         request = admin_pb2.UnregisterBrokerRequest(broker_id=broker)

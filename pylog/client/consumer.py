@@ -8,7 +8,6 @@ happens on the user's thread, outside the lock, one batch at a time.
 from __future__ import annotations
 
 import random
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
@@ -27,8 +26,15 @@ from pylog.client.fetcher import Fetcher
 from pylog.client.metadata import TopicInfo
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
 from pylog.client.offsets import list_offsets, raise_faults
+from pylog.client.one_thread import OneThread
 from pylog.client.poll_waiting import PollWaiting, not_assigned
-from pylog.client.subscription import Partitions, Subscription, one_partition, some_partitions
+from pylog.client.subscription import (
+    Partitions,
+    Subscription,
+    is_single,
+    one_partition,
+    some_partitions,
+)
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.config import LONG_MAX
 from pylog.model import (
@@ -54,6 +60,11 @@ class Consumer:
     two such consumers both get every record. It begins where `auto_offset_reset` says: 'latest'
     means the end of the log at the time of construction, 'earliest' its start, 'none' is an error
     unless you seek().
+
+    What asks brokers raises RequestTimedOut or BootstrapFailed after `default_api_timeout_ms`, and
+    UnknownTopicOrPartition for what does not exist; what is about an assigned partition, or all of
+    them, InvalidRequest for one that is not assigned. After `close` everything raises ClientClosed,
+    from a second thread at the same time WrongThread.
     """
 
     def __init__(
@@ -71,8 +82,7 @@ class Consumer:
         self._read_committed = values["isolation.level"] == "read_committed"
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
-        self._user: int | None = None
-        self._user_lock = threading.Lock()
+        self._turn = OneThread()
         self._subscription = Subscription()
         self._exclude_internal: bool = values["exclude.internal.topics"]
         self._thread = shared_loop()
@@ -121,7 +131,8 @@ class Consumer:
         pattern: str | re.Pattern[str] | None = None,
         listener: object | None = None,
     ) -> None:
-        """Read all partitions of these topics, or of all whose whole name matches `pattern`.
+        """Read all partitions of these topics, or of all whose whole name matches `pattern`
+        (RE2's expressions; the cluster is asked again every `metadata_max_age_ms`).
 
         Replaces the former subscription or assignment; partitions in both keep their positions.
         """
@@ -250,7 +261,11 @@ class Consumer:
     def seek(
         self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
     ) -> None:
-        """The next record of the partition is the one at `offset`, or the first after it."""
+        """The next record of the partition is the one at `offset`, or the first after it.
+
+        OffsetOutOfRange for a number below 0 or above 2^63-1. With an OffsetAndMetadata that holds
+        a leader epoch, a poll finds out whether the log was cut meanwhile (KIP-320).
+        """
         with self._use():
             tp = one_partition(partition)
             number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
@@ -293,10 +308,12 @@ class Consumer:
             positions.update(
                 {t: o for t, o in self._collector.unyielded().items() if t in positions}
             )
-            return positions[chosen[0]] if _is_single(partitions) else positions
+            return positions[chosen[0]] if is_single(partitions) else positions
 
     def pause(self, *partitions: Partitions) -> None:
-        """Return no records of these partitions until `resume` (none given: all assigned)."""
+        """Return no records of these partitions until `resume` (none given: all assigned); what is
+        fetched of them stays, and counts as unread.
+        """
         with self._use():
             self._collector.rewind_pending()
             with self._lock:
@@ -334,7 +351,9 @@ class Consumer:
     def offsets_for_times(
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The first record at or after each time (milliseconds); None where none is that late."""
+        """The first record at or after each time (milliseconds since 1970); None where none is that
+        late. InvalidTimestamp for a time below 0.
+        """
         with self._use():
             wanted = {}
             for given, timestamp in times.items():
@@ -436,22 +455,10 @@ class Consumer:
     @contextmanager
     def _use(self) -> Iterator[None]:
         """The calling thread uses the consumer; a second one at the same time is refused."""
-        me = threading.get_ident()
-        with self._user_lock:
-            if self._user not in (None, me):
-                raise errors.WrongThread(
-                    "the consumer is in use by another thread; a consumer is not thread safe: use "
-                    "it from one thread at a time (only wakeup() may come from another)"
-                )
-            outermost = self._user is None
-            self._user = me
-        try:
+        with self._turn.use():
             if self._closed:
                 raise errors.ClientClosed("the consumer is closed")
             yield
-        finally:
-            if outermost:
-                self._user = None
 
     # ---- the loop's side ----------------------------------------------------------------------
 
@@ -486,11 +493,3 @@ class Consumer:
             self._subscription.seen.add(topic)
             for number in range(metadata.partition_count(topic) or 0):
                 self._fetcher.add(TopicPartition(topic, number), found_later=later)
-
-
-def _is_single(partitions: tuple[Partitions, ...]) -> bool:
-    """Whether the caller named exactly one partition, not a collection."""
-    if len(partitions) != 1:
-        return False
-    given = partitions[0]
-    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)

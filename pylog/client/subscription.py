@@ -102,3 +102,11 @@ def some_partitions(given: Iterable[Partitions]) -> list[TopicPartition]:
         else:
             one_partition(item)  # raises
     return list(chosen)
+
+
+def is_single(partitions: tuple[Partitions, ...]) -> bool:
+    """Whether the caller named exactly one partition, not a collection."""
+    if len(partitions) != 1:
+        return False
+    given = partitions[0]
+    return isinstance(given, tuple) and len(given) == 2 and isinstance(given[0], str)

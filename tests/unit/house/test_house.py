@@ -9,10 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from click import Context, Group
+
+from pylog.cli.main import cli as CLI
 
 ROOT = Path(__file__).parents[3]
 PACKAGES = ["pylog", "broker", "connector", "pyspark_pylog"]
 FUNCTION_LINES_MAX = 70
+CONTEXT = Context(CLI)
+
+DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"]
+DOCUMENTS += [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
 
 # Functions that were longer when the rule came. The list may only shrink.
 LONG_FUNCTIONS: set[str] = set()
@@ -38,15 +45,32 @@ def test_functions_fit_a_screen() -> None:
     assert long == LONG_FUNCTIONS
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_and_targets_that_documents_name_exist(document: str) -> None:
     text = (ROOT / document).read_text()
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    for target in re.findall(r"`?make ([a-z-]+)", text):
+    for target in re.findall(r"(?:`|^)make ([a-z-]+)", text, re.M):
         assert target in targets, target
     quoted = re.findall(r"`([a-z_]+/[\w./-]*|[\w-]+\.(?:py|md|toml|lock))`", text)
     missing = [path for path in quoted if not (ROOT / path).exists()]
     assert missing == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_and_options_that_documents_name_are_taken(document: str) -> None:
+    text = (ROOT / document).read_text()
+    lines = re.findall(r"`pylog ([^`]+)`", text) + re.findall(r"^pylog ([^#\n]+)", text, re.M)
+    for line in lines:
+        command, options = CLI, {"--help"}
+        for word in line.split():
+            found = command.get_command(CONTEXT, word) if isinstance(command, Group) else None
+            if found is not None:
+                command = found
+            elif re.match("--?[a-z]", word):
+                known = (*CLI.params, *command.params)
+                options.update(name for option in known for name in option.opts)
+                assert word.partition("=")[0] in options, f"pylog {line}"
+        assert command is not CLI or line.startswith("ready:"), f"pylog {line}"
 
 
 @pytest.mark.parametrize("module", ["pylog", "connector", "pyspark_pylog"])

@@ -100,6 +100,7 @@ def test_all_settings_of_a_resource_and_only_the_set_ones_of_the_cluster(
         (TOPIC, "t", ("segment.byte",), errors.InvalidConfig, "did you mean segment.bytes?"),
         (BROKER, "9", None, errors.InvalidRequest, "no broker '9' is registered; there are: 1"),
         (BROKER, "٣", None, errors.InvalidRequest, "no broker"),
+        (BROKER, "9" * 5000, None, errors.InvalidRequest, "no broker"),
         (CLUSTER, "x", None, errors.InvalidRequest, "have no name, not 'x'"),
     ],
 )

@@ -6,10 +6,12 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from pylog.cli import consume
 from pylog.cli.main import main
 from tests.fakes.fake_cluster import FakeCluster
 
@@ -78,6 +80,13 @@ def test_produce_and_consume(cluster: FakeCluster, run: Run, tmp_path: Path) -> 
     assert (status, out) == (0, "t-0@1\tk2=v:2 h=1%\nt-0@2\t= h=1%\n")
     assert run("consume", "t", "--offset", "-2", "--max-messages", "1", "--format", "%o")[1] == "2"
     assert run("consume", "t", "--timeout", "0.1")[:2] == (0, "")
+
+
+@pytest.mark.parametrize("ms", [1_001, 1_706_702_400_123, 0])
+def test_a_time_is_exact_to_the_millisecond(ms: int) -> None:
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    assert consume._milliseconds(f"@{moment.isoformat()}") == ms
+    assert consume._milliseconds(f"@{moment.replace(tzinfo=None).isoformat()}") == ms
 
 
 def test_produce_from_standard_input(

@@ -519,7 +519,7 @@ def test_a_second_thread_is_told_off_and_wakeup_is_not(cluster: FakeCluster) -> 
         thread = threading.Thread(target=poll)
         thread.start()
         polling.wait(5)
-        while c._user is None:  # the other thread is on its way into poll()
+        while c._turn.user is None:  # the other thread is on its way into poll()
             pass
         with pytest.raises(errors.WrongThread, match="thread"):
             c.poll(0)
