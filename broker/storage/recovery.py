@@ -157,7 +157,8 @@ class SegmentLoader:
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
                 last = number + 1 == len(bases)
-                if not size and not last and not self._gaps:
+                emptied = self._gaps and not self._lost_power_behind(base)
+                if not size and not last and not emptied:
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
                     continue

@@ -24,10 +24,13 @@ from broker.storage.log import Log
 from broker.storage.offset_index import OffsetIndex
 from broker.storage.recovery import LastStop
 from broker.storage.time_index import TimeIndex
+from pylog.model import LeaderEpoch
 from pylog.records.batch import CODEC_MASK, BatchHeader, CompressionType, iter_headers
+from pylog.records.builder import encode_batch
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.sections import open_section
-from tests.fakes.logs import TOPIC, open_log
+from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, open_log
+from tests.fakes.memory_files import MemoryFiles
 from tests.golden.make_kafka_compacted import FOLDER
 
 USUAL = TopicConfig(
@@ -179,3 +182,22 @@ def test_a_start_and_a_stop_change_nothing(name: str, round_: str, tmp_path: Pat
     crashed, kept = files(target), files(FOLDER / round_ / name)
     for each in {n for n in {*crashed, *kept} if n.endswith((".log", "checkpoint"))}:
         assert crashed[each] == kept[each]
+
+
+def test_a_segment_that_a_loss_of_power_emptied_is_no_cleaned_one() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=USUAL)
+    for number in range(2):
+        put(log, number)
+        log.roll(WALL_MS)
+    log.close(clean=False)
+    files.names[f"{DIRECTORY}/{0:020d}.log"].data.clear()
+    stop = LastStop(0, 0, memory_survived=False)
+    again = open_log(files, config=USUAL, last_stop=stop)
+    assert (again.log_start_offset, again.log_end_offset) == (0, 0)
+    assert put(again, 2) == 0
+
+
+def put(log: Log, number: int) -> int:
+    batch = encode_batch([b"%d" % number], keys=[b"key"], timestamps=WALL_MS)
+    return log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS).base_offset
