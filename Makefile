@@ -37,7 +37,7 @@ spark: setup ## real Spark
 kills: setup ## twenty kills and pauses under load, with the flights
 	$(PY) -m tests.verify.kills --flights --acks 100000
 
-kafka-tools: setup ## Kafka's own dump tool over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
+kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools
 
 storage-model: setup ## 10,000 random lives of a log against plain Python, 10,000 flipped bits

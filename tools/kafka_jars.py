@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,7 @@ _ARTIFACTS: Final = (
     ("org.apache.kafka", "kafka-tools", VERSION),
     ("org.slf4j", "slf4j-nop", "1.7.36"),
 )
+_LOGGER: Final = (("org.slf4j", "slf4j-simple", "1.7.36"),)
 
 
 class JarsMissing(Exception):
@@ -34,11 +36,25 @@ def libs() -> Path:
     given = os.environ.get("KAFKA_LIBS")
     if given:
         return _checked(Path(given), "KAFKA_LIBS names it")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = cache / "pylog" / f"kafka-{VERSION}"
+    folder = _cache() / f"kafka-{VERSION}"
     if not folder.is_dir():
-        _download(folder)
+        _download(folder, _ARTIFACTS)
     return _checked(folder, "the cache")
+
+
+def logging_classpath() -> str:
+    """A class path with which a Kafka process writes its log to stderr; `libs` alone says nothing.
+
+    Raises JarsMissing.
+    """
+    folder = _cache() / "slf4j-simple-1.7.36"
+    if not folder.is_dir():
+        _download(folder, _LOGGER)
+    return f"{folder}/*:{libs()}/*"
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pylog"
 
 
 def _checked(folder: Path, why: str) -> Path:
@@ -47,14 +63,14 @@ def _checked(folder: Path, why: str) -> Path:
     return folder
 
 
-def _download(folder: Path) -> None:
+def _download(folder: Path, artifacts: Iterable[tuple[str, str, str]]) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsMissing("mvn is not installed; install Maven, or set KAFKA_LIBS")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         pom = Path(scratch) / "pom.xml"
-        pom.write_text(_pom(), encoding="utf-8")
+        pom.write_text(_pom(artifacts), encoding="utf-8")
         command = [
             maven, "-q", "-B", "-f", str(pom),
             "dependency:copy-dependencies", f"-DoutputDirectory={scratch}/jars",
@@ -65,11 +81,11 @@ def _download(folder: Path) -> None:
         (Path(scratch) / "jars").rename(folder)
 
 
-def _pom() -> str:
+def _pom(artifacts: Iterable[tuple[str, str, str]]) -> str:
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version></dependency>"
-        for group, name, version in _ARTIFACTS
+        for group, name, version in artifacts
     )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'

@@ -1,11 +1,12 @@
-"""`make kafka-tools`: directories that pylog wrote, before the eyes of Kafka's own dump tool.
+"""`make kafka-tools`: directories that pylog wrote, before Kafka's own dump tool and broker.
 
     python -m tests.verify.kafka_tools [DIRECTORY...]
 
 Without directories it writes some: brokers that were used, killed, started again and stopped, and
 logs with what no client can write yet (transactions). Then every partition directory among them
-goes through `kafka-dump-log` with deep iteration and index sanity checks. Exit status 1 and the
-tool's own words when it finds anything wrong. Needs Java and Kafka's jars (`tools/kafka_jars.py`).
+goes through `kafka-dump-log` with deep iteration and index sanity checks, and a Kafka broker is
+started on those that were written here (`kafka_broker.py`). Exit status 1 and Kafka's own words
+when anything is wrong. Needs Java and Kafka's jars (`tools/kafka_jars.py`).
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ from broker.storage.files import OsFiles
 from broker.storage.validator import INTERNAL, Origin
 from pylog import AdminClient, LocalCluster, NewTopic, Producer
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import LeaderEpoch
+from pylog.model import LeaderEpoch, TopicPartition
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog.records.compression import CODEC_NAMES
 from tests.fakes.logs import WALL_MS, batch_of, open_log
+from tests.verify.kafka_broker import Given, KafkaOnOurs, given_by_broker
 from tests.verify.kafka_dump_tool import check, files_of
-from tools.kafka_jars import JarsMissing, libs
+from tools.kafka_jars import JarsMissing, libs, logging_classpath
 
 SMALL: Final = {"segment.bytes": "20000", "index.interval.bytes": "1000"}
 TOPICS: Final[dict[str, dict[str, str]]] = {
@@ -37,8 +39,11 @@ TOPICS: Final[dict[str, dict[str, str]]] = {
     "append-time": {**SMALL, "message.timestamp.type": "LogAppendTime"},
     "compacted": {**SMALL, "cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"},
     "index-full": {"index.interval.bytes": "0", "segment.index.bytes": "100"},
+    "idempotent": SMALL,
+    "deleted": SMALL,
 }
-
+DELETED_BEFORE: Final = 445
+"""In the middle of a batch, some segments from the start."""
 
 CLEANED_S: Final = 30
 
@@ -58,6 +63,8 @@ def write_brokers(root: Path) -> None:
         _produce(servers, 1)
         cluster.restart()
         _produce(cluster.bootstrap_servers, 2)
+        with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            admin.delete_records({TopicPartition("deleted", n): DELETED_BEFORE for n in range(2)})
         _await_cleaning(root)
 
 
@@ -86,13 +93,18 @@ def _produce(servers: str, part: int) -> None:
                         None if number % 13 == 0 else b"value %d " % number * (number % 20),
                         key=b"key %d" % (number % 7) if number % 5 or compacted else None,
                         headers=[("part", b"%d" % part)] if number % 11 == 0 else None,
-                        timestamp_ms=WALL_MS + rng.randrange(-100_000, 100_000),
+                        timestamp_ms=(
+                            SYSTEM_CLOCK.wall_ms()  # Kafka forgets producers of old records
+                            if topic == "idempotent"
+                            else WALL_MS + rng.randrange(-100_000, 100_000)
+                        ),
                     )
 
 
 def write_transactions(directory: Path) -> None:
     """A log of two producers' transactions over several segments, some aborted, one open."""
     directory.mkdir(parents=True)
+    now_ms = SYSTEM_CLOCK.wall_ms()
     config = TopicConfig(segment_bytes=5000, index_interval_bytes=500)
     log = open_log(OsFiles(), directory=str(directory), config=config)
     client = Origin(transaction_verified=True)
@@ -100,7 +112,7 @@ def write_transactions(directory: Path) -> None:
     rng = random.Random(5)
 
     def append(batch: bytes, origin: Origin) -> None:
-        log.append_as_leader(batch, leader_epoch=LeaderEpoch(3), origin=origin, wall_ms=WALL_MS)
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(1), origin=origin, wall_ms=now_ms)
 
     for turn in range(40):
         for producer in itertools.chain(sequences, sequences):
@@ -109,7 +121,7 @@ def write_transactions(directory: Path) -> None:
                 *values,
                 producer=(producer, 0, sequences[producer]),
                 transactional=True,
-                timestamps=WALL_MS + turn,
+                timestamps=now_ms + turn,
             )
             sequences[producer] += len(values)
             append(batch, client)
@@ -121,7 +133,7 @@ def write_transactions(directory: Path) -> None:
                 producer_id=producer,
                 producer_epoch=0,
                 coordinator_epoch=2,
-                timestamp_ms=WALL_MS + turn,
+                timestamp_ms=now_ms + turn,
             )
             append(marker, INTERNAL)
     log.close(clean=True)
@@ -133,6 +145,12 @@ def partition_directories(roots: Iterable[Path]) -> Iterator[Path]:
         for directory in (root, *sorted(path for path in root.rglob("*") if path.is_dir())):
             if any(file.suffix == ".log" for file in files_of(directory)):
                 yield directory
+
+
+def _given(root: Path) -> dict[TopicPartition, Given]:
+    found = given_by_broker(root / "cluster" / "broker-1", TOPICS)
+    assert {key.topic for key in found} == set(TOPICS)
+    return found | {TopicPartition("t", 0): Given(root / "transactions" / "t-0", {})}
 
 
 def main(given: list[str]) -> int:
@@ -150,6 +168,10 @@ def main(given: list[str]) -> int:
             write_transactions(Path(scratch) / "transactions" / "t-0")
         directories = list(partition_directories(roots))
         count, found = check(jars, directories)
+        if not given:
+            found += KafkaOnOurs(
+                logging_classpath(), Path(scratch) / "kafka", _given(roots[0])
+            ).check()
     for complaint in found[:100]:
         print(complaint)
     print(f"{count} files in {len(directories)} directories, {len(found)} complaints")
