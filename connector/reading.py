@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from socket import gethostname
 from typing import TYPE_CHECKING, Final
 
 from connector.clients import reader_for
@@ -67,7 +68,10 @@ def read_range(
     except (DataLoss, ReadFailed):
         raise
     except PylogError as error:
-        raise ReadFailed(f"{planned.topic}-{planned.partition}: {error.name}: {error}") from error
+        raise ReadFailed(
+            f"{planned.topic}-{planned.partition}: {error.name}: {error} (tried from host "
+            f"{gethostname()})"
+        ) from error
 
 
 def _resolved(reader: RangeReader, planned: ReadRange) -> Iterator[ReadRange]:

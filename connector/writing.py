@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from socket import gethostname
 from typing import TYPE_CHECKING, Any, Final
 
 from connector.clients import drop_producer, producer_for
@@ -86,8 +87,8 @@ def _failed(topic: str, error: PylogError) -> ConnectorError:
             f"topic {topic}: {error}; with this format the setting is pylog.max.request.size"
         )
     return WriteFailed(
-        f"topic {topic}: {error.name}: {error}; Spark runs the task again, which writes its "
-        "records once more"
+        f"topic {topic}: {error.name}: {error} (tried from host {gethostname()}); Spark "
+        "runs the task again, which writes its records once more"
     )
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from broker.controller.controller import Controller
 from broker.grpc.admin_wire import (
+    bounded,
     changes_from,
     described_message,
     growth_from,
@@ -36,20 +37,11 @@ from broker.metadata.admin import (
 )
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
-from pylog import errors
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
 
 TIMEOUT_DEFAULT_MS: Final = 30_000
 TIMEOUT_MS_MAX: Final = 300_000
-ITEMS_PER_REQUEST_MAX: Final = 10_000
-
-
-def _bound(items: int, what: str = "topics") -> None:
-    if items > ITEMS_PER_REQUEST_MAX:
-        raise errors.InvalidRequest(
-            f"{items} {what} in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
-        )
 
 
 def _timeout(timeout_ms: int) -> int:
@@ -70,7 +62,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.CreateTopicsRequest, context: Context
     ) -> admin_pb2.CreateTopicsResponse:
         """New topics; each with its own error."""
-        _bound(len(request.topics))
+        bounded(len(request.topics))
         wanted = CreateTopics(
             tuple(map(new_topic_from, request.topics)),
             _timeout(request.timeout_ms),
@@ -99,7 +91,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.DeleteTopicsRequest, context: Context
     ) -> admin_pb2.DeleteTopicsResponse:
         """Topics to go; each with its own error."""
-        _bound(len(request.names))
+        bounded(len(request.names))
         wanted = DeleteTopics(tuple(request.names))
         answer = await self._ask(
             lambda now, token: self._controller.delete_topics(now, wanted, token)
@@ -122,7 +114,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.CreatePartitionsRequest, context: Context
     ) -> admin_pb2.CreatePartitionsResponse:
         """More partitions; each topic with its own error."""
-        _bound(len(request.topics))
+        bounded(len(request.topics))
         wanted = growth_from(request, _timeout(request.timeout_ms))
         answer = await self._ask(
             lambda now, token: self._controller.create_partitions(now, wanted, token)
@@ -145,7 +137,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.DescribeConfigsRequest, context: Context
     ) -> admin_pb2.DescribeConfigsResponse:
         """What holds for each resource, and why; as committed."""
-        _bound(len(request.resources), "resources")
+        bounded(len(request.resources), "resources")
         return admin_pb2.DescribeConfigsResponse(
             resources=[
                 described_message(self._controller.describe_configs(question))
@@ -157,7 +149,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.AlterConfigsRequest, context: Context
     ) -> admin_pb2.AlterConfigsResponse:
         """Changed settings; each resource with its own error."""
-        _bound(len(request.resources), "resources")
+        bounded(len(request.resources), "resources")
         wanted = changes_from(request)
         answer = await self._ask(
             lambda now, token: self._controller.alter_configs(now, wanted, token)
@@ -183,7 +175,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, request: admin_pb2.ElectLeadersRequest, context: Context
     ) -> admin_pb2.ElectLeadersResponse:
         """Elections by command; each partition with its own error."""
-        _bound(len(request.partitions), "partitions")
+        bounded(len(request.partitions), "partitions")
         wanted = ElectLeaders(
             request.unclean,
             None

@@ -20,6 +20,15 @@ from pylog.rpc.v1 import admin_pb2
 
 BROKERS_KNOW_MS_MAX: Final = 10_000
 """A change holds once it is durable; a broker that stands still shall not hold up the answer."""
+ITEMS_PER_REQUEST_MAX: Final = 10_000
+
+
+def bounded(items: int, what: str = "topics") -> None:
+    """InvalidRequest when a request names more than `ITEMS_PER_REQUEST_MAX` things."""
+    if items > ITEMS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{items} {what} in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
+        )
 
 
 def new_topic_from(topic: admin_pb2.NewTopic) -> NewTopic:

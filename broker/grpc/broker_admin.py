@@ -1,12 +1,16 @@
-"""The BrokerAdmin service of each broker: what only it can tell."""
+"""The BrokerAdmin service of each broker: what only it can tell, and settings as it knows them."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
+from broker.grpc.admin_wire import bounded, described_message, question_from
 from broker.grpc.guard import Context
+from broker.metadata.config_view import describe
+from broker.metadata.image import MetadataImage
 from broker.replication.manager import ReplicaManager
 from broker.storage.manager import LogManager
 from pylog import errors
@@ -18,12 +22,33 @@ class BrokerAdminService(admin_pb2_grpc.BrokerAdminServicer):
     """Lives on the broker's loop; asks the file system in `pool`."""
 
     def __init__(
-        self, broker_id: BrokerId, manager: ReplicaManager, logs: LogManager, pool: Executor
+        self,
+        broker_id: BrokerId,
+        manager: ReplicaManager,
+        logs: LogManager,
+        pool: Executor,
+        *,
+        image: Callable[[], MetadataImage],
+        static_config: Mapping[str, str],
     ) -> None:
         self._broker_id = broker_id
         self._manager = manager
         self._logs = logs
         self._pool = pool
+        self._image = image
+        self._static_config = static_config
+
+    async def DescribeConfigs(
+        self, request: admin_pb2.DescribeConfigsRequest, context: Context
+    ) -> admin_pb2.DescribeConfigsResponse:
+        """As the controller's, out of the metadata that this broker has replayed."""
+        bounded(len(request.resources), "resources")
+        return admin_pb2.DescribeConfigsResponse(
+            resources=[
+                described_message(describe(self._image(), self._static_config, question))
+                for question in map(question_from, request.resources)
+            ]
+        )
 
     async def DescribeLogDirs(
         self, request: admin_pb2.DescribeLogDirsRequest, context: Context

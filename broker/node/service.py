@@ -276,7 +276,14 @@ class BrokerService:
         self._parts.log_service = service
         self._parts.cleaner = self._logs.cleaner
         self._server.add(add_log_service, service, SERVICE)
-        admin = BrokerAdminService(self._broker_id, manager, self._logs, self._pool)
+        admin = BrokerAdminService(
+            self._broker_id,
+            manager,
+            self._logs,
+            self._pool,
+            image=lambda: self._membership.image,
+            static_config=dict(without_secrets(self._settings.config)),
+        )
         self._server.add(
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
         )

@@ -7,6 +7,7 @@ so that it works while the controller is away.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
@@ -202,15 +203,22 @@ class AdminClient:
 
         `resources`: one ConfigResource (or pair `("topic", name)`, `("broker", id)`), several, or a
         mapping of each to the names of the settings that are wanted. `("broker", "")` stands for
-        the cluster's defaults: only what is set there comes back. Raises InvalidConfig for names of
+        the cluster's defaults: only what is set there comes back. While the controller cannot be
+        reached, brokers answer from the metadata that they have. Raises InvalidConfig for names of
         settings that do not exist, UnknownTopicOrPartition, and InvalidRequest for a broker
         that is not registered.
         """
         request = admin_wire.questions(resources)
 
         async def attempt(left_s: float) -> admin_pb2.DescribeConfigsResponse:
-            server = await self._gateway()
-            return await server.call(server.admin.DescribeConfigs, request, left_s)
+            try:
+                server = await self._gateway()
+                return await server.call(server.admin.DescribeConfigs, request, left_s)
+            except (errors.BrokerUnreachable, errors.NotController) as error:
+                answer = await self._described_by_broker(request, left_s)
+                if answer is None:
+                    raise error
+                return answer
 
         response = self._retry(attempt, self._milliseconds(timeout), "describe configurations")
         results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
@@ -459,6 +467,20 @@ class AdminClient:
             return await self._cluster.ask_any(request)
 
         return snapshot_of(self._retry(attempt, timeout_ms, "metadata"))
+
+    async def _described_by_broker(
+        self, request: admin_pb2.DescribeConfigsRequest, left_s: float
+    ) -> admin_pb2.DescribeConfigsResponse | None:
+        """The answer of the first broker that gives one."""
+        for broker in list(self._cluster.metadata.brokers.values()):
+            server = self._cluster.server_of(broker)
+            stub = admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
+            with contextlib.suppress(errors.BrokerUnreachable):
+                response: admin_pb2.DescribeConfigsResponse = await server.call(
+                    stub.DescribeConfigs, request, left_s
+                )
+                return response
+        return None
 
     async def _gateway(self) -> Server:
         server = self._cluster.gateway()

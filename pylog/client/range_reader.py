@@ -223,6 +223,12 @@ class RangeReader:
         for at in wanted:
             leader = self._cluster.metadata.leader(*at)
             if leader is None:
+                count = self._cluster.metadata.partition_count(at.topic)
+                if count is not None and at.partition >= count:
+                    # Partitions of one topic are never taken away: this is another one.
+                    raise TopicGone(
+                        f"topic {at.topic} was deleted and created again, with {count} partitions"
+                    )
                 self._cluster.refresh_soon(at.topic)
                 raise errors.LeaderNotAvailable(f"{at} has no live leader at the moment")
             led.setdefault(leader.broker, {})[at] = leader

@@ -168,9 +168,18 @@ def test_settings_outlive_controller_and_brokers(cluster: LocalCluster, admin: A
     admin.incremental_alter_configs(
         {topic: [Op("cleanup.policy", "compact", "append"), Op("segment.bytes", "4096")]}
     )
+    asked = {
+        topic: ["cleanup.policy", "segment.bytes", "retention.ms"],
+        ConfigResource("broker", "1"): ["log.segment.bytes"],
+    }
+    before = admin.describe_configs(asked)
     cluster.kill_controller()
+    assert admin.describe_configs(asked) == before  # by a broker
+    with pytest.raises(errors.UnknownTopicOrPartition, match="there is no topic nope"):
+        admin.describe_configs(("topic", "nope"))
     cluster.start_controller()
-    entries = admin.describe_configs({topic: ["cleanup.policy", "segment.bytes", "retention.ms"]})
+    entries = admin.describe_configs(asked)
+    assert entries == before
     assert {name: entry.value for name, entry in entries[topic].items()} == {
         "cleanup.policy": "delete,compact", "segment.bytes": "4096", "retention.ms": "5000",
     }  # fmt: skip

@@ -406,7 +406,8 @@ class Admin:
 
 
 class BrokerAdminStub:
-    """What only a broker itself can tell, on the broker.
+    """What only a broker itself can tell, on the broker; and settings, as the broker knows them, for
+    the time in which the controller cannot be reached.
     """
 
     def __init__(self, channel):
@@ -415,6 +416,11 @@ class BrokerAdminStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.DescribeConfigs = channel.unary_unary(
+                '/pylog.v1.BrokerAdmin/DescribeConfigs',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.FromString,
+                _registered_method=True)
         self.DescribeLogDirs = channel.unary_unary(
                 '/pylog.v1.BrokerAdmin/DescribeLogDirs',
                 request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.SerializeToString,
@@ -423,8 +429,15 @@ class BrokerAdminStub:
 
 
 class BrokerAdminServicer:
-    """What only a broker itself can tell, on the broker.
+    """What only a broker itself can tell, on the broker; and settings, as the broker knows them, for
+    the time in which the controller cannot be reached.
     """
+
+    def DescribeConfigs(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def DescribeLogDirs(self, request, context):
         """Missing associated documentation comment in .proto file."""
@@ -435,6 +448,11 @@ class BrokerAdminServicer:
 
 def add_BrokerAdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'DescribeConfigs': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeConfigs,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.SerializeToString,
+            ),
             'DescribeLogDirs': grpc.unary_unary_rpc_method_handler(
                     servicer.DescribeLogDirs,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeLogDirsRequest.FromString,
@@ -449,8 +467,36 @@ def add_BrokerAdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class BrokerAdmin:
-    """What only a broker itself can tell, on the broker.
+    """What only a broker itself can tell, on the broker; and settings, as the broker knows them, for
+    the time in which the controller cannot be reached.
     """
+
+    @staticmethod
+    def DescribeConfigs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.BrokerAdmin/DescribeConfigs',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeConfigsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def DescribeLogDirs(request,

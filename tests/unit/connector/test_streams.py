@@ -14,6 +14,8 @@ from collections.abc import Iterator
 import pytest
 
 from connector import errors
+from connector.clients import reader_for
+from connector.options import source_options
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from tests.fakes.fake_cluster import FakeCluster, FakePartition
@@ -309,6 +311,23 @@ def test_a_topic_made_anew_between_batches(cluster: FakeCluster, length: int) ->
         run.trigger()
     with Run({**chosen, "failOnDataLoss": "false"}, checkpoint) as run:
         assert values(run.drain()) == [f"new-{n}" for n in range(length)]
+
+
+def test_a_topic_made_anew_with_fewer_partitions_under_a_running_query(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It still believes in the old partitions for a second; nobody leads them any more."""
+    monkeypatch.setattr("connector.bounds.TOPICS_AGE_MS_MAX", 60_000)
+    fill(cluster.create_topic("t", 3).partitions[2], "old")
+    chosen = options(cluster, subscribe="t", startingOffsets="earliest", failOnDataLoss="false")
+    with Run(chosen, Checkpoint()) as run:
+        assert values(run.drain()) == ["old"]
+        fill(cluster.create_topic("t").partitions[0], "new")
+        for _ in range(50):  # until the client's own metadata is refreshed
+            if run.trigger():
+                break
+            reader_for(source_options(chosen, streaming=True)).topics(["t"])
+        assert values(run.batches[-1]) == ["new"]
 
 
 @pytest.mark.parametrize("selection", ["subscribe", "subscribePattern", "assign"])
