@@ -292,19 +292,19 @@ class Cluster:
                         await self._wanted.wait()
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
-            request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
             try:
-                response = await self.ask_any(request)
-            except errors.BootstrapFailed:
+                request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
+                self._learn(await self.ask_any(request), all_topics=request.all_topics)
+            except BaseException as error:
+                self._waiters = waiters + self._waiters  # for the next attempt, or for `close`
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, errors.BootstrapFailed):
+                    logger.error("metadata could not be refreshed", exc_info=error)
                 failures += 1
-                self._waiters = waiters + self._waiters
                 await asyncio.sleep(self.settings.backoff_s(failures, self.rng.random()))
                 continue
-            except asyncio.CancelledError:
-                self._waiters = waiters + self._waiters  # who ends this task tells them
-                raise
             failures = 0
-            self._learn(response, all_topics=request.all_topics)
             for waiter in waiters:
                 if not waiter.done():
                     waiter.set_result(None)

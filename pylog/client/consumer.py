@@ -31,6 +31,7 @@ from pylog.client.poll_waiting import PollWaiting, not_assigned
 from pylog.client.subscription import (
     Partitions,
     Subscription,
+    check_topic,
     is_single,
     one_partition,
     some_partitions,
@@ -186,6 +187,7 @@ class Consumer:
 
     def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""
+        check_topic(topic)
         with self._use():
             info = self._thread.run(self._cluster.topic(topic, self._timeout_ms))
             return list(range(len(info.partitions)))

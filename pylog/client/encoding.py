@@ -52,7 +52,10 @@ def header_list(headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: s
                 f"topic {topic}: a header must be a pair of str and bytes, str or None, not "
                 f"{pair!r}"
             )
-        checked.append((pair[0], to_bytes(pair[1], topic, f"header {pair[0]!r}")))
+        name = pair[0]
+        if not name.isascii():
+            to_bytes(name, topic, f"header's name {name!a}")
+        checked.append((name, to_bytes(pair[1], topic, f"header {name!a}")))
     return checked
 
 

@@ -23,6 +23,7 @@ from pylog.client.partitioners import TopicPartitions
 from pylog.client.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
 from pylog.client.producer_loop import ProducerLoop
 from pylog.client.producer_settings import Serialize, UserCode, parse_settings
+from pylog.client.subscription import check_topic
 from pylog.clock import wall_ns
 from pylog.config import LONG_MAX
 from pylog.model import RecordMetadata, TopicPartition
@@ -318,11 +319,10 @@ class Producer:
         """The topic's buffer, once the cluster told how many partitions it has."""
         if self._closed:
             raise errors.ClientClosed("the producer is closed")
-        if not isinstance(topic, str) or not topic:
-            raise errors.InvalidTopic(f"the topic must be a text that is not empty, not {topic!r}")
-        known = self._topics.get(topic)
+        known = self._topics.get(topic) if isinstance(topic, str) else None
         if known is not None:
             return known
+        check_topic(topic)
         info = self._thread.run(self._loop.cluster.topic(topic, self._max_block_ms))
         with self._lock:
             buffer = self._accumulator.topic(topic, len(info.partitions))

@@ -84,6 +84,8 @@ class RangeFetcher:
         except errors.PylogError as error:
             self.items.put(Failed(error))
         except asyncio.CancelledError:
+            # The reader stopped, or the client is closed while somebody reads.
+            self.items.put(Failed(errors.ClientClosed("the client was closed while it read")))
             raise
         except Exception as error:  # noqa: BLE001  the reader must not wait for ever
             self.items.put(Failed(error))

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pylog import errors
-from pylog.model import TopicPartition
+from pylog.config import INT_MAX
+from pylog.model import TopicPartition, topic_name_fault
 from pylog.topic_patterns import TopicPattern, topic_pattern
 
 Partitions = TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
@@ -48,8 +49,7 @@ class Subscription:
         assert topics is not None
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         for name in names:
-            if not isinstance(name, str) or not name:
-                raise errors.InvalidTopic(f"a topic must be a text that is not empty, not {name!r}")
+            check_topic(name)
         return cls(tuple(dict.fromkeys(names)))
 
     def __bool__(self) -> bool:
@@ -79,11 +79,21 @@ def _text(pattern: str | re.Pattern[str]) -> str:
     return ("(?i)" if pattern.flags & re.IGNORECASE else "") + pattern.pattern
 
 
+def check_topic(name: object) -> None:
+    """InvalidTopic for what no topic can be called: it must not come near a server."""
+    if not isinstance(name, str) or not name:
+        raise errors.InvalidTopic(f"a topic must be a text that is not empty, not {name!r}")
+    fault = topic_name_fault(name)
+    if fault is not None:
+        raise errors.InvalidTopic(fault)
+
+
 def one_partition(given: TopicPartition | tuple[str, int]) -> TopicPartition:
     """A TopicPartition out of what callers give; InvalidRequest when it is none."""
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
-        if isinstance(topic, str) and isinstance(partition, int) and partition >= 0:
+        if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= INT_MAX:
+            check_topic(topic)
             return TopicPartition(topic, partition)
     raise errors.InvalidRequest(
         f"{given!r} is not a partition; give TopicPartition(topic, number) or (topic, number)"

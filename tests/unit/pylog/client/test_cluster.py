@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from typing import Any
 
 import grpc
 import grpc.aio
@@ -35,6 +36,31 @@ def test_a_close_together_with_a_wish_for_a_refresh_returns() -> None:
         settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
         for _ in range(5):
             thread.run(close_while_asked())
+
+
+def test_what_cannot_be_understood_does_not_end_the_refreshing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = shared_loop()
+
+    async def go_on() -> None:
+        cluster = Cluster(thread, settings)
+        learn, faults = cluster._learn, iter([ValueError("a partition of no topic")])
+
+        def stumble(*answer: Any, **more: Any) -> None:
+            for fault in faults:
+                raise fault
+            learn(*answer, **more)
+
+        monkeypatch.setattr(cluster, "_learn", stumble)
+        await cluster.connected(10_000)
+        await cluster.close()
+
+    with FakeCluster(1) as running:
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        thread.run(go_on())
+    assert "a partition of no topic" in caplog.text
 
 
 class LostReason(grpc.aio.AioRpcError):

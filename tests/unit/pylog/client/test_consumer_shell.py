@@ -543,6 +543,11 @@ def test_what_is_refused(cluster: FakeCluster) -> None:
             c.commit()
         with pytest.raises(errors.InvalidRequest, match="is not a partition"):
             c.assign(["t"])  # type: ignore[list-item]
+        with pytest.raises(errors.InvalidRequest, match="is not a partition"):
+            c.assign([("t", 2**31)])
+        for refused in (c.subscribe, c.partitions_for, lambda name: c.end_offsets((name, 0))):
+            with pytest.raises(errors.InvalidTopic):
+                refused("\ud800")
         with pytest.raises(errors.InvalidRequest, match="either topics or pattern"):
             c.subscribe()
         with pytest.raises(errors.InvalidRegularExpression, match=r"missing \]"):

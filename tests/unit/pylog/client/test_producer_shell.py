@@ -174,8 +174,10 @@ def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
             p.send("t", b"x", partition=9)
         with pytest.raises(errors.UnknownTopicOrPartition, match="partition -1"):
             p.send("t", b"x", partition=-1)
-        with pytest.raises(errors.InvalidTopic):
-            p.send("", b"x")
+        for name in ("", "\ud800", "a/b", "x" * 250, 5):
+            with pytest.raises(errors.InvalidTopic):
+                p.send(name, b"x")  # type: ignore[arg-type]
+        assert p.send("one", b"x").result(5).offset == 0
 
 
 def test_servers_that_do_not_answer_are_named_with_their_faults() -> None:
@@ -198,6 +200,8 @@ def test_values_of_other_types_are_refused(cluster: FakeCluster) -> None:
     with producer(cluster) as p:
         with pytest.raises(errors.SerializationFailed, match="the value is int"):
             p.send("one", 5)
+        with pytest.raises(errors.SerializationFailed, match="header's name"):
+            p.send("one", b"", headers=[("\ud800", b"")])
         with pytest.raises(errors.SerializationFailed, match="a header must be a pair"):
             p.send("one", b"", headers=["a"])  # type: ignore[list-item]
         for wrong in (-5, 2**63, 1.5, "now"):

@@ -214,6 +214,30 @@ def test_nobody_answers(cluster: FakeCluster) -> None:
     reader.close()
 
 
+def test_a_read_that_waits_hears_of_the_close(cluster: FakeCluster, reader: RangeReader) -> None:
+    topic = cluster.create_topic("a")
+    fill(topic.partitions[0], 10)
+    reader.topics(["a"])
+    items = reader.read("a", topic.topic_id, 0, 0, 500)
+    assert ranges([next(items)]) == [(0, 9)]
+    heard: list[type[BaseException]] = []
+
+    def read_on() -> None:
+        try:
+            next(items)
+        except errors.PylogError as error:
+            heard.append(type(error))
+
+    waiting = threading.Thread(target=read_on)
+    waiting.start()
+    asked = len(cluster.fetch_requests)
+    with cluster.changed:
+        assert cluster.changed.wait_for(lambda: len(cluster.fetch_requests) > asked, 5)
+    reader.close()
+    waiting.join(5)
+    assert heard == [errors.ClientClosed]
+
+
 def test_the_end_of_an_epoch(cluster: FakeCluster, reader: RangeReader) -> None:
     topic = cluster.create_topic("a")
     fill(topic.partitions[0], 10)
