@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pyarrow as pa
 
@@ -44,11 +45,11 @@ def produce(running: LocalCluster, topic: str, count: int, size: int) -> float:
             return count / elapsed()
 
 
-def produce_arrow(running: LocalCluster, topic: str, count: int, size: int) -> float:
+def produce_arrow(running: LocalCluster, topic: str, count: int, size: int, **how: Any) -> float:
     """Records a second of `Producer.send_arrow`, in chunks of 50,000."""
     chunk = min(count, 50_000)
     data = pa.record_batch({"value": pa.array([b"x" * size] * chunk, pa.binary())})
-    with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
+    with Producer(bootstrap_servers=running.bootstrap_servers, **how) as producer:
         producer.send(topic, b"x").result(10)
         with stopwatch() as elapsed:
             futures = [producer.send_arrow(topic, data) for _ in range(count // chunk)]
@@ -57,9 +58,9 @@ def produce_arrow(running: LocalCluster, topic: str, count: int, size: int) -> f
             return count // chunk * chunk / elapsed()
 
 
-def consume_arrow(running: LocalCluster, topic: str) -> float:
+def consume_arrow(running: LocalCluster, topic: str, **how: Any) -> float:
     """Records a second of `poll_arrow`, from the beginning to the end."""
-    with _at_the_start(running, topic) as (consumer, total), stopwatch() as elapsed:
+    with _at_the_start(running, topic, **how) as (consumer, total), stopwatch() as elapsed:
         read = 0
         while read < total:
             read += consumer.poll_arrow(5).num_rows
@@ -78,8 +79,8 @@ def consume_records(running: LocalCluster, topic: str) -> float:
 
 
 @contextmanager
-def _at_the_start(running: LocalCluster, topic: str) -> Iterator[tuple[Consumer, int]]:
-    with Consumer(bootstrap_servers=running.bootstrap_servers) as consumer:
+def _at_the_start(running: LocalCluster, topic: str, **how: Any) -> Iterator[tuple[Consumer, int]]:
+    with Consumer(bootstrap_servers=running.bootstrap_servers, **how) as consumer:
         partitions = [TopicPartition(topic, n) for n in range(PARTITIONS)]
         total = sum(consumer.end_offsets(partitions).values())
         consumer.assign(partitions)
@@ -87,12 +88,18 @@ def _at_the_start(running: LocalCluster, topic: str) -> Iterator[tuple[Consumer,
         yield consumer, total
 
 
-def end_to_end(running: LocalCluster, topic: str, count: int, rate: int = 1_000) -> list[float]:
-    """Milliseconds from `send` to the record in a consumer's hands, linger 0, `rate` a second."""
+def end_to_end(
+    running: LocalCluster, topic: str, count: int, rate: int = 1_000, **how: Any
+) -> list[float]:
+    """Milliseconds from `send` to the record in a consumer's hands, linger 0, `rate` a second;
+    `how`: settings of both clients.
+    """
     latencies: list[float] = []
     with (
-        Producer(bootstrap_servers=running.bootstrap_servers, linger_ms=0) as producer,
-        Consumer(bootstrap_servers=running.bootstrap_servers, fetch_max_wait_ms=500) as consumer,
+        Producer(bootstrap_servers=running.bootstrap_servers, linger_ms=0, **how) as producer,
+        Consumer(
+            bootstrap_servers=running.bootstrap_servers, fetch_max_wait_ms=500, **how
+        ) as consumer,
     ):
         consumer.assign([TopicPartition(topic, 0)])
         consumer.seek_to_beginning()

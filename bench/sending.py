@@ -28,7 +28,7 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
-from pylog.client.produce_requests import EncodedBatch, OutgoingRequest, ProduceMessages
+from pylog.client.produce_requests import OutgoingRequest, ProduceMessages
 from pylog.client.producer_batch import RECORD_OVERHEAD, Batch
 from pylog.client.send_events import Ack, BatchDone, SendRequest
 from pylog.client.send_settings import SenderSettings
@@ -36,6 +36,7 @@ from pylog.client.sender import Sender
 from pylog.clock import wall_ns
 from pylog.model import TopicPartition
 from pylog.records.compression import Compression
+from pylog.rpc.produce_wire import Item
 
 RUNS: Final = 5
 NONE: Final = Compression.of("none")
@@ -111,13 +112,13 @@ def messages(size: int, batch_bytes_max: int, count: int) -> Callable[[], int]:
     batch = filled(size, batch_bytes_max)
     data = batch_bytes(batch, NONE)
     maker = ProduceMessages(-1, 30_000, "")
-    encoded = [EncodedBatch(TopicPartition("topic", n), "id", data) for n in range(PARTITIONS)]
+    encoded = [Item("topic", "id", n, data) for n in range(PARTITIONS)]
     times = max(1, count // (batch.count * PARTITIONS))
 
     def work() -> int:
         for number in range(times):
             request = OutgoingRequest(number, encoded, len(data) * PARTITIONS)
-            maker.pack(deque([request])).SerializeToString()
+            maker.pack(deque([request]))
         return times * batch.count * PARTITIONS
 
     return work

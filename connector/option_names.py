@@ -72,6 +72,7 @@ SOURCE_CLIENT: Final = ConfigTable(
         for name in (
             "client_id",
             "client_routing",
+            "client_transport",
             "request_timeout_ms",
             "default_api_timeout_ms",
             "retry_backoff_ms",

@@ -53,6 +53,10 @@ def _free_port(taken: set[int]) -> int:
     raise errors.BrokerNotAvailable(f"no free port from {PORTS[0]} to {PORTS[-1]} on 127.0.0.1")
 
 
+_Ports = tuple[int, int, int]
+"""Of one broker: for clients, for other brokers, for framed streams."""
+
+
 def _gateway_address(listen: str | None) -> tuple[str, int]:
     """Where the gateway is to listen; errors as told by `LocalCluster`."""
     host, _, number = (listen if listen is not None else "127.0.0.1:0").rpartition(":")
@@ -215,7 +219,7 @@ class LocalCluster:
         self._taken: set[int] = set()
         self._gateway_host, self._gateway_port = gateway
         self._taken.add(self._gateway_port)
-        self._ports: dict[int, tuple[int, int]] = {}
+        self._ports: dict[int, _Ports] = {}
         self._closed = False
         atexit.register(self.close)
         try:
@@ -384,8 +388,8 @@ class LocalCluster:
                 node.end(signal.SIGKILL, 0)
             raise
 
-    def _new_ports(self) -> tuple[int, int]:
-        return _free_port(self._taken), _free_port(self._taken)
+    def _new_ports(self) -> _Ports:
+        return _free_port(self._taken), _free_port(self._taken), _free_port(self._taken)
 
     def _stop_all(self) -> None:
         """The controller tells all brokers to stop; who was not in touch with it is told by
@@ -427,11 +431,12 @@ class LocalCluster:
     def _log_file(self, name: str) -> Path:
         return self.data_dir / "logs" / f"{name}.log"
 
-    def _spawn_node(self, broker: int, ports: tuple[int, int]) -> _Process:
+    def _spawn_node(self, broker: int, ports: _Ports) -> _Process:
         command = [
             sys.executable, "-m", "broker.node",
             "--controller", self._gateway,
             "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
+            "--stream-listen", f"127.0.0.1:{ports[2]}",
             "--only-broker", str(broker), *self._common_arguments(),
         ]  # fmt: skip
         if broker == NEW_BROKER:

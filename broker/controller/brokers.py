@@ -91,6 +91,7 @@ class Brokers:
                 directory_id=request.directory_id,
                 boot_id=request.boot_id,
                 static_config=request.static_config,
+                stream_endpoint=request.stream_endpoint,
             )
         )
         loss = _loss(known, request)
@@ -331,8 +332,9 @@ def _fault(request: RegisterBroker) -> str | None:
     for what, endpoint in (
         ("client", request.client_endpoint),
         ("replication", request.replication_endpoint),
+        ("stream", request.stream_endpoint),
     ):
-        fault = _endpoint_fault(endpoint)
+        fault = None if endpoint is None else _endpoint_fault(endpoint)
         if fault is not None:
             return f"broker {request.broker_id} advertises the {what} address {endpoint}: {fault}"
     return None

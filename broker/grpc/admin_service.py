@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from broker.clients.wire import error_of
 from broker.controller.controller import Controller
 from broker.grpc.admin_wire import (
     bounded,
@@ -20,7 +21,6 @@ from broker.grpc.admin_wire import (
 from broker.grpc.cluster_service import Ask
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import broker_messages, endpoint_message
-from broker.grpc.wire import error_of
 from broker.metadata.admin import (
     AlteredConfig,
     ConfigsAltered,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.grpc.wire import error_of
+from broker.clients.wire import error_of
 from broker.metadata.admin import (
     AlterConfigs,
     ConfigChange,

@@ -8,70 +8,36 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
+from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests, Perform, bound
+from broker.clients.wire import error_of, fetched
 from broker.grpc import wire
-from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
-from broker.metrics.counters import RequestCounters
 from broker.replication.messages import (
-    Effect,
     EpochEndQuery,
     OffsetAnswer,
-    PartitionAck,
     PartitionData,
-    Produce,
     ReplicaEpochQuery,
 )
 from pylog import errors
-from pylog.clock import Clock, ticks
+from pylog.clock import Clock
 from pylog.model import BrokerId, LeaderEpoch, ProducerId
+from pylog.rpc.produce_wire import requests_of
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
 
 if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager
 
-PRODUCE_PIPELINE_MAX: Final = 64
-"""Messages of one produce stream that wait for their answer; then its reading pauses."""
-FOLLOWING_MAX: Final = 64
-"""Requests behind the first one of a message."""
-PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 CONSUMER: Final = BrokerId(-1)
 SERVICE: Final = "pylog.v1.Log"
 
-Perform = Callable[[Sequence[Effect]], None]
-
-
-class _Answers:
-    """The answers to one message's requests; `future` gets them when the last one is there."""
-
-    __slots__ = ("_answers", "_due", "future")
-
-    def __init__(self, count: int) -> None:
-        self.future: asyncio.Future[log_pb2.ProduceResponse]
-        self.future = asyncio.get_running_loop().create_future()
-        self._answers: list[log_pb2.ProduceResponse | None] = [None] * count
-        self._due = count
-
-    def put(self, index: int, answer: log_pb2.ProduceResponse) -> None:
-        """Answer the request at `index`, once."""
-        assert self._answers[index] is None
-        self._answers[index] = answer
-        self._due -= 1
-        if self._due or self.future.done():
-            return
-        first, *others = (answer for answer in self._answers if answer is not None)
-        first.following.extend(others)
-        self.future.set_result(first)
-
 
 class LogService(log_pb2_grpc.LogServicer):
-    """Requests of clients, handed to the replica manager in the order of their arrival.
-
-    Lives on the broker's loop. `in_flight_bytes` counts the batches whose answer is still due, so
-    that slow replication refuses new ones instead of filling the memory.
+    """Requests of clients, handed to the replica manager in the order of their arrival. Lives on
+    the broker's loop.
     """
 
     def __init__(
@@ -79,24 +45,19 @@ class LogService(log_pb2_grpc.LogServicer):
         manager: ReplicaManager,
         perform: Perform,
         clock: Clock,
+        requests: ClientRequests,
         *,
         image: Callable[[], MetadataImage],
         controller: Callable[[], Endpoint | None],
         take_producer_id: Callable[[], Any],
-        checks: BatchChecks,
-        in_flight_bytes_max: int,
-        counters: RequestCounters,
     ) -> None:
         self._manager = manager
         self._perform = perform
         self._clock = clock
+        self._requests = requests
         self._image = image
         self._controller = controller
         self._take_producer_id = take_producer_id
-        self._checks = checks
-        self._in_flight_bytes_max = in_flight_bytes_max
-        self._counters = counters
-        self.in_flight_bytes = 0
         self.answer_bytes = 0
         """Of fetches whose clients have not taken the answer yet."""
 
@@ -116,79 +77,17 @@ class LogService(log_pb2_grpc.LogServicer):
         """Hand a message's requests over, now or when their compressed batches are checked; the
         future gets the answer.
         """
-        requests = _requests_of(message)
-        answers = _Answers(len(requests))
-        taken: list[tuple[Produce, Callable[[Sequence[PartitionAck]], None]]] = []
-        taken_bytes = 0
-        try:
-            for index, request in enumerate(requests):
-                # Protobuf copies a batch each time it is asked for it.
-                produce = wire.produce_from(request)
-                sizes = [len(item.batch) for item in produce.batches]
-                size = sum(sizes)
-                if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
-                    answers.put(index, self._throttled(request))
-                    continue
-                self.in_flight_bytes += size
-                taken_bytes += size
-                if self._checks.needed(produce):
-                    produce = await self._checks.run(produce)
-                taken.append((produce, self._when_done(answers, index, request, sizes)))
-        except BaseException:
-            self.in_flight_bytes -= taken_bytes  # nobody waits any more, and nothing was appended
-            raise
-        clock = self._clock
-        self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
-        return answers.future
+        answer: asyncio.Future[log_pb2.ProduceResponse]
+        answer = asyncio.get_running_loop().create_future()
 
-    def _when_done(
-        self, answers: _Answers, index: int, request: log_pb2.ProduceRequest, sizes: list[int]
-    ) -> Callable[[Sequence[PartitionAck]], None]:
-        correlation, wants_acks = request.correlation, request.acks != 0
-        size, began = sum(sizes), ticks()
+        def done(response: log_pb2.ProduceResponse) -> None:
+            if not answer.done():
+                answer.set_result(response)
 
-        def done(acks: Sequence[PartitionAck]) -> None:
-            self.in_flight_bytes -= size
-            self._count_produce(acks, sizes, ticks() - began)
-            answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
-
-        return done
-
-    def _count_produce(
-        self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float
-    ) -> None:
-        counters = self._counters
-        counters.answered("Produce", seconds)
-        for ack, size in zip(acks, sizes, strict=True):
-            if ack.failure is None:
-                counters.bytes_in.add(ack.topic_partition.topic, size)
-            else:
-                counters.failed("Produce", ack.failure.code)
-
-    def _throttled(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse:
-        self._counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
-        failure = Failure(
-            errors.ThrottlingQuotaExceeded.code,
-            f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
-            f"broker; the limit is {self._in_flight_bytes_max} (queued.max.request.bytes); retry",
-        )
-        return log_pb2.ProduceResponse(
-            correlation=request.correlation,
-            acks=[
-                log_pb2.PartitionAck(
-                    error=wire.error_of(failure),
-                    topic=item.topic,
-                    partition=item.partition,
-                    base_offset=-1,
-                    log_append_time_ms=-1,
-                    log_start_offset=-1,
-                    current_leader=-1,
-                    current_leader_epoch=-1,
-                    record_index=-1,
-                )
-                for item in request.batches
-            ],
-        )
+        checking = self._requests.produce(requests_of(message), done)
+        if checking is not None:
+            await checking
+        return answer
 
     async def Produce(
         self, request: log_pb2.ProduceRequest, context: Context
@@ -227,31 +126,18 @@ class LogService(log_pb2_grpc.LogServicer):
     # ---- fetch ---------------------------------------------------------------------------------
 
     async def _fetch(self, request: log_pb2.FetchRequest) -> bytes:
-        _bound(len(request.partitions))
         future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        began = ticks()
 
         def done(partitions: Sequence[PartitionData]) -> None:
             if not future.done():
-                self._count_fetch(partitions, ticks() - began)
-                future.set_result(wire.fetched(request.correlation, partitions))
+                future.set_result(b"".join(fetched(request.correlation, partitions)))
 
-        now_ms = self._clock.monotonic_ms()
-        self._perform(self._manager.fetch(now_ms, wire.fetch_from(request), done))
+        token = self._requests.fetch(request, done)
         try:
             return await future
         finally:
             if future.cancelled():
-                self._manager.cancel(done)
-
-    def _count_fetch(self, partitions: Sequence[PartitionData], seconds: float) -> None:
-        counters = self._counters
-        counters.answered("Fetch", seconds)
-        for item in partitions:
-            if item.failure is not None:
-                counters.failed("Fetch", item.failure.code)
-            elif item.records:
-                counters.bytes_out.add(item.topic_partition.topic, len(item.records))
+                self._requests.cancel(token)
 
     async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> bytes:
         """One long poll; a client that hangs up frees its place. Gives a FetchResponse's bytes."""
@@ -275,7 +161,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.ListOffsetsRequest, context: Context
     ) -> log_pb2.ListOffsetsResponse:
         """Offsets by time."""
-        _bound(len(request.partitions))
+        bound(len(request.partitions))
         queries = wire.queries_from(request)
         twice = _named_twice(query.topic_partition for query in queries)
         return log_pb2.ListOffsetsResponse(
@@ -293,7 +179,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.DeleteRecordsRequest, context: Context
     ) -> log_pb2.DeleteRecordsResponse:
         """New log start offsets."""
-        _bound(len(request.partitions))
+        bound(len(request.partitions))
         future: asyncio.Future[log_pb2.DeleteRecordsResponse]
         future = asyncio.get_running_loop().create_future()
 
@@ -313,7 +199,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.OffsetForLeaderEpochRequest, context: Context
     ) -> log_pb2.OffsetForLeaderEpochResponse:
         """Where leader epochs end."""
-        _bound(len(request.partitions))
+        bound(len(request.partitions))
         twice = _named_twice((item.topic, item.partition) for item in request.partitions)
         return log_pb2.OffsetForLeaderEpochResponse(
             partitions=[self._epoch_end(item, twice) for item in request.partitions]
@@ -324,7 +210,7 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.PartitionEpochEnd:
         topic = self._image().topics_by_name.get(item.topic)
         answer = log_pb2.PartitionEpochEnd(
-            error=wire.error_of(fault),
+            error=error_of(fault),
             topic=item.topic,
             partition=item.partition,
             leader_epoch=-1,
@@ -398,29 +284,8 @@ def add_log_service(service: LogService, server: Any) -> None:
 
 def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
     return log_pb2.InitProducerIdResponse(
-        error=wire.error_of(Failure(fault.code, str(fault))), producer_id=-1, producer_epoch=-1
+        error=error_of(Failure(fault.code, str(fault))), producer_id=-1, producer_epoch=-1
     )
-
-
-def _requests_of(message: log_pb2.ProduceRequest) -> list[log_pb2.ProduceRequest]:
-    """The requests in a message, the first one first; InvalidRequest if there are too many."""
-    requests = [message, *message.following]
-    if len(requests) > 1 + FOLLOWING_MAX:
-        raise errors.InvalidRequest(
-            f"{len(requests) - 1} following requests in one message; the limit is {FOLLOWING_MAX}"
-        )
-    for request in requests:
-        _bound(len(request.batches))
-        if request is not message and request.following:
-            raise errors.InvalidRequest("a following request has no following ones of its own")
-    return requests
-
-
-def _bound(partitions: int) -> None:
-    if partitions > PARTITIONS_PER_REQUEST_MAX:
-        raise errors.InvalidRequest(
-            f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
-        )
 
 
 def _named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from broker.grpc.wire import error_of
+from broker.clients.wire import error_of
 from broker.metadata.image import MetadataImage, TopicImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint, PartitionRecord
@@ -32,6 +32,9 @@ def broker_messages(image: MetadataImage) -> list[common_pb2.Broker]:
             endpoint=endpoint_message(broker.client_endpoint),
             rack=broker.rack or "",
             epoch=broker.broker_epoch,
+            stream_endpoint=endpoint_message(broker.stream_endpoint)
+            if broker.stream_endpoint
+            else None,
         )
         for broker_id, broker in sorted(image.brokers.items())
         if not broker.fenced

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from broker.kafka import follower_fetch
-from broker.kafka.framing import FrameCutter, frame
 from broker.kafka.generated import (
     fetch,
     offset_for_leader_epoch,
@@ -32,6 +31,7 @@ from broker.metadata.records import Endpoint
 from broker.replication.messages import EpochEndQuery, EpochEnds, ReplicaFetch, ReplicaFetched
 from pylog.errors import PylogError, SaslAuthenticationFailed, from_code
 from pylog.model import BrokerId
+from pylog.rpc.framing import FrameCutter, frame
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ANSWER_SECONDS_MAX: Final = 30.0

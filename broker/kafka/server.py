@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.kafka import follower_fetch
-from broker.kafka.framing import FrameCutter, FrameRefused, frame
 from broker.kafka.generated import (
     api_versions,
     fetch,
@@ -46,6 +45,7 @@ from pylog.errors import (
     SaslAuthenticationFailed,
     UnsupportedVersion,
 )
+from pylog.rpc.framing import FrameCutter, FrameRefused, frame
 
 if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager

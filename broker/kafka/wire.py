@@ -11,6 +11,7 @@ from struct import error as struct_error
 from typing import Final, NoReturn
 
 from pylog.errors import InvalidRequest
+from pylog.rpc import framing
 
 INLINE_RECORDS_MAX: Final = 4096
 """Records up to this size are copied into the message; larger ones stay a buffer of their own for
@@ -18,7 +19,7 @@ writev, where an extra element costs less than the copy."""
 
 ZERO_UUID: Final = bytes(16)
 
-Chunks = list[bytes | bytearray | memoryview]
+Chunks = framing.Chunks
 """An encoded message in pieces, in order."""
 
 

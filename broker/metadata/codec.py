@@ -168,6 +168,9 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         failed_replicas=map(_encode_replica, request.failed_replicas),
         lost_replicas=map(_encode_replica, request.lost_replicas),
         static_config=dict(request.static_config),
+        stream_endpoint=encode_endpoint(request.stream_endpoint)
+        if request.stream_endpoint
+        else None,
     )
 
 
@@ -188,6 +191,9 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         failed_replicas=tuple(map(_decode_replica, message.failed_replicas)),
         lost_replicas=tuple(map(_decode_replica, message.lost_replicas)),
         static_config=tuple(sorted(message.static_config.items())),
+        stream_endpoint=decode_endpoint(message.stream_endpoint)
+        if message.HasField("stream_endpoint")
+        else None,
     )
 
 

@@ -94,6 +94,7 @@ class RegisterBroker:
     failed_replicas: tuple[ReplicaKey, ...] = ()
     lost_replicas: tuple[ReplicaKey, ...] = ()
     static_config: tuple[tuple[str, str], ...] = ()
+    stream_endpoint: Endpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)

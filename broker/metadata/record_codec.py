@@ -98,6 +98,7 @@ def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBr
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         static_config=dict(record.static_config),
+        stream_endpoint=encode_endpoint(record.stream_endpoint) if record.stream_endpoint else None,
     )
 
 
@@ -115,6 +116,9 @@ def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterB
         fenced=message.fenced,
         in_controlled_shutdown=message.in_controlled_shutdown,
         static_config=tuple(sorted(message.static_config.items())),
+        stream_endpoint=decode_endpoint(message.stream_endpoint)
+        if message.HasField("stream_endpoint")
+        else None,
     )
 
 

@@ -65,6 +65,7 @@ class RegisterBrokerRecord:
     in_controlled_shutdown: bool = False
     # what it was started with, by Kafka's names: not the defaults, no secrets
     static_config: tuple[tuple[str, str], ...] = ()
+    stream_endpoint: Endpoint | None = None  # where it takes framed streams
 
     @property
     def inner_endpoints(self) -> tuple[Endpoint, ...]:

@@ -26,6 +26,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m broker.node", description="One pylog broker.")
     parser.add_argument("--controller", required=True, help="host:port of the gateway")
     parser.add_argument("--replication-listen", default="127.0.0.1:0", help="for other brokers")
+    parser.add_argument("--stream-listen", help="for framed streams of clients; empty: off")
     parser.add_argument(
         "--only-broker", type=int, default=ANY_BROKER, help="be this broker; 0: a new one"
     )
@@ -41,6 +42,7 @@ def main() -> int:
             secret=read_secret(arguments.secret_file),
             listen=arguments.listen or "127.0.0.1:0",
             replication_listen=arguments.replication_listen,
+            stream_listen=arguments.stream_listen,
             advertised_host=arguments.advertised_host,
             allow_plaintext=arguments.allow_plaintext,
             config=read_config(arguments.config),

@@ -21,11 +21,13 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from broker.clients.requests import ClientRequests
     from broker.grpc.log_service import LogService
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
     from broker.storage.cleaner.cleaner import LogCleaner
+    from broker.streams.server import StreamServer
 
 SLICE: Final = 64
 """Replicas between two turns of the loop: about half a millisecond."""
@@ -46,7 +48,9 @@ class BrokerParts:
     cluster_id: str
     counters: RequestCounters
     engine: Engine | None = None
+    requests: ClientRequests | None = None
     log_service: LogService | None = None
+    streams: StreamServer | None = None
     cleaner: LogCleaner | None = None
     membership: Membership | None = None
     stopping: str = ""
@@ -125,11 +129,13 @@ class BrokerMetrics:
                 counted.keep_only(parts.membership.image.topics_by_name)
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
-        if parts.log_service is not None:
-            service = parts.log_service
+        if parts.requests is not None and parts.log_service is not None:
+            answers = parts.log_service.answer_bytes
+            if parts.streams is not None:
+                answers += parts.streams.answer_bytes
             page.add_all(
                 names.QUEUE_BYTES,
-                {("Produce",): service.in_flight_bytes, ("Fetch",): service.answer_bytes},
+                {("Produce",): parts.requests.in_flight_bytes, ("Fetch",): answers},
             )
 
     async def _add_replicas(self, page: Page, engine: Engine) -> None:

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from broker.clients.batch_checks import BatchChecks
+from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, without_secrets
-from broker.grpc.batch_checks import BatchChecks
 from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
+from broker.grpc.strangers import StrangerReports
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
 from broker.logs import IDENTITY, follow, hide
@@ -58,6 +60,7 @@ from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
 from broker.storage.files import OsFiles
 from broker.storage.manager import LogManager
+from broker.streams.server import StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, TopicId
@@ -97,6 +100,14 @@ class BrokerService:
         self._replication_listener = self._check_listener(
             "replication.listen", settings.replication_listen
         )
+        listen = settings.stream_listen
+        if listen is None:
+            listen = str(Address(self._listener[0].host, 0))
+        self._stream_listener = (
+            self._check_listener("broker.stream.listen", listen, for_clients=True)
+            if listen
+            else None
+        )
         listen = self._config.metrics_listen
         self._metrics_listener = self._check_listener("metrics.listen", listen) if listen else None
         self._metrics: Metrics | None = None
@@ -120,6 +131,8 @@ class BrokerService:
         self._broker_id = BrokerId(-1)
         self._endpoint = Endpoint("", 0)
         self._replication_endpoint = Endpoint("", 0)
+        self._stream_endpoint: Endpoint | None = None
+        self._streams: StreamServer | None = None
         self._logs: LogManager
         self._engine: Engine
         self._membership: Membership
@@ -258,13 +271,10 @@ class BrokerService:
         told = self._settings.gateway
         address = parse_address(told, "gateway") if told else self._controller
         gateway = Endpoint(address.host, address.port)
-        service = LogService(
+        requests = ClientRequests(
             manager,
             self._engine.perform,
             self._clock,
-            image=lambda: self._membership.image,
-            controller=lambda: gateway,
-            take_producer_id=self._producer_ids.take,
             checks=BatchChecks(
                 self._unpacking,
                 self._config.message_decompressed_max_bytes,
@@ -273,6 +283,16 @@ class BrokerService:
             in_flight_bytes_max=self._config.queued_max_request_bytes,
             counters=self._counters,
         )
+        service = LogService(
+            manager,
+            self._engine.perform,
+            self._clock,
+            requests,
+            image=lambda: self._membership.image,
+            controller=lambda: gateway,
+            take_producer_id=self._producer_ids.take,
+        )
+        self._parts.requests = requests
         self._parts.log_service = service
         self._parts.cleaner = self._logs.cleaner
         self._server.add(add_log_service, service, SERVICE)
@@ -287,12 +307,29 @@ class BrokerService:
         self._server.add(
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
         )
+        # Before gRPC: who finds that answering must find this, too.
+        await self._listen_for_streams(requests)
         address, host = self._listener
         self._endpoint = Endpoint(host, await self._server.start(str(address)))
         await self._knocks.start(address.host, self._endpoint.port)
         address, host = self._replication_listener
         port = await self._replication.start(address.host, address.port)
         self._replication_endpoint = Endpoint(host, port)
+
+    async def _listen_for_streams(self, requests: ClientRequests) -> None:
+        if self._stream_listener is None:
+            return
+        self._streams = self._parts.streams = StreamServer(
+            requests,
+            broker_id=self._broker_id,
+            cluster_id=self._logs.meta.cluster_id,
+            broker_epoch=lambda: self._membership.broker_epoch,
+            frame_bytes_max=self._config.socket_request_max_bytes,
+            report=StrangerReports(self._clock, _log.warning).tell,
+        )
+        address, host = self._stream_listener
+        port = await self._streams.start(address.host, address.port)
+        self._stream_endpoint = Endpoint(host, port)
 
     def _registration(self, epochs: EpochFile) -> RegisterBroker:
         return RegisterBroker(
@@ -303,6 +340,7 @@ class BrokerService:
             rack=self._config.broker_rack,
             client_endpoint=self._endpoint,
             replication_endpoint=self._replication_endpoint,
+            stream_endpoint=self._stream_endpoint,
             directory_id=self._logs.meta.directory_id,
             boot_id=self._logs.meta.boot_id,
             log_intact=self._logs.log_intact,
@@ -440,7 +478,11 @@ class BrokerService:
     async def _close_all(self, *, clean: bool) -> bool:
         """Refuse, disconnect, flush, give the directory back; whether all went well."""
         self._knocks.close()
+        if self._streams is not None:
+            self._streams.stop_listening()
         await self._server.stop(0.3)
+        if self._streams is not None:
+            await self._streams.close()
         self._producer_ids.stop()
         self._failures.stop()
         if self._engine_exists():

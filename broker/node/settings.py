@@ -110,6 +110,8 @@ class NodeSettings:
     secret: bytes = field(repr=False)
     listen: str = "127.0.0.1:0"
     replication_listen: str = "127.0.0.1:0"
+    stream_listen: str | None = None
+    """For framed streams of clients. None: the host of `listen`, a free port; empty: off."""
     advertised_host: str | None = None
     allow_plaintext: bool = False
     config: Mapping[str, str] = field(default_factory=dict)

@@ -37,7 +37,7 @@ class PartitionBatch(NamedTuple):
 
     topic_partition: TopicPartition
     topic_id: TopicId | None  # None: the client knows only the name
-    batch: bytes
+    batch: Buffer
     # what the edge heard of the records where it had them checked (in the pool, for a compressed
     # batch), with the batch in the topic's codec where that is another
     checked: RecordsSummary | Recompressed | PylogError | None = None

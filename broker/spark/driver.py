@@ -251,6 +251,7 @@ class Driver:
             secret=self._secret,
             broker_listen=settings.broker_listen,
             replication_listen=settings.replication_listen,
+            stream_listen=settings.stream_listen,
             # One name cannot be that of several hosts.
             advertised_host=settings.advertised_host if self._one_host else None,
             allow_plaintext=settings.allow_plaintext,

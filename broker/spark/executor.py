@@ -53,6 +53,7 @@ class TaskSettings:
     secret: bytes = field(repr=False)
     broker_listen: str
     replication_listen: str
+    stream_listen: str | None
     advertised_host: str | None
     allow_plaintext: bool
     config: dict[str, str]
@@ -109,6 +110,7 @@ class _Task:
             secret=settings.secret,
             listen=settings.broker_listen,
             replication_listen=settings.replication_listen,
+            stream_listen=settings.stream_listen,
             advertised_host=os.environ.get(ADVERTISED_HOST_VARIABLE) or settings.advertised_host,
             allow_plaintext=settings.allow_plaintext,
             config=settings.config,

@@ -17,7 +17,9 @@ PREFIX: Final = "spark.pylog."
 BROKER_PREFIX: Final = "spark.pylog.broker."
 
 # Two keys under `spark.pylog.broker.` that are not Kafka's names.
-_OWN_BROKER_KEYS: Final = frozenset({"spark.pylog.broker.listen"})
+_OWN_BROKER_KEYS: Final = frozenset(
+    {"spark.pylog.broker.listen", "spark.pylog.broker.stream.listen"}
+)
 
 TABLE: Final = ConfigTable(
     [
@@ -47,6 +49,14 @@ TABLE: Final = ConfigTable(
             str,
             "127.0.0.1:0",
             "Address of each broker's own gRPC server; port 0 takes a free one.",
+        ),
+        ConfigKey(
+            "spark.pylog.broker.stream.listen",
+            str,
+            None,
+            "Address of each broker's framed-TCP server for producers and consumers, which use it "
+            "instead of gRPC where they reach it. Default: the host of spark.pylog.broker.listen, "
+            "a free port; empty: off.",
         ),
         ConfigKey(
             "spark.pylog.replication.listen",
@@ -100,6 +110,7 @@ class SparkSettings:
     listen: str
     broker_listen: str
     replication_listen: str
+    stream_listen: str | None
     advertised_host: str | None
     allow_plaintext: bool
     start_timeout_ms: int
@@ -146,6 +157,7 @@ def parse_settings(conf: Mapping[str, str], *, submit_dir: str, master: str) -> 
         listen=values["spark.pylog.listen"],
         broker_listen=values["spark.pylog.broker.listen"],
         replication_listen=values["spark.pylog.replication.listen"],
+        stream_listen=values["spark.pylog.broker.stream.listen"],
         advertised_host=values["spark.pylog.advertised.host"],
         allow_plaintext=values["spark.pylog.allow.plaintext"],
         start_timeout_ms=values["spark.pylog.start.timeout.ms"],

@@ -238,7 +238,7 @@ class Log:
 
     def append_as_leader(
         self,
-        batch: bytes,
+        batch: Buffer,
         *,
         leader_epoch: LeaderEpoch,
         wall_ms: int,

@@ -41,7 +41,7 @@ class LogAppender:
         self._truncator = truncator
 
     def append_as_leader(
-        self, batch: bytes, leader_epoch: LeaderEpoch, wall_ms: int, origin: Origin
+        self, batch: Buffer, leader_epoch: LeaderEpoch, wall_ms: int, origin: Origin
     ) -> AppendInfo:
         """Where the batch landed; the errors of `Log.append_as_leader`."""
         config, bounds = self._log.config, self._bounds

@@ -13,6 +13,7 @@ from broker.config import TopicConfig
 from pylog.records.batch import (
     CODEC_MASK,
     BatchHeader,
+    Buffer,
     CompressionType,
     pack_header,
     read_header,
@@ -75,7 +76,7 @@ def recompress(header: BatchHeader, section: Section, compression: Compression) 
 
 
 def checked_and_recompressed(
-    batch: bytes, compression: Compression | None, *, max_decompressed_bytes: int
+    batch: Buffer, compression: Compression | None, *, max_decompressed_bytes: int
 ) -> RecordsSummary | Recompressed:
     """What `check_records` says, and the batch in another codec where one is given.
 

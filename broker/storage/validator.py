@@ -24,6 +24,7 @@ from pylog.records.batch import (
     TIMESTAMP_TYPE_BIT,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    Buffer,
     read_header,
     with_log_append_time,
 )
@@ -55,7 +56,7 @@ INTERNAL: Final = Origin(internal=True, transaction_verified=True)
 
 
 def checked_header(
-    batch: bytes,
+    batch: Buffer,
     config: TopicConfig,
     origin: Origin,
     *,
@@ -106,8 +107,8 @@ def checked_header(
 
 
 def as_stored(
-    batch: bytes, header: BatchHeader, config: TopicConfig, origin: Origin, *, wall_ms: int
-) -> tuple[bytes, BatchHeader]:
+    batch: Buffer, header: BatchHeader, config: TopicConfig, origin: Origin, *, wall_ms: int
+) -> tuple[Buffer, BatchHeader]:
     """The batch as the topic keeps it: its codec and who stamps it. Usually the very same bytes.
 
     MessageTooLarge when it is above `max.message.bytes` in the topic's codec.

@@ -28,9 +28,10 @@ from pylog.client.metadata import (
 )
 from pylog.client.wire import NOT_CONNECTED, fault_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.rpc import streams
 from pylog.rpc.channel import aio_channel, through_gateway
 from pylog.rpc.fetch_wire import parse_response
-from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
 """One address that swallows packets must not hold up the others."""
@@ -41,6 +42,11 @@ UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
 """How long the cluster may deny a topic before the client believes it: the broker that answers may
 have been started a moment ago.
 """
+
+NO_STREAM_MS: Final = 60_000
+NO_STREAM_MS_MAX: Final = 3_600_000
+"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
+because trying it may cost a second."""
 
 T = TypeVar("T")
 
@@ -58,6 +64,8 @@ class ClusterSettings:
     metadata_max_age_ms: int
     by_gateway: bool = False
     """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
+    framed: bool = True
+    """`client.transport=auto`: framed streams where brokers offer them."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
@@ -71,12 +79,23 @@ class ClusterSettings:
             values["retry.backoff.max.ms"],
             values["metadata.max.age.ms"],
             values["client.routing"] == "gateway",
+            values["client.transport"] == "auto",
         )
 
     def backoff_s(self, attempts: int, jitter: float) -> float:
         """Exponential, within 20 % (KIP-580)."""
         wait = self.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30)
         return float(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter) / 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWay:
+    """How to begin a framed stream to a broker."""
+
+    broker: int
+    epoch: int
+    address: Address
+    hello: bytes
 
 
 class Server:
@@ -94,14 +113,16 @@ class Server:
         # In place of the stub's: protobuf would copy every batch.
         asked = log_pb2.FetchRequest.SerializeToString
         self.fetch: Any = self.channel.unary_unary("/pylog.v1.Log/Fetch", asked, parse_response)
-        self.fetch_stream: Any = self.channel.stream_stream(
-            "/pylog.v1.Log/FetchStream", asked, parse_response
-        )
         self.waiting = 0
 
     def __str__(self) -> str:
         where = str(self.address)
         return where if self.broker is None else f"broker {self.broker} through {where}"
+
+    def open_stream(self, method: str, parse: Callable[[bytes], Any]) -> Any:
+        """A call of messages in pieces, both ways; `parse` makes answers of bytes."""
+        open_call: Any = self.channel.stream_stream(method, b"".join, parse)
+        return open_call()
 
     async def call(
         self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
@@ -167,6 +188,8 @@ class Cluster:
         self._waiters: list[asyncio.Future[None]] = []
         self._closing: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._without_stream: dict[tuple[Address, int], tuple[int, int]] = {}
+        """Until when and for how long framed ports are let be, by address and broker epoch."""
 
     # ---- servers ------------------------------------------------------------------------------
 
@@ -191,6 +214,35 @@ class Cluster:
             assert self._gateway is not None, "who told of the broker?"
             return self._server(self._gateway, broker.id)
         return self.server(broker.address)
+
+    def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
+        """How to reach the broker's framed port; None when it is to be used over gRPC."""
+        info = self.metadata.brokers.get(broker)
+        if info is None or info.stream is None:
+            return None
+        if self.settings.by_gateway or not self.settings.framed:
+            return None
+        until_ms, _ = self._without_stream.get((info.stream, info.epoch), (0, 0))
+        if until_ms > self.clock.monotonic_ms():
+            return None
+        cluster, client = self.metadata.cluster_id, self.settings.client_id
+        hello = streams.hello(kind, cluster, broker, client)
+        return StreamWay(broker, info.epoch, info.stream, hello)
+
+    def stream_refused(self, way: StreamWay, reason: str) -> None:
+        """The broker answers over gRPC, but its framed port cannot be had."""
+        key = (way.address, way.epoch)
+        _, wait_ms = self._without_stream.get(key, (0, 0))
+        if not wait_ms:
+            logger.warning(
+                "broker %d is used over gRPC, which costs more processor time, because its stream "
+                "port %s cannot be used: %s. Open the port, or set client_transport='grpc'",
+                way.broker,
+                way.address,
+                reason,
+            )
+        wait_ms = min(max(NO_STREAM_MS, 2 * wait_ms), NO_STREAM_MS_MAX)
+        self._without_stream[key] = (self.clock.monotonic_ms() + wait_ms, wait_ms)
 
     def gateway(self) -> Server | None:
         """Where administration goes, None when no server said."""
@@ -325,6 +377,9 @@ class Cluster:
             for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
                 missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
                 self.denied.setdefault(name, (now_ms, missing))
+        told = {(b.stream, b.epoch) for b in self.metadata.brokers.values()}
+        for at in [at for at in self._without_stream if at not in told]:
+            del self._without_stream[at]
         live = self._live()
         for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
             closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,7 +27,7 @@ from pylog.client.fetch_events import (
     RefreshMetadata,
 )
 from pylog.client.fetcher import Fetcher
-from pylog.client.stream import RequestStream
+from pylog.client.stream import FETCH, Message, RequestStream
 from pylog.client.wire import fetched_of
 from pylog.clock import Clock
 from pylog.model import TopicPartition
@@ -50,6 +51,10 @@ class FetchSettings:
     partition_bytes: int
     read_committed: bool
     rack: str
+
+
+def _pack(queue: deque[log_pb2.FetchRequest]) -> Message:
+    return [queue.popleft().SerializeToString()], None
 
 
 class FetchLoop:
@@ -152,7 +157,9 @@ class FetchLoop:
             stream = self._streams[place] = RequestStream(
                 effect.broker,
                 server,
-                server.fetch_stream,
+                self.cluster,
+                FETCH,
+                pack=_pack,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
             )

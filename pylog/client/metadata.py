@@ -32,6 +32,8 @@ class BrokerInfo:
     address: Address
     rack: str = ""
     epoch: int = -1
+    stream: Address | None = None
+    """Where it takes framed streams."""
 
 
 @dataclass(frozen=True, slots=True)

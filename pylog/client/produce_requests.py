@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pylog.client.send_events import Ack
 from pylog.client.wire import acks_of
-from pylog.model import TopicPartition
+from pylog.rpc.framing import Chunks
+from pylog.rpc.produce_wire import Item, Request, encode_message
 from pylog.rpc.v1 import log_pb2
 
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
@@ -23,21 +24,11 @@ MESSAGE_REQUESTS_MAX: Final = 16
 """Brokers take up to 64."""
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedBatch:
-    """One batch of a request, as bytes."""
-
-    topic_partition: TopicPartition
-    topic_id: str
-    data: bytes = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
+class OutgoingRequest(NamedTuple):
     """A request that waits to be written. `size` is that of its batches."""
 
     correlation: int
-    batches: Sequence[EncodedBatch]
+    items: Sequence[Item]
     size: int
 
 
@@ -49,29 +40,20 @@ class ProduceMessages:
     timeout_ms: int
     client_id: str
 
-    def pack(self, queue: deque[OutgoingRequest]) -> log_pb2.ProduceRequest:
-        """The next message: the first request and as many of those behind it as fit."""
-        first = queue.popleft()
-        message = log_pb2.ProduceRequest()
-        self._fill(message, first)
-        size, count = first.size, 1
-        while queue and count < MESSAGE_REQUESTS_MAX:
-            size, count = size + queue[0].size, count + 1
-            if size > MESSAGE_BYTES_MAX:
+    def pack(self, queue: deque[OutgoingRequest]) -> tuple[Chunks, list[int]]:
+        """The next message, in pieces, of the first request and as many of those behind it as fit;
+        and the correlations of all of them.
+        """
+        requests: list[Request] = []
+        size = 0
+        while queue and len(requests) < MESSAGE_REQUESTS_MAX:
+            size += queue[0].size
+            if requests and size > MESSAGE_BYTES_MAX:
                 break
-            self._fill(message.following.add(), queue.popleft())
-        return message
-
-    def _fill(self, message: log_pb2.ProduceRequest, request: OutgoingRequest) -> None:
-        message.correlation = request.correlation
-        message.acks = self.acks
-        message.timeout_ms = self.timeout_ms
-        message.client_id = self.client_id
-        for batch in request.batches:
-            topic, partition = batch.topic_partition
-            message.batches.add(
-                topic=topic, topic_id=batch.topic_id, partition=partition, batch=batch.data
-            )
+            correlation, items, _ = queue.popleft()
+            requests.append(Request(correlation, self.acks, self.timeout_ms, items))
+        pieces = encode_message(requests, self.client_id)
+        return pieces, [request.correlation for request in requests]
 
 
 def answers_of(message: log_pb2.ProduceResponse) -> list[tuple[int, list[Ack]]]:

@@ -7,6 +7,7 @@ it only while the sender decides. The lock order is: this one, then a batch's de
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import threading
 from collections.abc import Callable, Mapping
@@ -19,12 +20,7 @@ from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.delivery import Delivery
 from pylog.client.encoding import batch_bytes, compression_of, load_kernels, split_batch
 from pylog.client.metadata import TopicInfo
-from pylog.client.produce_requests import (
-    EncodedBatch,
-    OutgoingRequest,
-    ProduceMessages,
-    answers_of,
-)
+from pylog.client.produce_requests import OutgoingRequest, ProduceMessages, answers_of
 from pylog.client.producer_batch import Batch
 from pylog.client.producer_metrics import ProducerMetrics
 from pylog.client.send_events import (
@@ -39,10 +35,11 @@ from pylog.client.send_events import (
 )
 from pylog.client.send_settings import ACKS, SenderSettings
 from pylog.client.sender import Sender
-from pylog.client.stream import RequestStream
+from pylog.client.stream import PRODUCE, RequestStream
 from pylog.client.wire import error_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import NO_PRODUCER_ID
+from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
 PRODUCER_ID_S_MAX: Final = 3.0
@@ -60,6 +57,9 @@ single broker gets a sixth less, with half a megabyte three brokers do. A shorte
 """
 HAND_OVER_S_MAX: Final = 0.005
 """The longest such wait: by then the interpreter would have made the threads take turns anyway."""
+
+FINISH_S_MAX: Final = 2.0
+"""How long the end of a producer without acks waits until brokers have seen its last records."""
 
 _Stream = RequestStream[OutgoingRequest, log_pb2.ProduceResponse]
 
@@ -193,6 +193,11 @@ class ProducerLoop:
             )
             self.room.notify_all()
         self._perform(effects)
+        if self._acks == 0:  # nobody has said that it arrived
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FINISH_S_MAX):
+                    streams = self._streams.values()
+                    await asyncio.gather(*(s.finish() for s in streams), return_exceptions=True)
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()
@@ -277,7 +282,7 @@ class ProducerLoop:
                     self.metrics.disconnected(broker)
                     stream = self._streams.pop(broker, None)
                     if stream is not None:
-                        stream.close()
+                        stream.close(abort=True)
                 case RequestProducerId():
                     self._request_producer_id()
         if finished:
@@ -293,17 +298,17 @@ class ProducerLoop:
             return
         topic_id = self.cluster.metadata.topic_id
         now_ms = self.clock.monotonic_ms()
-        batches = []
+        items = []
         size = 0
         for batch in effect.batches:
             raw_size = batch.size if self._compresses else 0
             data = batch_bytes(batch, self.compression)
             size += len(data)
             self.metrics.batch_sent(now_ms, batch, len(data), raw_size)
-            tp = batch.topic_partition
-            batches.append(EncodedBatch(tp, topic_id(tp.topic), data))
+            topic, partition = batch.topic_partition
+            items.append(Item(topic, topic_id(topic), partition, data))
         self.metrics.request_sent(now_ms, effect.broker, effect.correlation, size)
-        stream.send(OutgoingRequest(effect.correlation, batches, size))
+        stream.send(OutgoingRequest(effect.correlation, items, size))
 
     def _split(self, batch: Batch, size: int) -> list[Batch]:
         return split_batch(batch, size, Delivery)
@@ -317,7 +322,8 @@ class ProducerLoop:
         stream = self._streams[broker] = RequestStream(
             broker,
             server,
-            server.log.ProduceStream,
+            self.cluster,
+            PRODUCE,
             on_response=self._on_response,
             on_written=self._on_written if self._acks == 0 else None,
             on_broken=self._on_broken,
@@ -332,14 +338,14 @@ class ProducerLoop:
             self.metrics.request_answered(now_ms, broker, correlation)
         self._step(self.sender.on_acks, broker, answers)
 
-    def _on_written(self, broker: int, message: log_pb2.ProduceRequest) -> None:
+    def _on_written(self, broker: int, correlations: list[int]) -> None:
         now_ms = self.clock.monotonic_ms()
-        for request in (message, *message.following):
-            self.metrics.request_answered(now_ms, broker, request.correlation)
-            self._step(self.sender.on_written, broker, request.correlation)
+        for correlation in correlations:
+            self.metrics.request_answered(now_ms, broker, correlation)
+            self._step(self.sender.on_written, broker, correlation)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
-        if self._streams.get(stream.broker) is stream:
+        if self._streams.get(stream.broker) is stream and not self._closed:
             del self._streams[stream.broker]
             self.metrics.disconnected(stream.broker)
             self._step(self.sender.on_disconnected, stream.broker, fault)

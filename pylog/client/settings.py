@@ -24,6 +24,15 @@ _COMMON: Final = (
         choices=("direct", "gateway"),
     ),
     ConfigKey(
+        "client.transport",
+        str,
+        "auto",
+        "What producers and consumers use: a framed TCP connection to each broker that offers one "
+        "and can be reached there, else gRPC (auto); always gRPC (grpc), as with "
+        "client.routing=gateway. pylog's own.",
+        choices=("auto", "grpc"),
+    ),
+    ConfigKey(
         "request.timeout.ms", int, 30_000, "How long to wait for one answer.", low=1, high=INT_MAX
     ),
     ConfigKey(

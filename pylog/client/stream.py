@@ -1,7 +1,8 @@
 """One ordered stream of requests to one broker: for produce and for fetch alike.
 
-Loop only. Writes in the order of `send`, reports answers in the order of requests, and reports
-its end exactly once.
+Loop only. Requests go in the order of `send`, answers are reported in the order of requests, and
+the end is reported exactly once. What carries them is a framed TCP connection where the broker
+offers one and it can be reached, else a gRPC call.
 """
 
 from __future__ import annotations
@@ -9,93 +10,176 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-import grpc
-import grpc.aio
-from grpc.aio import EOF  # type: ignore[attr-defined]
-
-from pylog.client.cluster import Server
-from pylog.client.wire import fault_of, refused_by_gateway
+from pylog.client.cluster import Cluster, Server, StreamWay
+from pylog.client.framed_carrier import FramedCarrier
+from pylog.client.grpc_carrier import GrpcCarrier
+from pylog.rpc import streams
+from pylog.rpc.fetch_wire import Partition, parse_response
+from pylog.rpc.framing import Chunks
+from pylog.rpc.v1 import log_pb2, stream_pb2
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
+Message = tuple[Chunks, Any]
+"""A message's bytes in pieces, and what `on_written` is told of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamType(Generic[ResponseT]):
+    """Which of the two streams: on the framed port, in gRPC, and how its answers are read."""
+
+    kind: stream_pb2.StreamKind
+    method: str
+    parse: Callable[[bytes], ResponseT]
+    parse_view: Callable[[memoryview], ResponseT]
+
+
+PRODUCE: Final = StreamType(
+    streams.PRODUCE,
+    "/pylog.v1.Log/ProduceStream",
+    log_pb2.ProduceResponse.FromString,
+    lambda body: log_pb2.ProduceResponse.FromString(bytes(body)),
+)
+FETCH: Final[StreamType[tuple[int, list[Partition]]]] = StreamType(
+    streams.FETCH, "/pylog.v1.Log/FetchStream", parse_response, parse_response
+)
+
+
+class _Carrier(Protocol):
+    """Takes messages out of its stream's queue as fast as they can go."""
+
+    def wake(self) -> None:
+        """There is something in the queue."""
+
+    def close(self, *, abort: bool) -> None:
+        """End; nothing more is told to the stream. `abort`: what was not sent yet is dropped."""
+
+    async def finish(self) -> None:
+        """Say that nothing more comes, and wait until the broker has seen all of it."""
+
 
 class RequestStream(Generic[RequestT, ResponseT]):
-    """`on_response(broker, message)`, `on_written(broker, message)` and `on_broken(stream, fault)`
-    are called on the loop; none after `close`. `pack` takes the next message's requests out of
-    the queue and gives the message; without it each request is one.
+    """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault)` are
+    called on the loop; none after `close`. `pack` takes the next message's requests out of the
+    queue.
     """
 
     def __init__(
         self,
         broker: int,
         server: Server,
-        open_call: Callable[[], Any],
+        cluster: Cluster,
+        kind: StreamType[ResponseT],
         *,
+        pack: Callable[[deque[RequestT]], Message],
         on_response: Callable[[int, ResponseT], None],
         on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
         on_written: Callable[[int, Any], None] | None = None,
-        pack: Callable[[deque[RequestT]], Any] | None = None,
     ) -> None:
         self.broker = broker
+        self.kind = kind
         self._server = server
+        self._cluster = cluster
+        self._pack = pack
         self._on_response = on_response
         self._on_written = on_written
-        self._pack: Callable[[deque[RequestT]], Any] = pack or deque.popleft
         self._on_broken = on_broken
         self._queue: deque[RequestT] = deque()
-        self._queued = asyncio.Event()
+        self._emptied: asyncio.Future[None] | None = None
         self._closed = False
+        self._unanswered = 0  # messages
+        self._refused: tuple[StreamWay, str] | None = None  # by a framed port; gRPC is being tried
+        self._refusals = 0  # in a row
+        self._fallen = False  # gRPC answers where a framed port did not
         server.waiting += 1
-        self._call = open_call()
-        self._writer = asyncio.ensure_future(self._write())
-        self._reader = asyncio.ensure_future(self._read())
+        way = cluster.stream_way(broker, kind.kind)
+        self._carrier: _Carrier
+        self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, server)
 
     def send(self, request: RequestT) -> None:
         """Write after everything sent before. The caller bounds what it has in flight."""
+        if self._fallen and not self._unanswered and not self._queue:
+            self._try_framed_again()
         self._queue.append(request)
-        self._queued.set()
+        self._carrier.wake()
 
-    def close(self) -> None:
-        """Cut the stream; nothing is reported any more."""
+    def _try_framed_again(self) -> None:
+        """Nothing is under way, so that the order of requests stays what it is."""
+        way = self._cluster.stream_way(self.broker, self.kind.kind)
+        if way is not None:
+            self._fallen = False
+            self._carrier.close(abort=False)
+            self._carrier = FramedCarrier(self, way)
+
+    def close(self, *, abort: bool = False) -> None:
+        """Cut the stream; nothing is reported any more. `abort`: nor sent, if it has not gone."""
         if not self._closed:
-            self._reader.cancel()
             self._end()
+            self._carrier.close(abort=abort)
 
-    async def _write(self) -> None:
-        try:
-            while True:
-                while self._queue:
-                    message = self._pack(self._queue)
-                    await self._call.write(message)
-                    if self._on_written is not None and not self._closed:
-                        self._on_written(self.broker, message)
-                self._queued.clear()
-                await self._queued.wait()
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            pass  # the reader learns the reason, and reports it
+    async def finish(self) -> None:
+        """Return when the broker has seen all that was sent, and is through with the stream: for
+        those that nobody answers. The caller bounds the time, and closes.
+        """
+        if self._queue and not self._closed:
+            self._emptied = asyncio.get_running_loop().create_future()
+            await self._emptied
+        if not self._closed:
+            await self._carrier.finish()
 
-    async def _read(self) -> None:
-        fault = "the broker closed the stream"
-        try:
-            while True:
-                response = await self._call.read()
-                if response is EOF:
-                    code = await self._call.code()
-                    if code is not grpc.StatusCode.OK:
-                        details = await self._call.details()
-                        fault = refused_by_gateway(details) or f"{code.name}: {details}"
-                    break
-                if not self._closed:
-                    self._on_response(self.broker, response)
-        except grpc.aio.AioRpcError as error:
-            fault = fault_of(error)
-        except asyncio.CancelledError:
-            if self._closed:
-                raise
-            fault = "the stream was cancelled"
+    # ---- for carriers --------------------------------------------------------------------------
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether anything waits to be written."""
+        return bool(self._queue)
+
+    def next_message(self) -> Message:
+        """Takes the next one out of the queue, which is not empty."""
+        if self._on_written is None:  # else there are no answers
+            self._unanswered += 1
+        return self._pack(self._queue)
+
+    def written(self, told: Any) -> None:
+        """The message has gone."""
+        if self._emptied is not None and not self._queue and not self._emptied.done():
+            self._emptied.set_result(None)
+        if self._on_written is not None and not self._closed:
+            self._on_written(self.broker, told)
+
+    def answered(self, response: ResponseT) -> None:
+        """A broker's message came."""
+        self._unanswered -= 1
+        if self._refused is not None:
+            (way, reason), self._refused = self._refused, None
+            self._fallen = True
+            if self._refusals > 1:
+                self._cluster.stream_refused(way, reason)
+        if not self._closed:
+            self._on_response(self.broker, response)
+
+    def opened(self) -> None:
+        """The framed port can be had."""
+        self._refusals = 0
+
+    def fall_back(self, way: StreamWay, reason: str) -> None:
+        """The framed port cannot be had: go on over gRPC with what is in the queue. When that works
+        the port is tried once more: the broker may just have come back. Refused again, it is the
+        port's fault.
+        """
+        if not self._closed:
+            self._refused = (way, reason)
+            self._refusals += 1
+            self._carrier = GrpcCarrier(self, self._server)
+            if self._queue:
+                self._carrier.wake()
+
+    def ended(self, fault: str) -> None:
+        """The carrier is through, and why."""
         if not self._closed:
             self._end()
             self._on_broken(self, f"{self._server}: {fault}")
@@ -103,5 +187,5 @@ class RequestStream(Generic[RequestT, ResponseT]):
     def _end(self) -> None:
         self._closed = True
         self._server.waiting -= 1
-        self._writer.cancel()
-        self._call.cancel()
+        if self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)

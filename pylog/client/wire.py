@@ -44,7 +44,13 @@ def snapshot_of(response: log_pb2.MetadataResponse) -> ClusterSnapshot:
 
 def broker_of(broker: common_pb2.Broker) -> BrokerInfo:
     """A live broker."""
-    return BrokerInfo(broker.id, _address_of(broker.endpoint), broker.rack, broker.epoch)
+    return BrokerInfo(
+        broker.id,
+        _address_of(broker.endpoint),
+        broker.rack,
+        broker.epoch,
+        _address_of(broker.stream_endpoint) if broker.HasField("stream_endpoint") else None,
+    )
 
 
 def _address_of(endpoint: common_pb2.Endpoint) -> Address:

@@ -1,4 +1,4 @@
-"""A cluster in this process: real gRPC servers on loopback over a log in memory.
+"""A cluster in this process: real gRPC servers and framed ports on loopback over a log in memory.
 
 For the clients' tests: it speaks `log.proto` and `admin.proto`, checks sequences as a broker does,
 and can be told to refuse, to lose answers, to move leaders and to stop servers. No replication, no
@@ -21,6 +21,7 @@ from pylog.model import topic_id_from_bytes
 from pylog.records.batch import BatchHeader, crc_matches, iter_headers, with_offset_and_epoch
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2, log_pb2, log_pb2_grpc
+from tests.fakes.fake_streams import FakeStreamPort
 
 
 @dataclass
@@ -78,9 +79,15 @@ class FakeTopic:
 
 
 class FakeCluster:
-    """Broker ids count from 1; broker 1 is the controller as well."""
+    """Broker ids count from 1; broker 1 is the controller as well. `framed`: whether brokers have
+    framed ports; `announced` may tell of others.
+    """
 
-    def __init__(self, brokers: int = 1) -> None:
+    def __init__(self, brokers: int = 1, *, framed: bool = True) -> None:
+        self.framed = framed
+        self.streams: dict[int, FakeStreamPort] = {}
+        self.announced: dict[int, int] = {}
+        """Framed port by broker, where metadata tells of another than its own."""
         self.changed = threading.Condition()
         self.topics: dict[str, FakeTopic] = {}
         self.produce_faults: deque[int | str] = deque()
@@ -98,6 +105,7 @@ class FakeCluster:
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
+        self._stream_ports: dict[int, int] = {}
         self._stopping = threading.Event()
         for broker in range(1, brokers + 1):
             self.start_broker(broker)
@@ -119,8 +127,18 @@ class FakeCluster:
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server
+        if self.framed:
+            self.streams[broker] = FakeStreamPort(
+                broker,
+                service.ProduceStream,
+                service.FetchStream,
+                port=self._stream_ports.get(broker, 0),
+            )
+            self._stream_ports[broker] = self.streams[broker].port
 
     def stop_broker(self, broker: int) -> None:
+        if broker in self.streams:
+            self.streams.pop(broker).close()
         self._servers.pop(broker).stop(0).wait()
 
     def create_topic(self, name: str, partitions: int = 1) -> FakeTopic:
@@ -161,12 +179,18 @@ class FakeCluster:
         return self._stopping.is_set()
 
     def live(self) -> list[common_pb2.Broker]:
-        return [
-            common_pb2.Broker(
-                id=broker, endpoint=common_pb2.Endpoint(host="127.0.0.1", port=self._ports[broker])
-            )
-            for broker in sorted(self._servers)
-        ]
+        return [self._told(broker) for broker in sorted(self._servers)]
+
+    def _told(self, broker: int) -> common_pb2.Broker:
+        told = common_pb2.Broker(
+            id=broker, endpoint=common_pb2.Endpoint(host="127.0.0.1", port=self._ports[broker])
+        )
+        port = self.announced.get(broker)
+        if port is None and broker in self.streams:
+            port = self.streams[broker].port
+        if port is not None:
+            told.stream_endpoint.host, told.stream_endpoint.port = "127.0.0.1", port
+        return told
 
     def led(self, broker: int, topic: str, partition: int) -> FakePartition | common_pb2.Error:
         known = self.topics.get(topic)
@@ -224,7 +248,8 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 answers.append(response)
             else:
                 answers[0].following.extend(answers[1:])
-                yield answers[0]
+                if message.acks != 0:
+                    yield answers[0]
 
     def _produce(self, request: log_pb2.ProduceRequest) -> log_pb2.ProduceResponse | str:
         cluster = self._cluster

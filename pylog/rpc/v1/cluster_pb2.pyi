@@ -53,7 +53,7 @@ class ClaimBrokerResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config")
+    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config", "stream_endpoint")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +75,7 @@ class RegisterBrokerRequest(_message.Message):
     FAILED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     LOST_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIG_FIELD_NUMBER: _ClassVar[int]
+    STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
     cluster_id: str
@@ -89,7 +90,8 @@ class RegisterBrokerRequest(_message.Message):
     failed_replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     lost_replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     static_config: _containers.ScalarMap[str, str]
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    stream_endpoint: _common_pb2.Endpoint
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("topic_id", "partition")

@@ -215,6 +215,7 @@ WRONG_OF_SOURCES = {
     "fetchOffset.retryIntervalMs": ["-1", "x", "600001"],
     "pylog.client.id": [],
     "pylog.client.routing": ["proxy", ""],
+    "pylog.client.transport": ["http", ""],
     "pylog.request.timeout.ms": ["0", "x"],
     "pylog.default.api.timeout.ms": ["-1", "x"],
     "pylog.retry.backoff.ms": ["-1", "x"],

@@ -13,8 +13,9 @@ from typing import Any, cast
 
 import pytest
 
+from broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
+from broker.clients.requests import ClientRequests
 from broker.config import TopicConfig
-from broker.grpc.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
 from broker.metrics.counters import RequestCounters
@@ -95,11 +96,15 @@ class Bench:
         self.pool = GatedPool()
         self.answers: list[log_pb2.ProduceResponse] = []
         self.counters = RequestCounters()
-        self.service = LogService(
-            cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
-            image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
+        manager = cast(ReplicaManager, self.manager)
+        self.requests = ClientRequests(
+            manager, self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), in_flight_bytes_max=1 << 20,
             counters=self.counters,
+        )  # fmt: skip
+        self.service = LogService(
+            manager, self._perform, SYSTEM_CLOCK, self.requests,
+            image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
         )  # fmt: skip
 
     def _perform(self, effects: Sequence[Effect]) -> None:
@@ -135,7 +140,7 @@ def run(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
         with bench.pool:
             async with asyncio.timeout(10):
                 await test(bench)
-        assert bench.service.in_flight_bytes == 0
+        assert bench.requests.in_flight_bytes == 0
 
     asyncio.run(main())
 
@@ -211,7 +216,7 @@ def test_a_stream_keeps_its_order_and_others_pass_by() -> None:
         other = encode_batch([b"of another stream"])
         await bench.stream(other)
         assert bench.appended() == [other]
-        assert bench.service.in_flight_bytes == len(PACKED)
+        assert bench.requests.in_flight_bytes == len(PACKED)
         bench.pool.gate.set()
         await waiting
         assert bench.appended() == [other, PACKED, PLAIN, PACKED]
@@ -312,7 +317,7 @@ def test_who_hangs_up_while_the_pool_works_leaves_nothing_behind() -> None:
             await waiting
         await asyncio.sleep(0)
         bench.pool.gate.set()
-        assert bench.service.in_flight_bytes == 0
+        assert bench.requests.in_flight_bytes == 0
         assert bench.appended() == []
 
     run(test)
@@ -327,7 +332,7 @@ def test_a_bomb_comes_back_as_an_error_beside_its_neighbours() -> None:
                 PartitionBatch(TopicPartition("t", number), None, batch)
                 for number, batch in enumerate((PLAIN, bomb, PACKED))
             )
-            checked = await BatchChecks(pool, 1 << 20, CONFIGS.get).run(Produce(-1, 0, items))
+            checked = await BatchChecks(pool, 1 << 20, CONFIGS.get).in_pool(Produce(-1, 0, items))
             return [item.checked for item in checked.batches]
 
     plain, fault, packed = asyncio.run(outcomes())

@@ -27,6 +27,7 @@ def test_broker_configuration_goes_through_under_kafkas_names() -> None:
     )
     assert settings.broker_config == {"min.insync.replicas": "2"}
     assert settings.broker_listen == "127.0.0.1:5000"
+    assert settings.stream_listen is None
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,11 @@ def test_metrics_are_the_brokers_setting_under_another_name() -> None:
             submit_dir="/",
             master="local[3,1000000]",
         )
+
+
+@pytest.mark.parametrize("listen", ["", "127.0.0.1:5001"])
+def test_the_listener_of_streams_is_no_setting_of_kafkas(listen: str) -> None:
+    settings = parse_settings(
+        {"spark.pylog.broker.stream.listen": listen}, submit_dir="/", master="local[3,1000000]"
+    )
+    assert (settings.stream_listen, settings.broker_config) == (listen, {})

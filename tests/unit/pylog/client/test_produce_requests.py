@@ -3,27 +3,29 @@ from __future__ import annotations
 from collections import deque
 
 from pylog.client import produce_requests
-from pylog.client.produce_requests import (
-    EncodedBatch,
-    OutgoingRequest,
-    ProduceMessages,
-    answers_of,
-)
+from pylog.client.produce_requests import OutgoingRequest, ProduceMessages, answers_of
 from pylog.client.send_events import Ack
-from pylog.model import TopicPartition
+from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
 MESSAGES = ProduceMessages(-1, 30_000, "me")
 
 
 def outgoing(correlation: int, size: int = 1) -> OutgoingRequest:
-    batch = EncodedBatch(TopicPartition("t", correlation), "id", b"x" * size)
-    return OutgoingRequest(correlation, [batch], size)
+    item = Item("t", "id", correlation, b"x" * size)
+    return OutgoingRequest(correlation, [item], size)
+
+
+def packed(queue: deque[OutgoingRequest]) -> log_pb2.ProduceRequest:
+    pieces, correlations = MESSAGES.pack(queue)
+    message = log_pb2.ProduceRequest.FromString(b"".join(pieces))
+    assert correlations == [r.correlation for r in (message, *message.following)]
+    return message
 
 
 def test_what_waits_shares_a_message_and_stays_a_request_of_its_own() -> None:
     queue = deque(map(outgoing, (1, 2, 3)))
-    message = MESSAGES.pack(queue)
+    message = packed(queue)
     assert not queue
     requests = [message, *message.following]
     assert [r.correlation for r in requests] == [1, 2, 3]
@@ -37,13 +39,13 @@ def test_what_waits_shares_a_message_and_stays_a_request_of_its_own() -> None:
 def test_a_message_is_bounded_but_takes_one_request_of_any_size() -> None:
     limit = produce_requests.MESSAGE_BYTES_MAX
     queue = deque([outgoing(1, limit + 1), outgoing(2, limit), outgoing(3), outgoing(4)])
-    messages = [MESSAGES.pack(queue) for _ in range(3)]
+    messages = [packed(queue) for _ in range(3)]
     assert [len(m.following) for m in messages] == [0, 0, 1]
 
     queue = deque(map(outgoing, range(40)))
     sizes = []
     while queue:
-        sizes.append(1 + len(MESSAGES.pack(queue).following))
+        sizes.append(1 + len(packed(queue).following))
     assert sizes == [16, 16, 8]
 
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from broker.kafka.framing import BUFFER_BYTES, FrameCutter, FrameRefused
+from pylog.rpc.framing import BUFFER_BYTES, FrameCutter, FrameRefused
 
 
 def feed(cutter: FrameCutter, data: bytes, rng: random.Random) -> list[bytes]:

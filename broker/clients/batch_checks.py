@@ -27,7 +27,7 @@ from broker.storage.recompression import (
 )
 from pylog.errors import PylogError
 from pylog.model import TopicPartition
-from pylog.records.batch import CODEC_MASK, HEADER_SIZE
+from pylog.records.batch import CODEC_MASK, HEADER_SIZE, Buffer
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 
@@ -40,7 +40,7 @@ _KEEPS_PLAIN: Final = ("producer", "uncompressed")
 _ATTRIBUTES_LOW_BYTE: Final = 22  # of a batch: bytes 21 and 22, big endian
 
 
-def codec_of(batch: bytes) -> int:
+def codec_of(batch: Buffer) -> int:
     """The codec that the batch says it is in; 0 for one too short to say anything."""
     return batch[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK if len(batch) >= HEADER_SIZE else 0
 
@@ -73,15 +73,23 @@ class BatchChecks:
                 return True
         return False
 
-    async def run(self, request: Produce) -> Produce:
-        """The request, with what the check said beside each batch that needs one."""
+    def at_once(self, request: Produce) -> Produce | None:
+        """The request, with what the check said beside each batch that needs one; None when that
+        is more than the loop takes upon itself.
+        """
         packed = sum(len(item.batch) for item in request.batches if codec_of(item.batch))
         wanted = tuple(map(self._compression, request.batches))
-        if packed <= INLINE_BYTES_MAX and not any(wanted):
-            limit = min(INLINE_UNPACKED_MAX, self._decompressed_bytes_max)
-            looked = _look_at(request, wanted, limit)
-            if not any(isinstance(item.checked, PylogError) for item in looked.batches):
-                return looked
+        if packed > INLINE_BYTES_MAX or any(wanted):
+            return None
+        limit = min(INLINE_UNPACKED_MAX, self._decompressed_bytes_max)
+        looked = _look_at(request, wanted, limit)
+        if any(isinstance(item.checked, PylogError) for item in looked.batches):
+            return None
+        return looked
+
+    async def in_pool(self, request: Produce) -> Produce:
+        """The same, away from the loop and whatever it costs."""
+        wanted = tuple(map(self._compression, request.batches))
         loop = asyncio.get_running_loop()
         limit = self._decompressed_bytes_max
         return await loop.run_in_executor(self._pool, _look_at, request, wanted, limit)
@@ -102,7 +110,7 @@ def _look_at(request: Produce, wanted: Sequence[Compression | None], limit: int)
 
 
 def _outcome(
-    batch: bytes, compression: Compression | None, limit: int
+    batch: Buffer, compression: Compression | None, limit: int
 ) -> RecordsSummary | Recompressed | PylogError:
     """An error is not raised here but where the log would: other checks come before it."""
     try:

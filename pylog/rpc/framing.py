@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.kafka.wire import Chunks
 from pylog.errors import InvalidRequest
 
 BUFFER_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
+
+Chunks = list[bytes | bytearray | memoryview]
+"""A message in pieces, in order."""
 
 
 class FrameRefused(InvalidRequest):
@@ -43,14 +45,20 @@ class FrameCutter:
     `_buffer[_start:_end]`, or it is the frame being received and `_filled` bytes of it are there.
     """
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, frame_bytes_max: int, buffer_bytes: int = BUFFER_BYTES) -> None:
+        """`buffer_bytes`: what a connection holds on to; a larger frame costs one more read."""
         self.frame_bytes_max = frame_bytes_max
-        self._buffer = bytearray(BUFFER_BYTES)
+        self._buffer = bytearray(buffer_bytes)
         self._view = memoryview(self._buffer)
         self._start = 0
         self._end = 0
         self._large: memoryview | None = None
         self._filled = 0
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether a frame has begun to come that is not whole yet."""
+        return self._large is not None or self._end > 0
 
     def free_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
@@ -79,7 +87,7 @@ class FrameCutter:
                 frames.append(memoryview(bytes(self._view[begin : begin + size])))
                 self._start = begin + size
                 continue
-            if size + LENGTH_BYTES > BUFFER_BYTES:
+            if size + LENGTH_BYTES > len(self._buffer):
                 self._begin_large(size, begin)
             break
         self._compact()

@@ -1,0 +1,1 @@
+"""What clients ask of a broker, whatever edge they come in by: produce and fetch."""

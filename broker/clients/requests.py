@@ -1,0 +1,230 @@
+"""Produce and fetch, shaped as calls with an answer later: what both edges for clients share.
+
+Counts, bounds and hands over to the replica manager, in the order of arrival.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from broker.clients import wire
+from broker.clients.batch_checks import BatchChecks
+from broker.metadata.messages import Failure
+from broker.metrics.counters import RequestCounters
+from broker.replication.messages import Effect, PartitionAck, PartitionData, Produce
+from pylog import errors
+from pylog.clock import Clock, ticks
+from pylog.rpc.produce_wire import Request
+from pylog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from broker.replication.manager import ReplicaManager
+
+PRODUCE_PIPELINE_MAX: Final = 64
+"""Messages of one produce stream that wait for their answer; then its reading pauses."""
+FOLLOWING_MAX: Final = 64
+"""Requests behind the first one of a message."""
+PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+
+Perform = Callable[[Sequence[Effect]], None]
+Produced = Callable[[log_pb2.ProduceResponse], None]
+Acked = Callable[[Sequence[PartitionAck]], None]
+Taken = list[tuple[Produce, Acked]]
+
+
+class _Answers:
+    """The answers to one message's requests; `done` gets them when the last one is there."""
+
+    __slots__ = ("_answers", "_done", "_due")
+
+    def __init__(self, count: int, done: Produced) -> None:
+        self._answers: list[log_pb2.ProduceResponse | None] = [None] * count
+        self._due = count
+        self._done = done
+
+    def put(self, index: int, answer: log_pb2.ProduceResponse) -> None:
+        """Answer the request at `index`, once."""
+        assert self._answers[index] is None
+        self._answers[index] = answer
+        self._due -= 1
+        if self._due:
+            return
+        first, *others = (answer for answer in self._answers if answer is not None)
+        if others:
+            first.following.extend(others)
+        self._done(first)
+
+
+class ClientRequests:
+    """Lives on the broker's loop. `in_flight_bytes` counts the batches whose answer is still due,
+    so that slow replication refuses new ones instead of filling the memory.
+    """
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        perform: Perform,
+        clock: Clock,
+        *,
+        checks: BatchChecks,
+        in_flight_bytes_max: int,
+        counters: RequestCounters,
+    ) -> None:
+        self._manager = manager
+        self._perform = perform
+        self._clock = clock
+        self._checks = checks
+        self._in_flight_bytes_max = in_flight_bytes_max
+        self.counters = counters
+        self.in_flight_bytes = 0
+
+    # ---- produce -------------------------------------------------------------------------------
+
+    def produce(self, requests: Sequence[Request], done: Produced) -> asyncio.Task[None] | None:
+        """Hand a message's requests over; `done` gets the answer, maybe before this returns.
+
+        Gives a task when their batches must be looked at in the pool first: until it is over
+        nothing that came behind may be handed over. Cancelled, it hands nothing over and answers
+        nothing. Raises InvalidRequest for a message that is no use.
+        """
+        _check_message(requests)
+        answers = _Answers(len(requests), done)
+        taken: Taken = []
+        taken_bytes = 0
+        unchecked = False
+        try:
+            for index, request in enumerate(requests):
+                produce = wire.produce_from(request)
+                sizes = [len(item.batch) for item in produce.batches]
+                size = sum(sizes)
+                if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
+                    answers.put(index, self._throttled(request))
+                    continue
+                self.in_flight_bytes += size
+                taken_bytes += size
+                if self._checks.needed(produce):
+                    looked = self._checks.at_once(produce)
+                    unchecked = unchecked or looked is None
+                    produce = looked or produce
+                taken.append((produce, self._when_done(answers, index, request, sizes)))
+        except BaseException:
+            self.in_flight_bytes -= taken_bytes
+            raise
+        if not unchecked:
+            self._hand_over(taken)
+            return None
+        checking = asyncio.ensure_future(self._check_first(taken))
+
+        def on_end(_: object) -> None:
+            if taken:  # nobody waits any more, and nothing was appended
+                self.in_flight_bytes -= taken_bytes
+
+        checking.add_done_callback(on_end)  # not in the task: cancelled early, it never runs
+        return checking
+
+    async def _check_first(self, taken: Taken) -> None:
+        """Checks, hands over and empties `taken`."""
+        for index, (produce, acked) in enumerate(taken):
+            if self._checks.needed(produce) and not _is_checked(produce):
+                taken[index] = (await self._checks.in_pool(produce), acked)
+        checked = taken[:]
+        taken.clear()
+        self._hand_over(checked)
+
+    def _hand_over(self, taken: Taken) -> None:
+        if taken:
+            clock = self._clock
+            self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
+
+    def _when_done(
+        self, answers: _Answers, index: int, request: Request, sizes: list[int]
+    ) -> Acked:
+        correlation, wants_acks = request.correlation, request.acks != 0
+        size, began = sum(sizes), ticks()
+
+        def done(acks: Sequence[PartitionAck]) -> None:
+            self.in_flight_bytes -= size
+            self._count_produce(acks, sizes, ticks() - began)
+            answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
+
+        return done
+
+    def _count_produce(
+        self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float
+    ) -> None:
+        counters = self.counters
+        counters.answered("Produce", seconds)
+        for ack, size in zip(acks, sizes, strict=True):
+            if ack.failure is None:
+                counters.bytes_in.add(ack.topic_partition.topic, size)
+            else:
+                counters.failed("Produce", ack.failure.code)
+
+    def _throttled(self, request: Request) -> log_pb2.ProduceResponse:
+        self.counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
+        failure = Failure(
+            errors.ThrottlingQuotaExceeded.code,
+            f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
+            f"broker; the limit is {self._in_flight_bytes_max} (queued.max.request.bytes); retry",
+        )
+        acks = [
+            PartitionAck(item.topic_partition, failure)
+            for item in wire.produce_from(request).batches
+        ]
+        return wire.produced(request.correlation, acks)
+
+    # ---- fetch ---------------------------------------------------------------------------------
+
+    def fetch(
+        self, request: log_pb2.FetchRequest, done: Callable[[Sequence[PartitionData]], None]
+    ) -> object:
+        """Begin a long poll; `done` gets what it finds, maybe before this returns.
+
+        Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
+        """
+        bound(len(request.partitions))
+        began = ticks()
+
+        def found(partitions: Sequence[PartitionData]) -> None:
+            self._count_fetch(partitions, ticks() - began)
+            done(partitions)
+
+        now_ms = self._clock.monotonic_ms()
+        self._perform(self._manager.fetch(now_ms, wire.fetch_from(request), found))
+        return found
+
+    def cancel(self, token: object) -> None:
+        """Nobody waits for that long poll any more: its place is free. `done` is not called."""
+        self._manager.cancel(token)
+
+    def _count_fetch(self, partitions: Sequence[PartitionData], seconds: float) -> None:
+        counters = self.counters
+        counters.answered("Fetch", seconds)
+        for item in partitions:
+            if item.failure is not None:
+                counters.failed("Fetch", item.failure.code)
+            elif item.records:
+                counters.bytes_out.add(item.topic_partition.topic, len(item.records))
+
+
+def _is_checked(produce: Produce) -> bool:
+    return any(item.checked is not None for item in produce.batches)
+
+
+def _check_message(requests: Sequence[Request]) -> None:
+    if len(requests) > 1 + FOLLOWING_MAX:
+        raise errors.InvalidRequest(
+            f"{len(requests) - 1} following requests in one message; the limit is {FOLLOWING_MAX}"
+        )
+    for request in requests:
+        bound(len(request.items))
+
+
+def bound(partitions: int) -> None:
+    """InvalidRequest when one request names more partitions than that."""
+    if partitions > PARTITIONS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
+        )

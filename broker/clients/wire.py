@@ -1,0 +1,108 @@
+"""Between the messages of produce and fetch and the values of replication."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from broker.metadata.messages import Failure
+from broker.replication.messages import (
+    Fetch,
+    PartitionAck,
+    PartitionBatch,
+    PartitionData,
+    PartitionFetch,
+    Produce,
+)
+from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.rpc.fetch_wire import Partition, encode_pieces
+from pylog.rpc.framing import Chunks
+from pylog.rpc.produce_wire import Request
+from pylog.rpc.v1 import common_pb2, log_pb2
+
+
+def error_of(failure: Failure | None) -> common_pb2.Error | None:
+    """The failure as a message; None leaves the field out."""
+    return common_pb2.Error(code=failure.code, message=failure.message) if failure else None
+
+
+def produce_from(request: Request) -> Produce:
+    """A produce request as the replica manager takes it."""
+    return Produce(
+        request.acks,
+        request.timeout_ms,
+        tuple(
+            PartitionBatch(
+                TopicPartition(topic, partition), TopicId(topic_id) if topic_id else None, batch
+            )
+            for topic, topic_id, partition, batch in request.items
+        ),
+    )
+
+
+def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceResponse:
+    """Its answer."""
+    return log_pb2.ProduceResponse(
+        correlation=correlation,
+        acks=[
+            log_pb2.PartitionAck(
+                error=error_of(ack.failure),
+                topic=ack.topic_partition.topic,
+                partition=ack.topic_partition.partition,
+                base_offset=ack.base_offset,
+                log_append_time_ms=ack.log_append_time_ms,
+                log_start_offset=ack.log_start_offset,
+                current_leader=ack.current_leader,
+                current_leader_epoch=ack.current_leader_epoch,
+                record_index=ack.record_index,
+            )
+            for ack in acks
+        ],
+    )
+
+
+def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
+    """A fetch request as the replica manager takes it."""
+    return Fetch(
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        tuple(
+            PartitionFetch(
+                TopicPartition(item.topic, item.partition),
+                TopicId(item.topic_id) if item.topic_id else None,
+                Offset(item.fetch_offset),
+                item.max_bytes,
+                LeaderEpoch(item.current_leader_epoch),
+                LeaderEpoch(item.last_fetched_epoch),
+            )
+            for item in request.partitions
+        ),
+        request.isolation_level == log_pb2.READ_COMMITTED,
+    )
+
+
+def fetched(correlation: int, partitions: Sequence[PartitionData]) -> Chunks:
+    """Its answer, as the bytes of a `FetchResponse` in pieces."""
+    return encode_pieces(correlation, map(_fetched, partitions))
+
+
+def _fetched(item: PartitionData) -> Partition:
+    said = log_pb2.PartitionData(
+        error=error_of(item.failure),
+        topic=item.topic_partition.topic,
+        partition=item.topic_partition.partition,
+        high_watermark=item.high_watermark,
+        last_stable_offset=item.last_stable_offset,
+        log_start_offset=item.log_start_offset,
+        aborted=[
+            log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)
+            for producer, first in item.aborted
+        ],
+        current_leader=item.current_leader,
+        current_leader_epoch=item.current_leader_epoch,
+        preferred_read_replica=-1,
+        diverging=log_pb2.EpochEnd(epoch=item.diverging.epoch, end_offset=item.diverging.end_offset)
+        if item.diverging
+        else None,
+    )
+    return said, item.records

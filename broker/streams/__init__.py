@@ -1,0 +1,1 @@
+"""The edge for framed streams: produce and fetch of pylog's clients without HTTP/2."""

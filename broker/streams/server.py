@@ -1,0 +1,126 @@
+"""The listener for framed streams: who is connected, who is refused, and what is said of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from broker.clients.requests import ClientRequests
+from broker.streams.connection import State, StreamConnection
+from pylog import errors
+from pylog.rpc import streams
+from pylog.rpc.v1 import stream_pb2
+
+CONNECTIONS_MAX: Final = 10_000
+LOOK_SECONDS: Final = 15.0
+"""A greeting, or a frame that has begun, must be whole when it is looked at a second time: after 15
+to 30 seconds. Idle connections stay; the kernel asks whether their other end lives."""
+
+_REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
+
+
+class StreamServer:
+    """Lives on the broker's loop. `broker_epoch()`: that of the present registration."""
+
+    def __init__(
+        self,
+        requests: ClientRequests,
+        *,
+        broker_id: int,
+        cluster_id: str,
+        broker_epoch: Callable[[], int],
+        frame_bytes_max: int,
+        report: Callable[[str], None],
+    ) -> None:
+        """`report`: a line about a stranger; bounded by who takes it."""
+        self.requests = requests
+        self.frame_bytes_max = frame_bytes_max
+        self.connections: set[StreamConnection] = set()
+        self._broker_id = broker_id
+        self._cluster_id = cluster_id
+        self._broker_epoch = broker_epoch
+        self._report = report
+        self._server: asyncio.Server | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._unfinished: dict[StreamConnection, int] = {}
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; gives the port. OSError when the address cannot be bound."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: StreamConnection(self), host, port)
+        self._timer = loop.call_later(LOOK_SECONDS, self._on_time)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    def stop_listening(self) -> None:
+        """Take no new connection."""
+        if self._server is not None:
+            self._server.close()
+
+    async def close(self) -> None:
+        """Drop every connection; what waits is forgotten."""
+        self.stop_listening()
+        if self._timer is not None:
+            self._timer.cancel()
+        for connection in list(self.connections):
+            connection.abort()
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    @property
+    def answer_bytes(self) -> int:
+        """Of answers that clients have not taken yet."""
+        return sum(connection.unsent_bytes for connection in self.connections)
+
+    # ---- for connections -----------------------------------------------------------------------
+
+    def opened(self, connection: StreamConnection) -> errors.PylogError | None:
+        """A connection came; why it may not stay."""
+        if len(self.connections) >= CONNECTIONS_MAX:
+            return errors.ThrottlingQuotaExceeded(
+                f"this broker has {CONNECTIONS_MAX} framed streams, and takes no more"
+            )
+        self.connections.add(connection)
+        return None
+
+    def closed(self, connection: StreamConnection) -> None:
+        """It is gone."""
+        self.connections.discard(connection)
+        self._unfinished.pop(connection, None)
+
+    def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
+        """It was ended because of what came."""
+        request = _REQUESTS.get(state)
+        if request is not None:
+            self.requests.counters.failed(request, fault.code)
+        self._report(f"stream listener: closed {connection.peer}: {fault}")
+
+    def greet(self, said: stream_pb2.StreamHello) -> bytes:
+        """The answer to a greeting; raises what it is refused with."""
+        if said.cluster_id != self._cluster_id or said.broker_id != self._broker_id:
+            raise errors.InvalidRequest(
+                f"this is broker {self._broker_id} of cluster {self._cluster_id}, and not broker "
+                f"{said.broker_id} of cluster {said.cluster_id or 'unknown'}: ask for metadata anew"
+            )
+        if said.kind not in (streams.PRODUCE, streams.FETCH):
+            raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")
+        return streams.welcome(self._broker_id, self._broker_epoch(), self.frame_bytes_max)
+
+    # ---- time ----------------------------------------------------------------------------------
+
+    def _on_time(self) -> None:
+        """End the connections that are in the same frame as at the last look."""
+        before, self._unfinished = self._unfinished, {}
+        for connection in list(self.connections):
+            if not connection.is_inside_frame:
+                continue
+            if before.get(connection) == connection.frames:
+                what = (
+                    "its greeting" if connection.state is State.GREETING else "the rest of a frame"
+                )
+                connection.refuse(
+                    errors.RequestTimedOut(f"{what} did not come within {LOOK_SECONDS:g} s")
+                )
+            else:
+                self._unfinished[connection] = connection.frames
+        self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)

@@ -1,0 +1,112 @@
+"""The framed port of one fake broker: blocking sockets, a thread for each connection.
+
+It greets as a broker does and hands messages to a generator of answers, which may raise `Dropped`
+to break the connection without a word. `silent` takes connections and never says anything.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pylog import errors
+from pylog.rpc import streams
+from pylog.rpc.v1 import log_pb2
+
+Answers = Callable[[Iterator[Any], Any], Iterator[Any]]
+
+
+class Dropped(Exception):
+    """Break the connection."""
+
+
+class _Context:
+    """What the generators of `FakeCluster` ask of gRPC."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    def abort(self, _code: object, _details: str) -> None:
+        raise Dropped
+
+    def is_active(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
+            return self._connection.recv(1, flags) != b""
+        return True
+
+
+class FakeStreamPort:
+    """Listens on loopback from its making until `close`."""
+
+    def __init__(
+        self, broker: int, produce: Answers, fetch: Answers, *, port: int = 0, silent: bool = False
+    ) -> None:
+        self.broker = broker
+        self.connections = 0
+        self._answers = {streams.PRODUCE: produce, streams.FETCH: fetch}
+        self._silent = silent
+        self._open: set[socket.socket] = set()
+        self._listener = socket.create_server(("127.0.0.1", port))
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Stop listening and drop all connections."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for connection in list(self._open):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                self.connections += 1
+                self._open.add(connection)
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, EOFError, Dropped):
+            if self._silent:
+                connection.recv(1 << 16)
+                connection.recv(1)
+                return
+            said = streams.read_hello(memoryview(_frame(connection)))
+            if said.broker_id != self.broker:
+                fault = errors.InvalidRequest(f"this is broker {self.broker}")
+                connection.sendall(streams.fault_frame(fault))
+                return
+            connection.sendall(streams.welcome(self.broker, 1, 1 << 26))
+            kind = log_pb2.ProduceRequest if said.kind == streams.PRODUCE else log_pb2.FetchRequest
+            messages = _messages(connection, kind.FromString)
+            for answer in self._answers[said.kind](messages, _Context(connection)):
+                frame = streams.framed(streams.MESSAGE, [answer.SerializeToString()])
+                connection.sendall(b"".join(frame))
+        self._open.discard(connection)
+
+
+def _messages(connection: socket.socket, parse: Callable[[bytes], Any]) -> Iterator[Any]:
+    while True:
+        body = _frame(connection)
+        assert body[0] == streams.MESSAGE
+        yield parse(body[1:])
+
+
+def _frame(connection: socket.socket) -> bytes:
+    return _exactly(connection, int.from_bytes(_exactly(connection, 4), "big"))
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    got = bytearray()
+    while len(got) < size:
+        more = connection.recv(size - len(got))
+        if not more:
+            raise EOFError
+        got += more
+    return bytes(got)

@@ -1,0 +1,481 @@
+"""A framed stream's connection: what comes in, and all that goes out."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.clients.batch_checks import BatchChecks
+from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
+from broker.metrics.counters import RequestCounters
+from broker.replication.manager import ReplicaManager
+from broker.replication.messages import (
+    Effect,
+    Fetch,
+    FetchDone,
+    PartitionAck,
+    PartitionData,
+    Produce,
+    ProduceDone,
+)
+from broker.streams import server as stream_server
+from broker.streams.connection import State, StreamConnection
+from broker.streams.server import StreamServer
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import Offset, TopicPartition
+from pylog.records.builder import encode_batch
+from pylog.rpc import streams
+from pylog.rpc.framing import FrameCutter
+from pylog.rpc.produce_wire import Item, Request, encode_message
+from pylog.rpc.v1 import log_pb2
+
+T0 = TopicPartition("t", 0)
+PLAIN = encode_batch([b"value"])
+PACKED = encode_batch([b"v" * 100] * 1000, compression="gzip", timestamps=7)
+FRAME_MAX = 1 << 20
+
+
+class FakeTransport:
+    """Remembers what was written; the test says when the kernel takes it."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+        self.closing = self.aborted = False
+        self.reading = True
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("127.0.0.1", 5) if name == "peername" else None
+
+    def write(self, data: bytes) -> None:
+        self.sent += data
+
+    def writelines(self, pieces: Sequence[bytes]) -> None:
+        self.sent += b"".join(pieces)
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.sent)
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+    def is_closing(self) -> bool:
+        return self.closing
+
+    def close(self) -> None:
+        self.closing = True
+
+    def abort(self) -> None:
+        self.closing = self.aborted = True
+
+
+class HeldManager:
+    """Takes requests; the test answers them."""
+
+    def __init__(self) -> None:
+        self.produced: list[tuple[Produce, Callable[[Sequence[PartitionAck]], None]]] = []
+        self.fetched: list[tuple[Fetch, Callable[[Sequence[PartitionData]], None]]] = []
+        self.cancelled: list[object] = []
+        self.at_once = False
+
+    def produce_all(self, _now: int, _wall: int, requests: Sequence[Any]) -> list[Effect]:
+        self.produced += requests
+        if not self.at_once:
+            return []
+        return [
+            ProduceDone(token, tuple(PartitionAck(i.topic_partition) for i in produce.batches))
+            for produce, token in requests
+        ]
+
+    def fetch(self, _now: int, request: Fetch, token: Any) -> list[Effect]:
+        self.fetched.append((request, token))
+        return [FetchDone(token, (PartitionData(T0),))] if self.at_once else []
+
+    def cancel(self, token: object) -> None:
+        self.cancelled.append(token)
+
+
+class World:
+    """A server with one connection over a fake transport."""
+
+    def __init__(self, kind: Any = None) -> None:
+        self.manager = HeldManager()
+        self.lines: list[str] = []
+        self.pool = ThreadPoolExecutor(1)
+        self.counters = RequestCounters()
+        self.requests = ClientRequests(
+            cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
+            checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
+            in_flight_bytes_max=1 << 20, counters=self.counters,
+        )  # fmt: skip
+        self.server = StreamServer(
+            self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            frame_bytes_max=FRAME_MAX, report=self.lines.append,
+        )  # fmt: skip
+        self.connection, self.transport = self.connect()
+        if kind is not None:
+            self.feed(streams.hello(kind, "c", 3, "me"))
+            assert self.answers() == [(streams.WELCOME, _WELCOME)]
+
+    def _perform(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            assert isinstance(effect, ProduceDone | FetchDone)
+            answer = effect.acks if isinstance(effect, ProduceDone) else effect.partitions
+            cast(Callable[[object], None], effect.token)(answer)
+
+    def connect(self) -> tuple[StreamConnection, FakeTransport]:
+        connection, transport = StreamConnection(self.server), FakeTransport()
+        connection.connection_made(cast(asyncio.BaseTransport, transport))
+        return connection, transport
+
+    def feed(self, data: bytes, step: int = 1 << 30) -> None:
+        """The bytes, in parts of at most `step`, as long as the connection reads."""
+        position = 0
+        while position < len(data) and not self.transport.closing:
+            buffer = self.connection.get_buffer(-1)
+            part = data[position : position + min(step, len(buffer))]
+            buffer[: len(part)] = part
+            position += len(part)
+            self.connection.buffer_updated(len(part))
+
+    def answers(self) -> list[tuple[int, bytes]]:
+        """(kind, body) of the frames sent since the last look."""
+        sent, self.transport.sent = self.transport.sent, b""
+        cutter, frames = FrameCutter(1 << 30), []
+        while sent:
+            buffer = cutter.free_buffer()
+            part, sent = sent[: len(buffer)], sent[len(buffer) :]
+            buffer[: len(part)] = part
+            frames += [(body[0], bytes(body[1:])) for body in cutter.received(len(part))]
+        return frames
+
+    def correlations(self) -> list[int]:
+        """Of the answers since the last look."""
+        frames = self.answers()
+        assert {kind for kind, _ in frames} <= {streams.MESSAGE}
+        kind: Any = log_pb2.ProduceResponse
+        if self.connection.state is State.FETCH:
+            kind = log_pb2.FetchResponse
+        return [kind.FromString(body).correlation for _, body in frames]
+
+    def refusal(self) -> errors.PylogError:
+        """The error that ended the connection."""
+        ((kind, body),) = self.answers()
+        assert kind == streams.ERROR
+        assert self.transport.closing
+        assert self.connection.state is State.CLOSED
+        return streams.read_fault(memoryview(bytes((kind,)) + body))
+
+    def ack(self, index: int) -> None:
+        """Answer the produce request that came at that place."""
+        produce, done = self.manager.produced[index]
+        done([PartitionAck(i.topic_partition, base_offset=Offset(9)) for i in produce.batches])
+
+
+_WELCOME = bytes(memoryview(streams.welcome(3, 17, FRAME_MAX))[5:])
+
+
+def produce(correlation: int, batch: bytes = PLAIN, acks: int = -1) -> bytes:
+    request = Request(correlation, acks, 1000, [Item("t", "", 0, batch)])
+    return b"".join(streams.framed(streams.MESSAGE, encode_message([request], "")))
+
+
+def fetch(correlation: int) -> bytes:
+    request = log_pb2.FetchRequest(correlation=correlation, max_wait_ms=500, min_bytes=1)
+    request.partitions.add(topic="t", partition=0, max_bytes=1000)
+    return b"".join(streams.framed(streams.MESSAGE, [request.SerializeToString()]))
+
+
+def run(test: Callable[[], Any]) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            done = test()
+            if done is not None:
+                await done
+
+    asyncio.run(main())
+
+
+# ---- greeting -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "it looks like HTTP"),
+        (b"\x16\x03\x01\x02\x00\x01", "it looks like TLS"),
+        (b"\x00\x00\x00\x0b\x00\x12\x00\x03\x00\x00\x00\x01\x00\x01x", "it looks like a Kafka"),
+        (b"\x00\x00\x20\x00", "announces 8192 bytes; the limit here is 4096"),
+        (b"\x00\x00\x00\x00", "is no greeting"),
+        (produce(1), "is no greeting"),
+        (b"\x00\x00\x00\x07\x01PYLG\xff\xff", "cannot be read"),
+        (b"\x00\x00\x00\x05\x01PYLG", "version 0 of framed streams"),
+        (streams.hello(streams.PRODUCE, "c", 4, ""), "this is broker 3 of cluster c, and not bro"),
+        (streams.hello(streams.FETCH, "other", 3, ""), "not broker 3 of cluster other"),
+        (streams.hello(cast(Any, 7), "c", 3, ""), "kind 7 are not offered"),
+    ],
+)
+def test_a_stranger_is_refused_with_one_line(sent: bytes, says: str) -> None:
+    world = World()
+    world.feed(sent, step=5)
+    world.feed(b"more of it")
+    fault = world.refusal()
+    assert says in str(fault)
+    assert world.lines == [f"stream listener: closed 127.0.0.1:5: {fault}"]
+
+
+def test_more_connections_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_server, "CONNECTIONS_MAX", 2)
+    world = World()
+    world.connect()
+    world.connection, world.transport = world.connect()
+    assert isinstance(world.refusal(), errors.ThrottlingQuotaExceeded)
+    world.connection.connection_lost(None)
+    assert len(world.server.connections) == 2
+
+
+def test_who_does_not_finish_is_let_go() -> None:
+    async def test() -> None:
+        world = World()
+        idle, _ = world.connection, world.transport
+        world.connection, world.transport = world.connect()
+        world.feed(streams.hello(streams.FETCH, "c", 3, ""))
+        world.answers()
+        world.feed(fetch(1)[:10])
+        for _ in range(2):
+            world.server._on_time()
+        assert "the rest of a frame did not come within 15 s" in str(world.refusal())
+        assert idle.state is State.CLOSED
+        assert any("its greeting did not come" in line for line in world.lines)
+        await world.server.close()
+
+    run(test)
+
+
+def test_idle_streams_and_those_that_wait_stay() -> None:
+    async def test() -> None:
+        world = World(streams.FETCH)
+        for _ in range(3):
+            world.server._on_time()
+        world.feed(fetch(1))
+        world.feed(fetch(2)[:10])  # it is not read while the first one waits
+        for _ in range(3):
+            world.server._on_time()
+        assert world.connection.state is State.FETCH
+        await world.server.close()
+
+    run(test)
+
+
+# ---- produce ------------------------------------------------------------------------------------
+
+
+def test_answers_keep_the_order_of_requests() -> None:
+    world = World(streams.PRODUCE)
+    world.feed(produce(1) + produce(2) + produce(3))
+    assert [p.batches[0].batch for p, _ in world.manager.produced] == [PLAIN] * 3
+    world.ack(1)
+    assert world.correlations() == []
+    world.ack(0)
+    assert world.correlations() == [1, 2]
+    world.ack(2)
+    assert world.correlations() == [3]
+    assert world.requests.in_flight_bytes == 0
+
+
+def test_an_answer_that_is_there_goes_at_once() -> None:
+    world = World(streams.PRODUCE)
+    world.manager.at_once = True
+    world.feed(produce(1) + produce(2))
+    assert world.correlations() == [1, 2]
+
+
+def test_nobody_wants_acks_and_nobody_gets_any() -> None:
+    world = World(streams.PRODUCE)
+    world.manager.at_once = True
+    world.feed(produce(1, acks=0) + produce(2) + produce(3, acks=0))
+    assert world.correlations() == [2]
+    assert len(world.manager.produced) == 3
+
+
+def test_a_stream_of_unanswered_messages_is_not_read_on() -> None:
+    world = World(streams.PRODUCE)
+    world.feed(b"".join(produce(n) for n in range(PRODUCE_PIPELINE_MAX + 3)))
+    assert len(world.manager.produced) == PRODUCE_PIPELINE_MAX
+    assert not world.transport.reading
+    for index in range(4):
+        world.ack(index)
+    assert len(world.manager.produced) == PRODUCE_PIPELINE_MAX + 3
+    assert world.transport.reading
+
+
+def test_a_batch_in_the_pool_holds_back_those_behind_it() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        world.manager.at_once = True
+        world.feed(produce(1, PACKED) + produce(2))
+        assert world.manager.produced == []
+        assert not world.transport.reading
+        checking = world.connection._checking
+        assert checking is not None
+        await checking
+        await asyncio.sleep(0)
+        assert world.correlations() == [1, 2]
+        assert world.manager.produced[0][0].batches[0].checked is not None
+        assert world.transport.reading
+
+    run(test)
+
+
+def test_a_lost_connection_appends_nothing_that_is_still_being_checked() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        world.feed(produce(1, PACKED))
+        checking = world.connection._checking
+        assert checking is not None
+        world.connection.connection_lost(None)
+        with pytest.raises(asyncio.CancelledError):
+            await checking
+        assert world.manager.produced == []
+        assert world.requests.in_flight_bytes == 0
+        assert world.server.connections == set()
+
+    run(test)
+
+
+def test_what_is_acknowledged_after_the_end_goes_nowhere() -> None:
+    world = World(streams.PRODUCE)
+    world.feed(produce(1))
+    world.connection.connection_lost(None)
+    world.ack(0)
+    assert world.transport.sent == b""
+    assert world.requests.in_flight_bytes == 0
+
+
+def test_too_much_in_flight_is_throttled_by_name() -> None:
+    world = World(streams.PRODUCE)
+    large = bytes(FRAME_MAX - 200)
+    world.feed(produce(1, large))
+    world.feed(produce(2, large))
+    world.ack(0)
+    (_, _), (_, body) = world.answers()
+    (ack,) = log_pb2.ProduceResponse.FromString(body).acks
+    assert ack.error.code == errors.ThrottlingQuotaExceeded.code
+    assert "queued.max.request.bytes" in ack.error.message
+    assert (ack.base_offset, ack.current_leader, ack.record_index) == (-1, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        (b"\x00\x00\x00\x00", "a frame of kind none, where a ProduceRequest belongs"),
+        (b"\x00\x00\x00\x01\x09", "a frame of kind 9, where a ProduceRequest belongs"),
+        (streams.hello(streams.PRODUCE, "c", 3, ""), "a frame of kind 1"),
+        (b"\x00\x00\x00\x03\x03\xff\xff", "the bytes are not a ProduceRequest"),
+        (b"\x7f\xff\xff\xff", "the limit here is 1048576"),
+        (
+            b"".join(
+                streams.framed(
+                    streams.MESSAGE,
+                    encode_message([Request(n, -1, 1, ()) for n in range(66)], ""),
+                )
+            ),
+            "65 following requests in one message",
+        ),
+    ],
+)
+def test_nonsense_ends_the_stream_by_name(sent: bytes, says: str) -> None:
+    world = World(streams.PRODUCE)
+    world.feed(sent)
+    fault = world.refusal()
+    assert says in str(fault)
+    assert world.counters.errors == {("Produce", fault.code): 1}
+
+
+def test_a_failure_of_our_own_ends_one_stream(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(streams.PRODUCE)
+    cast(Any, world.manager).produce_all = None
+    world.feed(produce(1))
+    assert isinstance(world.refusal(), errors.UnknownServerError)
+    assert "failed unexpectedly" in caplog.text
+
+
+# ---- fetch --------------------------------------------------------------------------------------
+
+
+def test_one_fetch_at_a_time() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1) + fetch(2))
+    assert len(world.manager.fetched) == 1
+    assert not world.transport.reading
+    world.manager.fetched[0][1]([PartitionData(T0, records=b"r" * 20_000)])
+    assert len(world.manager.fetched) == 2
+    assert world.correlations() == [1]
+    assert world.transport.reading is False  # until the second is answered
+    world.manager.fetched[1][1]([])
+    assert world.correlations() == [2]
+    assert world.transport.reading
+
+
+def test_who_does_not_take_his_answers_gets_no_more() -> None:
+    world = World(streams.FETCH)
+    world.manager.at_once = True
+    world.feed(fetch(1))
+    world.connection.pause_writing()
+    world.feed(fetch(2) + fetch(3))
+    assert len(world.manager.fetched) == 1
+    assert world.server.answer_bytes == len(world.transport.sent) > 0
+    world.connection.resume_writing()
+    assert world.correlations() == [1, 2, 3]
+
+
+def test_a_client_that_hangs_up_frees_its_place() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1))
+    world.connection.connection_lost(None)
+    ((_, token),) = world.manager.fetched
+    assert world.manager.cancelled == [token]
+
+
+def test_a_fetch_of_too_much_is_refused() -> None:
+    world = World(streams.FETCH)
+    request = log_pb2.FetchRequest()
+    for number in range(20_001):
+        request.partitions.add(partition=number)
+    world.feed(b"".join(streams.framed(streams.MESSAGE, [request.SerializeToString()])))
+    assert "20001 partitions in one request" in str(world.refusal())
+
+
+# ---- any bytes ----------------------------------------------------------------------------------
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from((streams.PRODUCE, streams.FETCH)),
+    st.lists(st.one_of(st.binary(max_size=40), st.integers(0, 3)), max_size=6),
+    st.integers(1, 200),
+    st.integers(0, 2**32),
+)
+def test_no_bytes_break_the_server(kind: Any, parts: list[Any], step: int, seed: int) -> None:
+    """Whole messages, cut ones and noise: the connection serves, or ends with one error."""
+    rng = random.Random(seed)
+    world = World(kind)
+    world.manager.at_once = True
+    good = [produce(1), fetch(2), produce(3)[: rng.randrange(60)], produce(4, acks=0)]
+    world.feed(b"".join(part if isinstance(part, bytes) else good[part] for part in parts), step)
+    kinds = [kind for kind, _ in world.answers()]
+    assert kinds.count(streams.ERROR) == int(world.transport.closing) == len(world.lines)
+    assert streams.ERROR not in kinds[:-1]
+    assert world.requests.in_flight_bytes == 0
