@@ -30,7 +30,6 @@ from pylog.client.wire import NOT_CONNECTED, fault_of, metadata_request, snapsho
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc import streams
 from pylog.rpc.channel import aio_channel, through_gateway
-from pylog.rpc.fetch_wire import parse_response
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2, log_pb2_grpc, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
@@ -110,9 +109,6 @@ class Server:
         self.channel = aio_channel(str(address), options=options)
         self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
         self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
-        # In place of the stub's: protobuf would copy every batch.
-        asked = log_pb2.FetchRequest.SerializeToString
-        self.fetch: Any = self.channel.unary_unary("/pylog.v1.Log/Fetch", asked, parse_response)
         self.waiting = 0
 
     def __str__(self) -> str:

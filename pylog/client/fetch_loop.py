@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -26,8 +25,9 @@ from pylog.client.fetch_events import (
     Notice,
     RefreshMetadata,
 )
+from pylog.client.fetch_lines import pack_fetch
 from pylog.client.fetcher import Fetcher
-from pylog.client.stream import FETCH, Message, RequestStream
+from pylog.client.stream import FETCH, RequestStream
 from pylog.client.wire import fetched_of
 from pylog.clock import Clock
 from pylog.model import TopicPartition
@@ -51,10 +51,6 @@ class FetchSettings:
     partition_bytes: int
     read_committed: bool
     rack: str
-
-
-def _pack(queue: deque[log_pb2.FetchRequest]) -> Message:
-    return [queue.popleft().SerializeToString()], None
 
 
 class FetchLoop:
@@ -159,7 +155,7 @@ class FetchLoop:
                 server,
                 self.cluster,
                 FETCH,
-                pack=_pack,
+                pack=pack_fetch,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
             )

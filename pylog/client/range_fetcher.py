@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.cluster import Cluster, Server
+from pylog.client.fetch_lines import FetchLines
 from pylog.client.wire import error_of
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import Buffer, last_header
@@ -55,6 +56,7 @@ class RangeFetcher:
     def __init__(
         self,
         cluster: Cluster,
+        lines: FetchLines,
         settings: Mapping[str, Any],
         isolation: log_pb2.IsolationLevel,
         topic: str,
@@ -65,6 +67,7 @@ class RangeFetcher:
         self.items: queue.SimpleQueue[Batches | Skipped | Failed | End] = queue.SimpleQueue()
         self._room = asyncio.Semaphore(PREFETCHED_MAX)
         self._cluster = cluster
+        self._lines = lines
         self._settings = settings
         self._isolation = isolation
         self._at = TopicPartition(topic, partition)
@@ -176,7 +179,9 @@ class RangeFetcher:
         )
         patience_s = self._settings["fetch.max.wait.ms"] / 1000 + STUCK_AFTER_S * 2**self._stuck
         try:
-            _, partitions = await server.call(server.fetch, request, min(left_s, patience_s))
+            partitions = await self._lines.ask(
+                leader.broker, server, request, min(left_s, patience_s)
+            )
         except errors.BrokerUnreachable:
             self._stuck = min(self._stuck + 1, 8)
             raise

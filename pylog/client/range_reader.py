@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pylog import errors
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.cluster import Cluster, ClusterSettings, Server
+from pylog.client.fetch_lines import FetchLines
 from pylog.client.metadata import Leader, TopicInfo
 from pylog.client.range_fetcher import (
     Batches,
@@ -61,6 +62,7 @@ class RangeReader:
         self._read_committed = settings["isolation.level"] == "read_committed"
         self._thread = shared_loop()
         self._cluster = Cluster(self._thread, ClusterSettings.of(settings), clock=clock)
+        self._lines = FetchLines(self._cluster)
         close_at_exit(self)
 
     # ---- metadata and bounds ------------------------------------------------------------------
@@ -251,7 +253,14 @@ class RangeReader:
         after `default.api.timeout.ms` without progress. Checksums are for who decodes.
         """
         fetcher = RangeFetcher(
-            self._cluster, self._settings, self._isolation(), topic, topic_id, partition, end
+            self._cluster,
+            self._lines,
+            self._settings,
+            self._isolation(),
+            topic,
+            topic_id,
+            partition,
+            end,
         )
         running = self._thread.start(fetcher.run(start))
         try:
@@ -268,7 +277,11 @@ class RangeReader:
 
     def close(self) -> None:
         """Close the connections."""
-        self._thread.run(self._cluster.close())
+        self._thread.run(self._close())
+
+    async def _close(self) -> None:
+        self._lines.close()
+        await self._cluster.close()
 
     def close_at_exit(self) -> None:
         """The interpreter ends."""
