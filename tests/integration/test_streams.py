@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -56,15 +57,15 @@ class RawStream:
         self.at = cluster._ports[broker][2]
         self.socket = socket.create_connection(("127.0.0.1", self.at), timeout=10)
         self._cutter = FrameCutter(1 << 26)
+        self._frames: deque[bytes] = deque()
 
     def frame(self) -> bytes:
-        while True:
-            buffer = self._cutter.free_buffer()
-            count = self.socket.recv_into(buffer[: 1 << 10])
+        while not self._frames:
+            count = self.socket.recv_into(self._cutter.free_buffer())
             if not count:
                 return b""
-            for body in self._cutter.received(count):
-                return bytes(body)
+            self._frames.extend(map(bytes, self._cutter.received(count)))
+        return self._frames.popleft()
 
     def __enter__(self) -> RawStream:
         return self
@@ -123,7 +124,7 @@ def test_a_killed_broker_comes_back_to_its_streams(cluster: LocalCluster, topic:
         framed: set[int] = set()
         while 2 not in framed and SYSTEM_CLOCK.monotonic_ms() < deadline:
             with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
-                admin.elect_leaders("preferred", [TopicPartition(topic, n) for n in range(3)])
+                admin.elect_leaders([TopicPartition(topic, n) for n in range(3)])
             send(3)
             framed = {
                 broker
