@@ -49,7 +49,8 @@ TOPIC_CONFIG: Final = ConfigTable(
         ConfigKey("file.delete.delay.ms", int, 60_000,
                   "How long a removed file stays on disk under another name.", low=0),
         ConfigKey("flush.messages", int, LONG_MAX,
-                  "fsync after so many records. The default leaves it to replication.", low=1),
+                  "So many records in a row are not acknowledged without an fsync. It runs beside "
+                  "other partitions' work. The default leaves it to replication.", low=1),
         ConfigKey("flush.ms", int, LONG_MAX,
                   "fsync records at most so long after they came.", low=0),
         ConfigKey("index.interval.bytes", int, 4096,

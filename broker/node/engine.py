@@ -25,6 +25,7 @@ from broker.replication.messages import (
     SendAlterPartition,
     SendEpochEndQuery,
     SendReplicaFetch,
+    SyncLog,
 )
 from pylog.clock import Clock
 from pylog.model import TopicId
@@ -115,6 +116,8 @@ class Engine:
                 self._spawn(self._alter(effect))
             case ColdRead():
                 self._spawn(self._read(effect))
+            case SyncLog():
+                self._spawn(self._sync(effect))
             case DeleteRecordsDone(token, watermarks):
                 cast(Answer, token)(watermarks)
             case DeleteReplicaLater(directory, delay_ms):
@@ -181,6 +184,11 @@ class Engine:
         await self._loop.run_in_executor(self._pool, cast(Callable[[], object], effect.read))
         if not self._stopped:
             self.perform(self.manager.on_cold_read(self._clock.monotonic_ms(), effect))
+
+    async def _sync(self, effect: SyncLog) -> None:
+        await self._loop.run_in_executor(self._pool, effect.task.run)
+        if not self._stopped:
+            self.perform(self.manager.on_synced(self._clock.monotonic_ms(), effect))
 
     def _delete(self, directory: str) -> None:
         if not self._stopped:

@@ -51,6 +51,7 @@ class LeaderFetcher:
         """Fetch this partition too, from the next request on."""
         self.aside.pop(partition, None)
         self.active[partition] = None
+        self._forgotten.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._changed[partition] = None
         self._fresh = True
 

@@ -15,6 +15,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from broker.replication.partition import Partition
+from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
 from broker.storage.errors import DiskFull
 from pylog.errors import (
@@ -42,7 +43,10 @@ class Followers:
         hosted: HostedPartitions,
         room: WaitingRoom,
         storage_failed: Callable[[Partition, Exception], None],
+        syncs: Syncs,
     ) -> None:
+        syncs.resume = self._resume
+        self._syncs = syncs
         self._hosted = hosted
         self._room = room
         self._storage_failed = storage_failed
@@ -64,7 +68,8 @@ class Followers:
                 settings.replica_fetch_backoff_ms,
                 settings.replica_fetch_backoff_max_ms,
             )
-        fetcher.add(partition)
+        if not self._syncs.is_running(partition):
+            fetcher.add(partition)
         self._fetcher_of[partition] = fetcher
         if partition.no_room:
             partition.no_room = False
@@ -162,11 +167,20 @@ class Followers:
         fault = self._do(wall_ms, partition, action)
         if fault is None:
             following.on_progress()
+            if self._syncs.are_due(partition):
+                # The next fetch would say that the records are safe here.
+                fetcher.remove(partition)
         elif partition.following is following:
             # One bad partition, or one batch broken on the way: asked for again later, while the
             # others go on (KIP-461).
             aside = following.set_aside(self._room.now_ms, fault)
             fetcher.set_aside(partition, aside.retry_at_ms)
+
+    def _resume(self, partition: Partition) -> None:
+        fetcher = self._fetcher_of.get(partition)
+        if fetcher is None or partition in fetcher.active or partition in fetcher.aside:
+            return
+        fetcher.add(partition)
 
     def _do(self, wall_ms: int, partition: Partition, action: FollowerAction) -> str | None:
         """What went wrong, None when nothing did."""

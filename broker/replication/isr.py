@@ -110,6 +110,8 @@ class LeaderState:
     propose_not_before_ms: int = field(default=NEVER_MS, init=False)
     # the controller knows more than we do: propose nothing until metadata arrives
     awaits_metadata: bool = field(default=False, init=False)
+    # The leader's own disk has to sync what is from here on before it counts (`flush.messages`).
+    unsynced_from: Offset | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         assert self.me in self.isr, f"leader {self.me} is not in the ISR {self.isr}"
@@ -144,6 +146,17 @@ class LeaderState:
                 progress.last_fetch_ms = max(progress.last_fetch_ms, progress.clock.last_ms)
                 progress.caught_up_ms = max(progress.caught_up_ms, progress.last_fetch_ms)
         self.log_end_offset = log_end_offset
+        return self._advance(now_ms)
+
+    def await_sync(self, offset: Offset) -> None:
+        """What is appended from `offset` on is not committed before `on_synced`."""
+        if self.unsynced_from is None:
+            self.unsynced_from = offset
+
+    def on_synced(self, now_ms: int, unsynced_from: Offset | None) -> Sequence[IsrEffect]:
+        """A sync of the own disk is over; what begins at `unsynced_from` is due another one."""
+        if self.unsynced_from is not None:
+            self.unsynced_from = unsynced_from
         return self._advance(now_ms)
 
     def on_follower_fetch(
@@ -342,6 +355,8 @@ class LeaderState:
 
     def _advance(self, now_ms: int) -> Sequence[IsrEffect]:
         committed = self.log_end_offset
+        if self.unsynced_from is not None:
+            committed = min(committed, self.unsynced_from)
         if committed <= self.high_watermark or self.is_under_min_isr:
             return _NOTHING
         for progress in self._counted_for_high_watermark(now_ms):

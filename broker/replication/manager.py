@@ -12,6 +12,7 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     followers        our own fetches from leaders          proposals  ISR changes to the controller
     deletions        DeleteRecords                         partition  one replica
     sessions         what followers asked last             replicas   who leads, who follows
+    syncs            what waits for the own disk
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from broker.replication.messages import (
     ReplicaEpochQuery,
     ReplicaFetch,
     ReplicaFetched,
+    SyncLog,
 )
 from broker.replication.offsets import answer_offset_query
 from broker.replication.partition import Partition
@@ -51,6 +53,7 @@ from broker.replication.proposals import IsrProposals
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.replication.replicas import Replicas
 from broker.replication.settings import ReplicationSettings
+from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
@@ -96,12 +99,15 @@ class ReplicaManager:
         self._room = WaitingRoom(0, self._settings)
         hosted, room = self._hosted, self._room
         self._proposals = IsrProposals(hosted, room, self._lead)
-        self._produces = self.produce_path(hosted, room, self._lead, self._storage_failed)
+        self._syncs = Syncs(room, self._lead, self._storage_failed)
+        self._produces = self.produce_path(
+            hosted, room, self._lead, self._storage_failed, self._syncs
+        )
         self._fetches = Fetches(hosted, room, self._storage_failed)
         self._replica_fetches = self.replica_fetch_path(
             hosted, room, self._lead, self._storage_failed
         )
-        self._followers = Followers(hosted, room, self._storage_failed)
+        self._followers = Followers(hosted, room, self._storage_failed, self._syncs)
         self._deletions = Deletions(hosted, room)
         self._replicas = Replicas(
             broker_id,
@@ -168,6 +174,12 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._fetches.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
+        return self._finish()
+
+    def on_synced(self, now_ms: int, sync: SyncLog) -> list[Effect]:
+        """The task of a SyncLog has run: answer those who waited for it."""
+        self._room.begin(now_ms)
+        self._syncs.on_synced(sync)
         return self._finish()
 
     # ---- other brokers --------------------------------------------------------------------------

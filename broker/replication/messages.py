@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.metadata.messages import AlterPartition, Failure
+from broker.storage.flush_task import FlushTask
 from broker.storage.recompression import Recompressed
 from pylog.errors import PylogError
 from pylog.model import (
@@ -355,6 +356,14 @@ class ColdRead:
 
 
 @dataclass(frozen=True, slots=True)
+class SyncLog:
+    """A log is due a sync: call `task.run()` on a pool thread, then `on_synced(now_ms, self)`."""
+
+    topic_partition: TopicPartition
+    task: FlushTask
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaFailed:
     """A replica went offline on this broker (I/O error, corruption):
 
@@ -395,6 +404,7 @@ Effect = (
     | SendEpochEndQuery
     | SendAlterPartition
     | ColdRead
+    | SyncLog
     | ReplicaFailed
     | OperationFailed
     | DeleteReplicaLater

@@ -16,6 +16,7 @@ from broker.replication.hosted import HostedPartitions, Missing
 from broker.replication.isr import IsrEffect, LeaderState
 from broker.replication.messages import Effect, PartitionAck, PartitionBatch, Produce, ProduceDone
 from broker.replication.partition import Partition
+from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingOperation, WaitingRoom
 from broker.storage.errors import DiskFull
 from broker.storage.validator import CLIENT, INTERNAL, Origin
@@ -44,9 +45,11 @@ OpenAcks = dict[Partition, tuple[int, Offset, LeaderEpoch]]
 
 
 class DelayedProduce(WaitingOperation):
-    """An acks=all produce; each of its partitions is settled once, in any order."""
+    """A produce whose acks wait, each partition by itself: for the high watermark (acks=all), and
+    for the sync that `flush.messages` asks for. Each is settled once, in any order.
+    """
 
-    __slots__ = ("_acks", "_open", "_room")
+    __slots__ = ("_acks", "_open", "_room", "_wants_all")
 
     def __init__(
         self,
@@ -54,12 +57,14 @@ class DelayedProduce(WaitingOperation):
         acks: list[PartitionAck],
         open_acks: OpenAcks,
         room: WaitingRoom,
+        wants_all: bool,
     ) -> None:
         """Where one of `open_acks` stands, `acks` holds what to answer when all goes well."""
         super().__init__(token)
         self._acks = acks
         self._open = open_acks
         self._room = room
+        self._wants_all = wants_all
 
     def is_satisfied(self, key: Partition | None) -> bool:
         for partition in list(self._open) if key is None else (key,):
@@ -73,9 +78,12 @@ class DelayedProduce(WaitingOperation):
     ) -> None:
         fault = _lost(partition, leader_epoch)
         if fault is None:
-            if not self._is_committed(partition, required):
+            if not partition.log.may_acknowledge(required):
                 return
-            fault = _too_few_after_append(partition)
+            if self._wants_all:
+                if not self._is_committed(partition, required):
+                    return
+                fault = _too_few_after_append(partition)
         del self._open[partition]
         if fault is not None:
             self._acks[index] = _refused(partition, fault)
@@ -86,10 +94,15 @@ class DelayedProduce(WaitingOperation):
     def on_complete(self, expired: bool) -> None:
         for partition, (index, required, _) in self._open.items():
             assert expired
+            so_far = (
+                f"committed only up to {partition.high_watermark}; in sync are "
+                f"{list(partition.isr)}"
+                if partition.log.may_acknowledge(required)
+                else "the disk has not synced it yet, as flush.messages asks"
+            )
             fault = Failure(
                 RequestTimedOut.code,
-                f"{partition.topic_partition} is stored up to {required} but committed only up to "
-                f"{partition.high_watermark}; in sync are {list(partition.isr)}",
+                f"{partition.topic_partition} is stored up to {required} but {so_far}",
             )
             self._acks[index] = _refused(partition, fault)
         self._room.finished(self)
@@ -112,7 +125,9 @@ class Produces:
         room: WaitingRoom,
         lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
         storage_failed: Callable[[Partition, Exception], None],
+        syncs: Syncs,
     ) -> None:
+        self._syncs = syncs
         self._hosted = hosted
         self._room = room
         self._lead = lead
@@ -165,10 +180,21 @@ class Produces:
     def _answer_or_wait(
         self, request: Produce, token: object, acks: list[PartitionAck], open_acks: OpenAcks
     ) -> None:
-        if request.acks != -1 or not open_acks:
+        wants_all = request.acks == -1
+        if not wants_all:
+            open_acks = (
+                {
+                    partition: wait
+                    for partition, wait in open_acks.items()
+                    if not partition.log.may_acknowledge(wait[1])
+                }
+                if request.acks == 1
+                else {}
+            )
+        if not open_acks:
             self._room.outbox.append(ProduceDone(token, tuple(acks)))
             return
-        operation = self.operation_type(token, acks, open_acks, self._room)
+        operation = self.operation_type(token, acks, open_acks, self._room, wants_all)
         wait_ms = max(0, min(request.timeout_ms, self._room.settings.request_wait_max_ms))
         self._room.complete_or_wait(
             self._room.produces, operation, tuple(open_acks), self._room.now_ms + wait_ms
@@ -238,6 +264,8 @@ class Produces:
             self._storage_failed(partition, error)
             return _refused(partition, Failure(KafkaStorageError.code, str(error)))
         if not info.duplicate:
+            if self._syncs.are_due(partition):
+                leading.await_sync(info.base_offset)
             effects = leading.on_append(self._room.now_ms, log.log_end_offset)
             appended.append((partition, tuple(effects)))
         # A duplicate, too, is only good when what it repeats is committed.

@@ -11,12 +11,15 @@ from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
+from broker.storage.segment import Segment
 from broker.storage.segment_list import SegmentList
 from pylog.model import Offset
 
 
 class Durability:
-    """Everything below `point` is synced. `epochs` are those of the log."""
+    """Everything below `point` is synced and below it a start may trust the files. `epochs` are
+    those of the log.
+    """
 
     def __init__(
         self, files: Files, directory: str, segments: SegmentList, guard: FaultGuard
@@ -28,6 +31,16 @@ class Durability:
         self._segments = segments
         self._guard = guard
         self._unflushed_since_ms = -1
+        self._synced = 0
+
+    @property
+    def synced(self) -> int:
+        """Batches below are synced; more than `point` while the epochs could not be written."""
+        return max(self.point, self._synced)
+
+    def cut(self, offset: int) -> None:
+        """What is from `offset` on goes."""
+        self._synced = min(self._synced, offset)
 
     def appended(self, wall_ms: int) -> None:
         """There is something to sync now."""
@@ -41,6 +54,7 @@ class Durability:
             for segment in self._segments.from_offset(self.point):
                 if segment.end_offset > self.point and segment.base_offset < end:
                     segment.fsync()
+        self._synced = max(self._synced, end)
         if not self.epochs.changed:  # else a start must read them from the batches
             self.point = max(end, self.point)
         self._unflushed_since_ms = -1
@@ -49,23 +63,32 @@ class Durability:
         """A sync of the full segments, and of the active one too when `flush_ms` has passed; None
         when there is nothing to sync.
         """
-        up_to = self._segments.active.base_offset
-        waiting = self._segments.from_offset(self.point)
         since = self._unflushed_since_ms
         if wall_ms is not None and 0 <= since <= wall_ms - flush_ms:
-            up_to = self._segments.active.end_offset
-            self._unflushed_since_ms = -1
+            task = self.task_for_all(generation)
         else:
-            waiting = waiting[:-1]
-        if up_to <= self.point:
-            return None
-        paths = [path for segment in waiting for path in (segment.log_path, *segment.index_files())]
+            full = self._segments.from_offset(self.point)[:-1]
+            task = self._task_for(full, self._segments.active.base_offset, generation)
+        return None if task.up_to <= self.point else task
+
+    def task_for_all(self, generation: int) -> FlushTask:
+        """A sync of all that there is."""
+        self._unflushed_since_ms = -1
+        waiting = self._segments.from_offset(self.point)
+        return self._task_for(waiting, self._segments.active.end_offset, generation)
+
+    def _task_for(self, segments: list[Segment], up_to: int, generation: int) -> FlushTask:
+        paths = [
+            path for segment in segments for path in (segment.log_path, *segment.index_files())
+        ]
         return FlushTask(self._files, paths, Offset(up_to), generation)
 
     def settle(self, task: FlushTask, generation: int) -> None:
         """A task has run; a log that was cut since gains nothing. KafkaStorageError."""
         if task.error is not None:
             raise self._guard.fault(task.error, "syncing") from task.error
+        if task.generation == generation:
+            self._synced = max(self._synced, task.up_to)
         if task.generation == generation and task.up_to > self.point:
             with self._guard.io("writing the epochs"):
                 self.write_epochs()

@@ -469,6 +469,17 @@ class Log:
         self._guard.check()
         return self._durable.task(wall_ms, self.config.flush_ms, self.generation)
 
+    def may_acknowledge(self, end: Offset) -> bool:
+        """Whether `flush.messages` lets records that end before `end` be acknowledged now: fewer
+        than so many in a row are ever acknowledged without a sync.
+        """
+        return end - self._durable.synced < self.config.flush_messages
+
+    def sync_task(self) -> FlushTask:
+        """Syncs all that is in the log, on a thread of its own; then `on_flushed`."""
+        self._guard.check()
+        return self._durable.task_for_all(self.generation)
+
     def on_flushed(self, task: FlushTask) -> None:
         """A flush task has run. A log that was cut or closed meanwhile gains nothing by it."""
         if not self._guard.closed:

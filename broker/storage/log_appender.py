@@ -75,7 +75,8 @@ class LogAppender:
             self._writer.write_one(place, head, rest, header, config, wall_ms, leader_epoch)
         finally:
             bounds.end = self._segments.active.end_offset
-        self._written(wall_ms)
+        bounds.wall_ms = wall_ms
+        self._durable.appended(wall_ms)
         return AppendInfo(
             Offset(base),
             Offset(last),
@@ -106,7 +107,8 @@ class LogAppender:
             self._writer.write(fetched.placed, fetched.headers, self._log.config, wall_ms)
         finally:
             bounds.end = self._segments.active.end_offset
-        self._written(wall_ms)
+        bounds.wall_ms = wall_ms
+        self._durable.appended(wall_ms)
         return AppendInfo(
             Offset(fetched.headers[0].base_offset),
             Offset(fetched.headers[-1].last_offset),
@@ -124,11 +126,3 @@ class LogAppender:
                 self._truncator.restart_before(first)
             if fetched.has_gap:
                 self._gaps.note()
-
-    def _written(self, wall_ms: int) -> None:
-        bounds = self._bounds
-        bounds.wall_ms = wall_ms
-        if bounds.end - self._durable.point >= self._log.config.flush_messages:
-            self._durable.flush(bounds.end)
-        else:
-            self._durable.appended(wall_ms)

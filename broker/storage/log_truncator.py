@@ -92,6 +92,7 @@ class LogTruncator:
         """Before bytes are cut that were synced: else a crash would take what replaces them for
         synced too.
         """
+        self._durable.cut(offset)
         if offset < self._durable.point:
             self._durable.point = offset
             self._environment.recovery_point_lowered(self._log)

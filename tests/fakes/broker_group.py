@@ -49,6 +49,7 @@ from broker.replication.messages import (
     ReplicaFetchDone,
     SendAlterPartition,
     SendReplicaFetch,
+    SyncLog,
 )
 from broker.replication.settings import ReplicationSettings
 from broker.storage.files import Buffer, OsFiles
@@ -121,6 +122,9 @@ class BrokerGroup:
         self.other_effects: list[tuple[BrokerId, Effect]] = []
         self.cut_links: set[tuple[BrokerId, BrokerId]] = set()
         self.controller_reachable = True
+        self.syncs_wait = False
+        """Whether logs' syncs stay in `waiting_syncs` until `sync` lets them run."""
+        self.waiting_syncs: list[tuple[BrokerId, SyncLog]] = []
         self.refuse_isr_with: int | None = None
         self.sent_isrs: list[AlterPartition] = []
         self._mail: deque[tuple[BrokerId, Effect]] = deque()
@@ -376,8 +380,18 @@ class BrokerGroup:
                 assert callable(read)
                 read()
                 self._post(sender, self.managers[sender].on_cold_read(self.now_ms, effect))
+            case SyncLog():
+                if self.syncs_wait:
+                    self.waiting_syncs.append((sender, effect))
+                else:
+                    self.sync(sender, effect)
             case _:
                 self.other_effects.append((sender, effect))
+
+    def sync(self, broker: BrokerId, effect: SyncLog) -> None:
+        """Let a sync run, and tell its broker."""
+        effect.task.run()
+        self._post(broker, self.managers[broker].on_synced(self.now_ms, effect))
 
     def _fetch_from(self, follower: BrokerId, effect: SendReplicaFetch) -> None:
         if (follower, effect.leader) in self.cut_links or effect.leader not in self.managers:

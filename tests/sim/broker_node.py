@@ -45,6 +45,7 @@ from broker.replication.messages import (
     SendAlterPartition,
     SendEpochEndQuery,
     SendReplicaFetch,
+    SyncLog,
 )
 from broker.storage.directory import find_broker_directories
 from broker.storage.manager import LogManager
@@ -188,6 +189,9 @@ class BrokerProcess(Actor):
             case ColdRead():
                 self.cluster.sometimes["cold read"] += 1
                 self.timer(1 + self.node.rng.random() * 10, self._read_cold, effect)
+            case SyncLog():
+                self.cluster.sometimes["log synced for its acks"] += 1
+                self.timer(1 + self.node.rng.random() * 10, self._sync, effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
@@ -238,6 +242,11 @@ class BrokerProcess(Actor):
         read: Any = effect.read
         read()
         self.step(self.core.on_cold_read(self.now_ms(), effect))
+
+    def _sync(self, effect: SyncLog) -> None:
+        assert self.core is not None
+        effect.task.run()
+        self.step(self.core.on_synced(self.now_ms(), effect))
 
     @property
     def fetching(self) -> bool:

@@ -267,6 +267,7 @@ class Cluster:
             config={
                 "min.insync.replicas": str(swarm.min_insync),
                 "segment.bytes": str(swarm.segment_bytes),
+                "flush.messages": str(swarm.flush_messages),
             },
         )
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 
+from pylog.config import LONG_MAX
 from tests.sim.net import NetParameters
 
 FAULTS = (
@@ -61,12 +62,15 @@ class Swarm:
     fetch_max_bytes: int
     cold_share: float
     slow_node_ms: float  # mean extra delay of everything one broker hears; 0: none
+    flush_messages: int = LONG_MAX
 
 
 def draw(rng: random.Random) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng)
-    return _late_lives(swarm) if rng.random() < LATE_LIVES_SHARE else swarm
+    if rng.random() < LATE_LIVES_SHARE:
+        swarm = _late_lives(swarm)
+    return replace(swarm, flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)))
 
 
 def _late_lives(swarm: Swarm) -> Swarm:

@@ -19,9 +19,12 @@ from broker.replication.messages import (
     ReplicaFetch,
     SendAlterPartition,
     SendReplicaFetch,
+    SyncLog,
 )
+from broker.storage.flush_task import FlushTask
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, TopicId, TopicPartition
+from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
+from tests.fakes.memory_files import MemoryFiles
 
 
 class ScriptedManager:
@@ -45,6 +48,9 @@ class ScriptedManager:
 
     def on_cold_read(self, now_ms: int, read: ColdRead) -> list[Effect]:
         return self._note("read", read)
+
+    def on_synced(self, now_ms: int, sync: SyncLog) -> list[Effect]:
+        return self._note("synced", sync)
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[Effect]:
         self.next_deadline_ms = None
@@ -120,6 +126,20 @@ def test_a_cold_read_runs_on_the_pool_and_comes_back() -> None:
         await manager.told.wait()
         assert pages == ["read"]
         assert manager.heard == [("read", read)]
+
+    run(test)
+
+
+def test_a_sync_runs_on_the_pool_and_comes_back() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        files = MemoryFiles()
+        handle = files.open("/log", create=True)
+        files.append(handle, [b"batch"])
+        sync = SyncLog(TopicPartition("t", 0), FlushTask(files, ["/log"], Offset(1), 0))
+        engine.perform([sync])
+        await manager.told.wait()
+        assert files.names["/log"].synced
+        assert manager.heard == [("synced", sync)]
 
     run(test)
 

@@ -423,7 +423,7 @@ def test_a_log_start_beyond_what_is_left_starts_over() -> None:
 # ---- syncs
 
 
-def test_flush_by_count_and_time() -> None:
+def test_flush_by_time_and_what_flush_messages_holds_back() -> None:
     log = open_log(MemoryFiles(), config=TopicConfig(flush_messages=3, flush_ms=100))
     append(log, b"a", b"b")
     assert log.recovery_point == 0
@@ -434,8 +434,40 @@ def test_flush_by_count_and_time() -> None:
     task.run()
     log.on_flushed(task)
     assert log.recovery_point == 2
-    append(log, b"a", b"b", b"c")
+    append(log, b"a", b"b")
+    assert log.may_acknowledge(Offset(4))
+    append(log, b"c")
+    assert not log.may_acknowledge(Offset(5))
+    task = log.sync_task()
+    append(log, b"d")
+    task.run()
+    log.on_flushed(task)
     assert log.recovery_point == 5
+    assert log.may_acknowledge(Offset(7))
+    assert not log.may_acknowledge(Offset(8))
+
+
+def test_a_cut_takes_the_sync_back() -> None:
+    log = open_log(MemoryFiles(), config=TopicConfig(flush_messages=1))
+    append(log, b"a", b"b")
+    task = log.sync_task()
+    task.run()
+    log.on_flushed(task)
+    log.truncate_to(Offset(0))
+    append(log, b"c", b"d")
+    assert not log.may_acknowledge(Offset(2))
+    late = log.sync_task()
+    log.truncate_to(Offset(0))
+    append(log, b"e")
+    late.run()
+    log.on_flushed(late)
+    assert not log.may_acknowledge(Offset(1))
+
+
+def test_without_flush_messages_nothing_waits() -> None:
+    log = open_log(MemoryFiles())
+    append(log, b"a")
+    assert log.may_acknowledge(Offset(1))
 
 
 def test_a_flush_task_syncs_full_segments_and_is_void_after_a_cut() -> None:

@@ -1,0 +1,76 @@
+"""The syncs that `flush.messages` asks for, beside the loop: which run, and what waits for them.
+
+As in Kafka an append is not acknowledged before the sync that it is due; other partitions go on
+meanwhile. What waits for a partition's own disk:
+
+- acks, of 1 and of all (`produces.py`), and the leader's part in the high watermark (`isr.py`);
+- a follower's next fetch, which would tell its leader that the records are safe here.
+
+One sync of a partition runs at a time and covers all that was appended before it began; when more
+is due at its end, the next one begins. A failed one takes the replica offline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.replication.isr import IsrEffect
+from broker.replication.messages import SyncLog
+from broker.replication.partition import Partition
+from broker.replication.waiting import WaitingRoom
+from pylog.errors import KafkaStorageError
+
+
+class Syncs:
+    """At most one sync of each partition. `resume` lets a follower fetch again."""
+
+    def __init__(
+        self,
+        room: WaitingRoom,
+        lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
+        self.resume: Callable[[Partition], None] = lambda partition: None
+        self._room = room
+        self._lead = lead
+        self._storage_failed = storage_failed
+        self._running: dict[Partition, SyncLog] = {}
+
+    def are_due(self, partition: Partition) -> bool:
+        """Whether the end of the log must wait for a sync; it is on its way then."""
+        log = partition.log
+        if log.may_acknowledge(log.log_end_offset):
+            return False
+        if partition not in self._running:
+            sync = SyncLog(partition.topic_partition, log.sync_task())
+            self._running[partition] = sync
+            self._room.outbox.append(sync)
+        return True
+
+    def is_running(self, partition: Partition) -> bool:
+        """Whether the partition waits for its disk."""
+        return partition in self._running
+
+    def on_synced(self, sync: SyncLog) -> None:
+        """A sync has run: go on with what waited for it."""
+        found = [partition for partition, known in self._running.items() if known is sync]
+        if not found:
+            return
+        partition = found[0]
+        del self._running[partition]
+        leads, follows = partition.leading is not None, partition.following is not None
+        if partition.offline:
+            return
+        try:
+            partition.log.on_flushed(sync.task)
+            due = (leads or follows) and self.are_due(partition)
+        except KafkaStorageError as error:
+            self._storage_failed(partition, error)
+            return
+        leading = partition.leading
+        if leading is not None:
+            synced_end = sync.task.up_to if due else None
+            self._lead(partition, tuple(leading.on_synced(self._room.now_ms, synced_end)))
+            self._room.produces.check(partition)
+        elif follows and not due:
+            self.resume(partition)
