@@ -191,7 +191,7 @@ class BrokerProcess(Actor):
                 self.timer(1 + self.node.rng.random() * 10, self._read_cold, effect)
             case SyncLog():
                 self.cluster.sometimes["log synced for its acks"] += 1
-                self.timer(1 + self.node.rng.random() * 10, self._sync, effect)
+                self.timer(1 + self.node.rng.random() * 10, self._sync_log, effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
@@ -243,7 +243,7 @@ class BrokerProcess(Actor):
         read()
         self.step(self.core.on_cold_read(self.now_ms(), effect))
 
-    def _sync(self, effect: SyncLog) -> None:
+    def _sync_log(self, effect: SyncLog) -> None:
         assert self.core is not None
         effect.task.run()
         self.step(self.core.on_synced(self.now_ms(), effect))
