@@ -176,6 +176,8 @@ class Cluster:
         """Why each address did not answer the last time."""
         self.denied: dict[str, tuple[int, errors.PylogError]] = {}
         """Topics that the cluster does not know: since when, and its words."""
+        self._strangers: dict[str, int] = {}
+        """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change
         self._servers: dict[tuple[Address, int | None], Server] = {}
         self._gateway: Address | None = None  # who answered last; only with routing by gateway
@@ -196,6 +198,8 @@ class Cluster:
     def _server(self, address: Address, broker: int | None) -> Server:
         server = self._servers.get((address, broker))
         if server is None:
+            if self._closed:  # a call that waited to be tried again
+                raise errors.ClientClosed("the client is closed")
             server = self._servers[address, broker] = Server(address, broker)
         return server
 
@@ -284,8 +288,26 @@ class Cluster:
     async def topic(self, name: str, timeout_ms: int) -> TopicInfo:
         """The topic as the cluster knows it.
 
-        UnknownTopicOrPartition when the cluster denies it, BootstrapFailed when nobody answers.
+        UnknownTopicOrPartition when the cluster denies it, BootstrapFailed when nobody answers; in
+        both cases one that was not used before is forgotten, and not asked for again.
         """
+        if name not in self.topics:
+            self._strangers[name] = 0
+        if name in self._strangers:
+            self._strangers[name] += 1
+        try:
+            known = await self._topic(name, timeout_ms)
+            self._strangers.pop(name, None)  # it is used from now on
+            return known
+        finally:
+            if name in self._strangers:
+                self._strangers[name] -= 1
+                if not self._strangers[name]:
+                    del self._strangers[name]
+                    self.topics.pop(name, None)
+                    self.denied.pop(name, None)
+
+    async def _topic(self, name: str, timeout_ms: int) -> TopicInfo:
         deadline = self.clock.monotonic_ms() + timeout_ms
         while True:
             known = self.metadata.topics.get(name)

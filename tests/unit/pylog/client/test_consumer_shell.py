@@ -351,6 +351,21 @@ def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
         c.poll(10)
 
 
+@pytest.mark.usefixtures("short_grace")
+def test_asking_for_a_topic_that_does_not_exist_is_no_fault_of_what_is_read(
+    cluster: FakeCluster,
+) -> None:
+    fill(cluster, 2)
+    with consumer(cluster, "t", retry_backoff_ms=10) as c:
+        for ask in (lambda: c.partitions_for("nope"), lambda: c.end_offsets(("none", 0))):
+            with pytest.raises(errors.UnknownTopicOrPartition):
+                ask()
+        assert len(c.poll(5)) == 2
+        assert list(c._cluster.topics) == ["t"]
+        cluster.create_topic("nope")
+        assert c.partitions_for("nope") == [0]
+
+
 def test_servers_that_never_answer_are_named() -> None:
     with (
         Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=300) as c,
