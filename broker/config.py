@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
 from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
+from broker.log_dirs import check_log_dirs
 from broker.log_settings import FORMATS as LOG_FORMATS
 from broker.log_settings import parse_levels
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
@@ -157,6 +158,9 @@ _OWN_BROKER_KEYS: Final = (
               low=_MIB, high=LONG_MAX),
     ConfigKey("log.cleaner.enable", bool, True,
               "Whether topics with cleanup.policy=compact are compacted."),
+    ConfigKey("log.dirs", list, [],
+              "Directories of logs, one per disk; each broker has `broker-<id>/` of its own below "
+              "every one. A relative one lies in the broker's directory. Empty: that directory."),
     ConfigKey("log.initial.task.delay.ms", int, 30_000,
               "How long after a broker's start retention is first looked at (KIP-1105).",
               low=0, high=INT_MAX),
@@ -328,6 +332,7 @@ class BrokerConfig:
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 128 * _MIB
     log_cleaner_enable: bool = True
+    log_dirs: tuple[str, ...] = ()
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
@@ -380,6 +385,7 @@ class BrokerConfig:
         """InvalidConfig when two settings contradict each other."""
         self.topic.check()
         parse_levels(self.logging_level)
+        check_log_dirs(self.log_dirs)
         if self.broker_heartbeat_interval_ms >= self.broker_session_timeout_ms:
             raise InvalidConfig(
                 f"broker.heartbeat.interval.ms={self.broker_heartbeat_interval_ms} must be below "

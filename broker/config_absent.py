@@ -32,8 +32,7 @@ BROKER_ABSENT: Final[Mapping[str, str]] = {
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
     "listeners": "set spark.pylog.broker.listen (`python -m broker.node --listen`)",
     "advertised.listeners": "set spark.pylog.advertised.host",
-    "log.dir": "set spark.pylog.data.dir (`pylog local --data-dir`)",
-    "log.dirs": "set spark.pylog.data.dir (`pylog local --data-dir`); one directory per broker",
+    "log.dir": "set spark.pylog.data.dir (`pylog local --data-dir`), or log.dirs",
     "log.flush.offset.checkpoint.interval.ms":
         "recovery points are written together with the high watermarks: set "
         "replica.high.watermark.checkpoint.interval.ms",

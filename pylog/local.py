@@ -346,12 +346,19 @@ class LocalCluster:
     # ---- processes ------------------------------------------------------------------------------
 
     def _found(self) -> list[int]:
-        """The ids of the brokers whose directories are in the folder."""
-        return sorted(
-            int(entry.name.removeprefix("broker-"))
-            for entry in self.data_dir.glob("broker-*")
-            if entry.name.removeprefix("broker-").isdigit() and (entry / "meta.properties").exists()
-        )
+        """The ids of the brokers whose directories are in the folder, or below `log.dirs`."""
+        entries = [
+            Path(e.strip()) for e in self._config.get("log.dirs", "").split(",") if e.strip()
+        ]
+        found = set()
+        for root in (self.data_dir, *(entry for entry in entries if entry.is_absolute())):
+            for folder in root.glob("broker-*"):
+                number = folder.name.removeprefix("broker-")
+                inside = [folder / e for e in entries if not e.is_absolute()]
+                metas = [place / "meta.properties" for place in (folder, *inside)]
+                if number.isdigit() and any(meta.exists() for meta in metas):
+                    found.add(int(number))
+        return sorted(found)
 
     def _node(self, broker: int) -> _Process:
         if self._closed:

@@ -117,6 +117,10 @@ ROWS: list[tuple[str, list[Panel]]] = [
     ("Logs", [
         ("Bytes on disk, by topic", "bytes",
          {"{{topic}}": f"sum by (topic) (pylog_log_size_bytes{TOPIC})"}),
+        ("Bytes on disk, by log directory", "bytes",
+         {"{{directory}}, {{instance}}": f"pylog_log_directory_size_bytes{HERE}"}),
+        ("Offline log directories", "short",
+         {"{{instance}}": f"pylog_offline_log_directory_count{HERE}"}),
         ("Cleaner", "short", {
             "set aside": f"sum(pylog_log_cleaner_uncleanable_partitions{HERE})",
             "largest dirty ratio": f"max(pylog_log_cleaner_max_dirty_ratio{HERE})",

@@ -12,8 +12,9 @@ import ipaddress
 
 from broker.controller.claims import Claims
 from broker.controller.effects import Effect, RejectSession, Report, TellSession
-from broker.controller.election import Elections, Loss
+from broker.controller.election import Elections, Returned
 from broker.controller.ledger import Ledger
+from broker.controller.returning import Loss, Returning
 from broker.controller.sessions import Session, Sessions
 from broker.metadata.image import BrokerRegistration
 from broker.metadata.messages import (
@@ -22,6 +23,7 @@ from broker.metadata.messages import (
     Failure,
     FailuresNoted,
     RegisterBroker,
+    ReplicaKey,
     ReplicasFailed,
 )
 from broker.metadata.records import (
@@ -92,15 +94,18 @@ class Brokers:
                 boot_id=request.boot_id,
                 static_config=request.static_config,
                 stream_endpoint=request.stream_endpoint,
+                log_dirs=_all_ids(request) if request.log_dirs else (),
+                offline_log_dirs=tuple(filter(None, request.offline_log_dirs)),
             )
         )
-        loss = _loss(known, request)
-        alone = self._elections.on_registered(request, loss)
+        returning = Returning(known, request)
+        found = self._elections.on_registered(request, returning)
         self._sessions.add(
             Session(request.broker_id, epoch, request.incarnation_id, observed, heard=True)
         )
         self._claims.release(request.incarnation_id)
-        self._report_registration(request, epoch, loss, alone, first=known is None)
+        loss = returning.loss
+        self._report_registration(request, epoch, loss, found, first=known is None)
         return BrokerRegistered(epoch, image.controller_epoch)
 
     def _refusal(self, request: RegisterBroker, known: BrokerRegistration | None) -> Failure | None:
@@ -128,10 +133,11 @@ class Brokers:
         if fault is not None:
             return Failure(errors.InvalidRegistration.code, fault)
         for other in image.brokers.values():
-            if other.broker_id != request.broker_id and other.directory_id == request.directory_id:
+            common = set(other.all_log_dirs).intersection(_all_ids(request))
+            if other.broker_id != request.broker_id and common:
                 return Failure(
                     errors.InvalidRegistration.code,
-                    f"the directory {request.directory_id} belongs to broker {other.broker_id}: "
+                    f"the directory {min(common)} belongs to broker {other.broker_id}: "
                     f"broker {request.broker_id} runs on a copy of it",
                 )
         return self._duplicate(request, known)
@@ -147,7 +153,8 @@ class Brokers:
                 errors.DuplicateBrokerRegistration.code,
                 f"the id {request.broker_id} was granted to the incarnation {holder}; claim anew",
             )
-        if known is None or known.directory_id == request.directory_id:
+        held = {directory.directory_id for directory in request.live_log_dirs}
+        if known is None or not held.isdisjoint(known.live_log_dirs):
             return None
         session = self._sessions.get(request.broker_id)
         if session is None or session.lost:
@@ -175,26 +182,36 @@ class Brokers:
             )
 
     def _report_registration(
-        self, request: RegisterBroker, epoch: BrokerEpoch, loss: Loss, alone: int, *, first: bool
+        self,
+        request: RegisterBroker,
+        epoch: BrokerEpoch,
+        loss: Loss,
+        found: Returned,
+        *,
+        first: bool,
     ) -> None:
-        who = f"broker {request.broker_id} registered from host {request.host_id}, epoch {epoch}"
+        text = f"broker {request.broker_id} registered from host {request.host_id}, epoch {epoch}"
         failed, lost = len(request.failed_replicas), len(request.lost_replicas)
-        if first or (loss is Loss.NONE and not failed and not lost):
-            self.out.append(Report(who))
-            return
-        if loss is Loss.NONE:
-            text = (
-                f"{who}: {failed} of its logs do not work and {lost} lack records; these may not "
+        known = text
+        if loss is not Loss.NONE and not first:
+            what = "with another directory" if loss is Loss.ALL else "after an unclean stop"
+            text += f", {what}: it may lead nothing until it has caught up"
+        elif (failed or lost) and not first:
+            text += (
+                f": {failed} of its logs do not work and {lost} lack records; these may not "
                 "lead until they have caught up"
             )
-        else:
-            what = "with another directory" if loss is Loss.ALL else "after an unclean stop"
-            text = f"{who}, {what}: it may lead nothing until it has caught up"
-        if alone:
+        if found.gone and loss is not Loss.ALL:
+            text += f"; {found.gone} replicas were in log directories that it has no more"
+        if request.offline_log_dirs:
+            count = len(request.offline_log_dirs)
+            text += f"; {count} of its log directories are offline, with {found.offline} replicas"
+        if found.alone and text != known:
             text += (
-                f"; it holds the only replica of {alone} partitions, whose last records may be gone"
+                f"; it holds the only replica of {found.alone} partitions, whose last records may "
+                "be gone"
             )
-        self.out.append(Report(text, warning=True))
+        self.out.append(Report(text, warning=text != known))
 
     def replicas_failed(self, request: ReplicasFailed) -> FailuresNoted | Failure:
         """Logs failed under a broker that is otherwise well. A repeat changes nothing."""
@@ -202,7 +219,8 @@ class Brokers:
         registration = image.brokers.get(request.broker_id)
         if registration is None or registration.broker_epoch != request.broker_epoch:
             return stale(registration, request.broker_id, request.broker_epoch)
-        changed = self._elections.on_replicas_failed(request.broker_id, request.replicas)
+        replicas = (*request.replicas, *self._directories_failed(registration, request))
+        changed = self._elections.on_replicas_failed(request.broker_id, replicas)
         if changed:
             names = [f"{image.topic_name(p.topic_id)}-{p.partition}" for p in changed[:NAMES_MAX]]
             more = f" and {len(changed) - NAMES_MAX} more" if len(changed) > NAMES_MAX else ""
@@ -216,6 +234,36 @@ class Brokers:
                 )
             )
         return FailuresNoted()
+
+    def _directories_failed(
+        self, registration: BrokerRegistration, request: ReplicasFailed
+    ) -> list[ReplicaKey]:
+        """The replicas in log directories that failed just now; no new ones are placed there."""
+        failed = [each for each in registration.live_log_dirs if each in request.log_dirs]
+        if not failed:
+            return []
+        self._ledger.write(
+            BrokerChangeRecord(
+                registration.broker_id,
+                registration.broker_epoch,
+                registration.fenced,
+                registration.in_controlled_shutdown,
+                (*registration.offline_log_dirs, *failed),
+            )
+        )
+        left = len(registration.live_log_dirs) - len(failed)
+        self.out.append(
+            Report(
+                f"broker {registration.broker_id} has lost its log directory {', '.join(failed)} "
+                f"until it starts again, {left} are left: {request.reason}",
+                warning=True,
+            )
+        )
+        return [
+            (partition.topic_id, partition.partition)
+            for partition in self._ledger.decided.partitions_of(registration.broker_id)
+            if partition.directory_of(registration.broker_id) in failed
+        ]
 
     # ---- fenced and unfenced -------------------------------------------------------------------
 
@@ -275,7 +323,13 @@ class Brokers:
 
     def _change(self, registration: BrokerRegistration, *, fenced: bool, stopping: bool) -> None:
         self._ledger.write(
-            BrokerChangeRecord(registration.broker_id, registration.broker_epoch, fenced, stopping)
+            BrokerChangeRecord(
+                registration.broker_id,
+                registration.broker_epoch,
+                fenced,
+                stopping,
+                registration.offline_log_dirs,
+            )
         )
 
     def _tell(self, registration: BrokerRegistration, *, fenced: bool) -> None:
@@ -316,10 +370,10 @@ def stale_session(broker: BrokerId, epoch: BrokerEpoch) -> RejectSession:
     )
 
 
-def _loss(known: BrokerRegistration | None, request: RegisterBroker) -> Loss:
-    if known is None or known.directory_id != request.directory_id:
-        return Loss.ALL
-    return Loss.NONE if request.log_intact else Loss.TAIL
+def _all_ids(request: RegisterBroker) -> tuple[str, ...]:
+    """Of all its log directories that are known by their ids."""
+    live = (directory.directory_id for directory in request.live_log_dirs)
+    return (*live, *filter(None, request.offline_log_dirs))
 
 
 def _fault(request: RegisterBroker) -> str | None:

@@ -188,7 +188,7 @@ class Claims:
         """Whether the directory is the broker's, or was made for an id that never registered."""
         registration = image.brokers.get(directory.broker_id)
         if registration is not None:
-            return registration.directory_id == directory.directory_id
+            return directory.directory_id in registration.all_log_dirs
         return directory.broker_id <= self._settings.expected_brokers
 
     def _new_id(self, image: MetadataImage) -> BrokerId:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.controller.ledger import Ledger
 from broker.controller.partitions import joined, next_state, without
+from broker.controller.returning import Loss, Returning
 from broker.controller.settings import ControllerSettings
 from broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
 from broker.metadata.messages import (
@@ -31,15 +31,15 @@ MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 
 
-class Loss(Enum):
-    """What a broker's new incarnation may lack of what the old one had."""
+class Returned(NamedTuple):
+    """What a registration meant for replicas. `alone`: the only ones of their partitions, and may
+    lack records. `offline`: in a log directory that is. `gone`: the directory is the broker's no
+    more.
+    """
 
-    NONE = auto()
-    """The same directory, and the log survived: a clean stop, or the same boot of the host."""
-    TAIL = auto()
-    """The same directory, but what was not fsynced may be gone (KIP-966's unclean shutdown)."""
-    ALL = auto()
-    """Another directory: whatever it holds is not what the cluster counted on."""
+    alone: int
+    offline: int
+    gone: int
 
 
 class Elections:
@@ -81,36 +81,39 @@ class Elections:
             if broker in partition.isr:
                 self._change(partition, isr=without(partition.isr, broker))
 
-    def on_registered(self, request: RegisterBroker, loss: Loss) -> int:
-        """A new incarnation, still fenced. How many partitions have no other replica than this
-        one, which may lack records.
+    def on_registered(self, request: RegisterBroker, returning: Returning) -> Returned:
+        """A new incarnation, still fenced.
 
         A replica that may lack records leaves ISR and ELR, also when it is the last one there:
         the partition is then offline until a better replica or an operator comes, but loses
         nothing silently. Only where there is no other replica that could be better (replication
         factor 1, same directory), nothing is gained by staying offline.
 
-        Replicas that failed in the last life get their chance now; those that are named as failed
-        do not work in this one either.
+        Replicas that failed in the last life get their chance now; those that are named as failed,
+        or are in a log directory that is offline, do not work in this one either.
         """
-        alone = 0
+        alone = offline = gone = 0
         broker = request.broker_id
         all_failed, all_lost = set(request.failed_replicas), set(request.lost_replicas)
         for partition in self._ledger.decided.partitions_of(broker):
             key = (partition.topic_id, partition.partition)
-            lost = loss is not Loss.NONE or key in all_lost
-            if lost and loss is not Loss.ALL and len(partition.replicas) == 1:
+            found = returning.where(key, partition.directory_of(broker))
+            lost = found.loss is not Loss.NONE or key in all_lost
+            if lost and found.loss is not Loss.ALL and len(partition.replicas) == 1:
                 lost = False
                 alone += 1
+            offline += found.offline
+            gone += found.loss is Loss.ALL
             failed = without(partition.failed_replicas, broker)
+            place = found.directory_id or self._ledger.decided.directory_for(broker)
             self._change(
                 partition,
                 isr=without(partition.isr, broker),
                 lost=(broker,) if lost else (),
-                failed=(*failed, broker) if key in all_failed else failed,
-                directories=_with_directory(partition, broker, request.directory_id),
+                failed=(*failed, broker) if found.offline or key in all_failed else failed,
+                directories=_with_directory(partition, broker, place),
             )
-        return alone
+        return Returned(alone, offline, gone)
 
     def on_replicas_failed(
         self, broker: BrokerId, replicas: Iterable[ReplicaKey]

@@ -250,7 +250,7 @@ def write_partition(
             leader=isr[0],
             leader_epoch=LeaderEpoch(0),
             partition_epoch=PartitionEpoch(0),
-            directories=tuple(image.brokers[broker].directory_id for broker in brokers),
+            directories=tuple(map(image.directory_for, brokers)),
         )
     )
 

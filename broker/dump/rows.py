@@ -19,6 +19,7 @@ from broker.storage.checkpoints import EPOCH_CHECKPOINT
 from broker.storage.clean_marker import CLEAN_MARKER
 from broker.storage.errors import InvalidOffset
 from broker.storage.producer_snapshot import BadSnapshot, decode_companion, decode_snapshot
+from broker.storage.roster import ROSTER, Roster
 from broker.storage.segment import (
     CUT_SUFFIX,
     INDEX_SUFFIX,
@@ -383,9 +384,25 @@ def marker_rows(path: Path) -> Iterator[Row]:
         yield {"kind": "marker", "log": name, **log}
 
 
+def roster_rows(path: Path) -> Iterator[Row]:
+    """The log directories that a broker has, as each of them remembers it."""
+    try:
+        roster = Roster.decode(path.read_bytes())
+    except ValueError as error:
+        raise BadFile(f"no list of log directories: {error}") from error
+    for directory, directory_id in sorted(roster.ids.items()):
+        yield {
+            "kind": "log_directory",
+            "generation": roster.generation,
+            "path": directory,
+            "directory_id": directory_id,
+        }
+
+
 _BY_NAME: Final[dict[str, Callable[[Path], Iterator[Row]]]] = {
     EPOCH_CHECKPOINT: epoch_rows,
     CLEAN_MARKER: marker_rows,
+    ROSTER: roster_rows,
     "meta.properties": property_rows,
     "partition.metadata": property_rows,
 }

@@ -19,6 +19,7 @@ from broker.metadata.messages import (
     Failure,
     FailuresNoted,
     HeartbeatAccepted,
+    LogDirectory,
     MetadataBatch,
     PartitionIsr,
     PartitionsAltered,
@@ -171,6 +172,15 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         stream_endpoint=encode_endpoint(request.stream_endpoint)
         if request.stream_endpoint
         else None,
+        log_dirs=(
+            cluster_pb2.LogDirectory(
+                directory_id=directory.directory_id,
+                intact=directory.intact,
+                replicas=map(_encode_replica, directory.replicas),
+            )
+            for directory in request.log_dirs
+        ),
+        offline_log_dirs=request.offline_log_dirs,
     )
 
 
@@ -194,6 +204,15 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         stream_endpoint=decode_endpoint(message.stream_endpoint)
         if message.HasField("stream_endpoint")
         else None,
+        log_dirs=tuple(
+            LogDirectory(
+                directory.directory_id,
+                directory.intact,
+                tuple(map(_decode_replica, directory.replicas)),
+            )
+            for directory in message.log_dirs
+        ),
+        offline_log_dirs=tuple(message.offline_log_dirs),
     )
 
 
@@ -338,6 +357,7 @@ def encode_replicas_failed(request: ReplicasFailed) -> cluster_pb2.ReplicasFaile
         broker_epoch=request.broker_epoch,
         replicas=map(_encode_replica, request.replicas),
         reason=request.reason,
+        log_dirs=request.log_dirs,
     )
 
 
@@ -348,6 +368,7 @@ def decode_replicas_failed(message: cluster_pb2.ReplicasFailedRequest) -> Replic
         BrokerEpoch(message.broker_epoch),
         tuple(map(_decode_replica, message.replicas)),
         message.reason,
+        tuple(message.log_dirs),
     )
 
 

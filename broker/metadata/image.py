@@ -107,6 +107,8 @@ class MetadataImage:
     _by_broker: dict[BrokerId, dict[tuple[TopicId, int], None]] = field(
         default_factory=dict, repr=False
     )
+    # How many replicas each log directory holds, by its id.
+    _by_directory: dict[str, int] = field(default_factory=dict, repr=False)
     partition_count: int = 0
 
     # ---- look-ups ------------------------------------------------------------------------------
@@ -159,6 +161,14 @@ class MetadataImage:
             and not registration.fenced
             and not registration.in_controlled_shutdown
         )
+
+    def directory_for(self, broker: BrokerId) -> str:
+        """The id of the log directory for one more replica on this broker: of those that work, the
+        one with the fewest replicas, the first of several.
+        """
+        registration = self.brokers[broker]
+        candidates = registration.live_log_dirs or registration.all_log_dirs
+        return min(candidates, key=lambda each: self._by_directory.get(each, 0))
 
     def live_brokers(self) -> list[BrokerId]:
         """The brokers for which `is_live` holds, ascending."""
@@ -248,6 +258,7 @@ class MetadataImage:
                 known,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
+                offline_log_dirs=record.offline_log_dirs,
             )
 
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
@@ -269,7 +280,18 @@ class MetadataImage:
             key = (record.topic_id, record.partition)
             for broker in record.replicas:
                 self._by_broker.setdefault(broker, {})[key] = None
+        if known is None or known.directories != record.directories:
+            self._count_directories(known, -1)
+            self._count_directories(record, 1)
         partitions[record.partition] = record
+
+    def _count_directories(self, record: PartitionRecord | None, change: int) -> None:
+        for directory in record.directories if record is not None else ():
+            count = self._by_directory.get(directory, 0) + change
+            if count:
+                self._by_directory[directory] = count
+            else:
+                del self._by_directory[directory]
 
     def _forget_replicas(self, record: PartitionRecord | None) -> None:
         if record is None:
@@ -289,6 +311,7 @@ class MetadataImage:
         self.partition_count -= len(topic.partitions)
         for partition in topic.partitions.values():
             self._forget_replicas(partition)
+            self._count_directories(partition, -1)
 
     def _producer_ids(self, record: ProducerIdsRecord) -> None:
         self.producer_ids = record

@@ -71,6 +71,17 @@ class BrokerClaim:
 
 
 @dataclass(frozen=True, slots=True)
+class LogDirectory:
+    """One of several log directories of a broker (KIP-858). `intact`: as `log_intact`, of this one.
+    `replicas`: what is in it, whether it works or not.
+    """
+
+    directory_id: str
+    intact: bool
+    replicas: tuple[ReplicaKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class RegisterBroker:
     """A new incarnation that has locked its directory and listens.
 
@@ -78,6 +89,10 @@ class RegisterBroker:
     the log) survived. Except in the replicas that are named: `failed_replicas` do not work in this
     life, `lost_replicas` do but may lack records. `static_config`: what it was started with, for
     administrators to see; without secrets.
+
+    A broker with several log directories names those that work in `log_dirs`, the first of them in
+    `directory_id`, and the ids of the others in `offline_log_dirs`; an empty one stands for some
+    directory whose id nobody knows.
     """
 
     broker_id: BrokerId
@@ -95,6 +110,13 @@ class RegisterBroker:
     lost_replicas: tuple[ReplicaKey, ...] = ()
     static_config: tuple[tuple[str, str], ...] = ()
     stream_endpoint: Endpoint | None = None
+    log_dirs: tuple[LogDirectory, ...] = ()
+    offline_log_dirs: tuple[str, ...] = ()
+
+    @property
+    def live_log_dirs(self) -> tuple[LogDirectory, ...]:
+        """The directories that work, also of a broker that has only one."""
+        return self.log_dirs or (LogDirectory(self.directory_id, self.log_intact),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +184,15 @@ class PartitionsAltered:
 
 @dataclass(frozen=True, slots=True)
 class ReplicasFailed:
-    """Logs that have failed on this broker, for the rest of its life."""
+    """Logs, and whole log directories by their ids, that have failed on this broker for the rest of
+    its life.
+    """
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     replicas: tuple[ReplicaKey, ...]
     reason: str
+    log_dirs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,8 @@ def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBr
         in_controlled_shutdown=record.in_controlled_shutdown,
         static_config=dict(record.static_config),
         stream_endpoint=encode_endpoint(record.stream_endpoint) if record.stream_endpoint else None,
+        log_dirs=record.log_dirs,
+        offline_log_dirs=record.offline_log_dirs,
     )
 
 
@@ -119,6 +121,8 @@ def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterB
         stream_endpoint=decode_endpoint(message.stream_endpoint)
         if message.HasField("stream_endpoint")
         else None,
+        log_dirs=tuple(message.log_dirs),
+        offline_log_dirs=tuple(message.offline_log_dirs),
     )
 
 
@@ -198,9 +202,14 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
             broker_epoch=r.broker_epoch,
             fenced=r.fenced,
             in_controlled_shutdown=r.in_controlled_shutdown,
+            offline_log_dirs=r.offline_log_dirs,
         ),
         lambda m: BrokerChangeRecord(
-            BrokerId(m.broker_id), BrokerEpoch(m.broker_epoch), m.fenced, m.in_controlled_shutdown
+            BrokerId(m.broker_id),
+            BrokerEpoch(m.broker_epoch),
+            m.fenced,
+            m.in_controlled_shutdown,
+            tuple(m.offline_log_dirs),
         ),
     ),
     UnregisterBrokerRecord: (

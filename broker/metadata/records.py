@@ -66,6 +66,20 @@ class RegisterBrokerRecord:
     # what it was started with, by Kafka's names: not the defaults, no secrets
     static_config: tuple[tuple[str, str], ...] = ()
     stream_endpoint: Endpoint | None = None  # where it takes framed streams
+    # ids of all log directories, none for a broker with only one; and of those that do not work
+    log_dirs: tuple[str, ...] = ()
+    offline_log_dirs: tuple[str, ...] = ()
+
+    @property
+    def all_log_dirs(self) -> tuple[str, ...]:
+        """The ids of its log directories, whether they work or not."""
+        return self.log_dirs or (self.directory_id,)
+
+    @property
+    def live_log_dirs(self) -> tuple[str, ...]:
+        """The ids of those that work."""
+        offline = self.offline_log_dirs
+        return tuple(each for each in self.all_log_dirs if each not in offline)
 
     @property
     def inner_endpoints(self) -> tuple[Endpoint, ...]:
@@ -78,12 +92,13 @@ class RegisterBrokerRecord:
 
 @dataclass(frozen=True, slots=True)
 class BrokerChangeRecord:
-    """Fenced, unfenced or stopping."""
+    """Fenced, unfenced or stopping; or a log directory has failed: all as it is now."""
 
     broker_id: BrokerId
     broker_epoch: BrokerEpoch
     fenced: bool
     in_controlled_shutdown: bool
+    offline_log_dirs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,11 @@ class PartitionRecord:
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
     failed_replicas: tuple[BrokerId, ...] = ()
+
+    def directory_of(self, broker: BrokerId) -> str:
+        """The id of the log directory in which the broker has its replica; empty: not known."""
+        places = dict(zip(self.replicas, self.directories, strict=False))
+        return places.get(broker, "")
 
 
 @dataclass(frozen=True, slots=True)

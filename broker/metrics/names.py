@@ -72,6 +72,14 @@ AT_MIN_ISR: Final = Metric(
 OFFLINE_REPLICAS: Final = Metric(
     "pylog_offline_replica_count", "gauge", "Replicas here whose log does not work."
 )
+OFFLINE_LOG_DIRECTORIES: Final = Metric(
+    "pylog_offline_log_directory_count", "gauge",
+    "Log directories of this broker that do not work until it starts again.",
+)  # fmt: skip
+LOG_DIRECTORY_SIZE: Final = Metric(
+    "pylog_log_directory_size_bytes", "gauge", "Bytes of all segments in a log directory.",
+    ("directory",),
+)  # fmt: skip
 ISR_SHRINKS: Final = Metric(
     "pylog_isr_shrinks_total", "counter", "ISRs of partitions led here that became smaller."
 )

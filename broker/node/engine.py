@@ -201,12 +201,11 @@ class Engine:
             _log.warning("%s of a deleted topic could not be removed: %s", directory, error)
 
     def _on_replica_failed(self, effect: ReplicaFailed) -> None:
-        _log.error("replica %s went offline: %s", effect.topic_partition, effect.reason)
+        level = logging.DEBUG if effect.directory_failed else logging.ERROR
+        _log.log(level, "replica %s went offline: %s", effect.topic_partition, effect.reason)
         if effect.topic_id is not None:
             partition = effect.topic_partition.partition
             self._report_failed(effect.topic_id, partition, effect.reason)
-        if effect.directory_failed:
-            self._on_fault(effect.reason)
 
     # ---- time ------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ would hand out epochs again that are already used. Whoever has seen a higher one
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Final
 
 from broker.storage.files import NO_ROOM, Files
@@ -18,35 +19,52 @@ _log = logging.getLogger("pylog.node")
 
 
 class EpochFile:
-    """Owns the file `controller-epoch` of a broker's directory."""
+    """Owns the file `controller-epoch` of a broker's log directories: each has it, the highest
+    counts.
+    """
 
-    def __init__(self, files: Files, directory: str) -> None:
+    def __init__(self, files: Files, directories: Sequence[str]) -> None:
         self._files = files
-        self._path = f"{directory}/{NAME}"
-        self.highest = ControllerEpoch(-1)
+        self._paths = [f"{directory}/{NAME}" for directory in directories]
+        self.highest = max(map(self._read, self._paths))
         self._behind = False
-        if files.exists(self._path):
-            text = files.read_all(self._path).decode("ascii", "replace").strip()
-            # A damaged file protects no more, but must not keep the broker from starting.
-            if text.isdecimal():
-                self.highest = ControllerEpoch(int(text))
+
+    def _read(self, path: str) -> ControllerEpoch:
+        # A damaged file protects no more, but must not keep the broker from starting.
+        try:
+            text = self._files.read_all(path).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return ControllerEpoch(-1)
+        except OSError as error:
+            if len(self._paths) == 1:
+                raise
+            _log.warning("%s cannot be read: %s", path, error)
+            return ControllerEpoch(-1)
+        return ControllerEpoch(int(text) if text.isdecimal() else -1)
 
     def raise_to(self, epoch: ControllerEpoch) -> None:
         """Durably remember `epoch` if it is new.
 
         A full disk is no reason to leave the cluster: the next call tries again. Until then only
-        this life of the broker is protected. OSError when the disk fails otherwise.
+        this life of the broker is protected. OSError when every disk fails otherwise; one of
+        several is left out from then on.
         """
         if epoch > self.highest:
             self.highest = epoch
             self._behind = True
         if not self._behind:
             return
+        self._behind = not all([self._write(path) for path in tuple(self._paths)])
+
+    def _write(self, path: str) -> bool:
         try:
-            self._files.write_atomic(self._path, f"{self.highest}\n".encode())
+            self._files.write_atomic(path, f"{self.highest}\n".encode())
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            no_room = error.errno in NO_ROOM
+            if not no_room and len(self._paths) == 1:
                 raise
-            _log.warning("%s cannot be written yet: %s", self._path, error)
-        else:
-            self._behind = False
+            if not no_room:
+                self._paths.remove(path)
+            _log.warning("%s cannot be written: %s", path, error)
+            return not no_room
+        return True

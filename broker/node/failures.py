@@ -1,4 +1,4 @@
-"""Tells the controller which replicas have failed here, until it has taken note.
+"""Tells the controller which replicas and directories have failed here, until it has taken note.
 
 Without that a leader with a broken log would stay leader: its broker is well and keeps its session.
 """
@@ -22,7 +22,8 @@ RETRY_SECONDS_FIRST: Final = 0.05
 RETRY_SECONDS_LAST: Final = 2.0
 REPLICAS_PER_REPORT: Final = 1_000
 
-Send = Callable[[tuple[ReplicaKey, ...], str], Awaitable[FailuresNoted | Failure]]
+Send = Callable[[tuple[ReplicaKey, ...], tuple[str, ...], str], Awaitable[FailuresNoted | Failure]]
+"""Replicas, ids of log directories, and why."""
 
 
 class FailureReports:
@@ -36,6 +37,7 @@ class FailureReports:
         """`send` raises errors.PylogError when the controller cannot be asked."""
         self._send = send
         self._waiting: dict[ReplicaKey, str] = {}
+        self._log_dirs: dict[str, str] = {}
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
@@ -49,8 +51,13 @@ class FailureReports:
         self._waiting[topic_id, partition] = reason
         self._go_on()
 
+    def add_directory(self, directory_id: str, reason: str) -> None:
+        """Report this log directory, with all that the metadata have in it."""
+        self._log_dirs[directory_id] = reason
+        self._go_on()
+
     def _go_on(self) -> None:
-        if self._waiting and self._task is None and not self._stopped:
+        if (self._waiting or self._log_dirs) and self._task is None and not self._stopped:
             self._task = asyncio.get_running_loop().create_task(self._report())
             self._task.add_done_callback(self._on_done)
 
@@ -63,15 +70,19 @@ class FailureReports:
     async def _report(self) -> None:
         backoff = Backoff(RETRY_SECONDS_FIRST, RETRY_SECONDS_LAST)
         reported = ""
-        while self._waiting:
+        while self._waiting or self._log_dirs:
             replicas = tuple(islice(self._waiting, REPLICAS_PER_REPORT))
+            log_dirs = tuple(self._log_dirs)
+            reason = self._log_dirs[log_dirs[0]] if log_dirs else self._waiting[replicas[0]]
             try:
-                answer = await self._send(replicas, self._waiting[replicas[0]])
+                answer = await self._send(replicas, log_dirs, reason)
             except errors.PylogError as error:
                 answer = Failure(error.code, str(error))
             if isinstance(answer, FailuresNoted):
                 for replica in replicas:
                     del self._waiting[replica]
+                for directory in log_dirs:
+                    del self._log_dirs[directory]
                 backoff.reset()
                 continue
             # A refusal, too, ends some day: with a registration, or with this process.

@@ -19,7 +19,7 @@ from broker.node.lease import Lease
 from broker.node.link import Backoff, ControllerLink, LeaseLine
 from pylog import errors
 from pylog.clock import Clock
-from pylog.model import BrokerEpoch, ControllerEpoch, Offset
+from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
 from pylog.rpc.v1 import cluster_pb2
 
 _log = logging.getLogger("pylog.node")
@@ -67,6 +67,7 @@ class Membership:
         self._clock = clock
         self._epochs = epochs
         self._registration = registration
+        self._broker_id = BrokerId(-1)
         self._heartbeat_ms = heartbeat_ms
         self._lease = Lease(self._renew, clock, lease_ms=lease_ms, interval_ms=heartbeat_ms)
         self._on_registered = on_registered
@@ -141,7 +142,9 @@ class Membership:
                 await backoff.wait()
 
     async def _register(self) -> None:
-        answer = await self._link.register(self._registration())
+        registration = self._registration()
+        self._broker_id = registration.broker_id
+        answer = await self._link.register(registration)
         if isinstance(answer, Failure):
             error = errors.from_code(answer.code, answer.message)
             if not error.retriable and answer.code not in _RETRY_REGISTRATION:
@@ -216,8 +219,7 @@ class Membership:
             await asyncio.sleep(TICK_SECONDS)
 
     def _renew(self) -> None:
-        """On the lease thread."""
+        """On the lease thread, which must not look at the logs that a registration tells of."""
         epoch = self.broker_epoch
         if epoch >= 0:
-            seconds = self._heartbeat_ms / 1000
-            self._lease_line.renew(self._registration().broker_id, epoch, seconds)
+            self._lease_line.renew(self._broker_id, epoch, self._heartbeat_ms / 1000)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
-    from broker.storage.cleaner.cleaner import LogCleaner
+    from broker.storage.log_directories import LogDirectories
     from broker.streams.server import StreamServer
 
 SLICE: Final = 64
@@ -51,7 +51,7 @@ class BrokerParts:
     requests: ClientRequests | None = None
     log_service: LogService | None = None
     streams: StreamServer | None = None
-    cleaner: LogCleaner | None = None
+    logs: LogDirectories | None = None
     membership: Membership | None = None
     stopping: str = ""
     fault: str = ""
@@ -65,6 +65,7 @@ class _Totals:
     at_min_isr: int = 0
     offline: int = 0
     max_lag: int = 0
+    sizes: dict[str, int] = field(default_factory=dict)  # by log directory
     lines: dict[Metric, list[str]] = field(
         default_factory=lambda: {metric: [] for metric in _DETAILS}
     )
@@ -160,20 +161,32 @@ class BrokerMetrics:
         page.add(names.AT_MIN_ISR, totals.at_min_isr)
         page.add(names.OFFLINE_REPLICAS, totals.offline)
         page.add(names.MAX_LAG, totals.max_lag)
-        if self.parts.cleaner is not None:
-            self._add_cleaner(page, self.parts.cleaner, manager.high_watermarks())
+        if self.parts.logs is not None:
+            page.add(names.OFFLINE_LOG_DIRECTORIES, len(self.parts.logs.offline))
+            sizes: dict[tuple[object, ...], int] = {
+                (manager.directory,): totals.sizes.get(manager.directory, 0)
+                for manager in self.parts.logs.live
+            }
+            page.add_all(names.LOG_DIRECTORY_SIZE, sizes)
+            self._add_cleaners(page, self.parts.logs, manager.high_watermarks())
         page.add(names.NO_DETAIL, max(0, len(partitions) - DETAIL_MAX))
         for metric, lines in totals.lines.items():
             page.add_lines(metric, lines)
             await asyncio.sleep(0)
 
-    def _add_cleaner(
-        self, page: Page, cleaner: LogCleaner, high_watermarks: dict[TopicPartition, Offset]
+    def _add_cleaners(
+        self, page: Page, logs: LogDirectories, high_watermarks: dict[TopicPartition, Offset]
     ) -> None:
-        waiting = cleaner.candidates(SYSTEM_CLOCK.wall_ms(), high_watermarks)
-        page.add(names.CLEANER_UNCLEANABLE, len(cleaner.uncleanable))
-        page.add(names.CLEANER_DIRTY, max((log.dirty_ratio for log in waiting), default=0))
-        page.add(names.CLEANER_PASSES, cleaner.passes)
+        wall_ms = SYSTEM_CLOCK.wall_ms()
+        cleaners = [manager.cleaner for manager in logs.live]
+        dirty = (
+            log.dirty_ratio
+            for cleaner in cleaners
+            for log in cleaner.candidates(wall_ms, high_watermarks)
+        )
+        page.add(names.CLEANER_DIRTY, max(dirty, default=0))
+        page.add(names.CLEANER_UNCLEANABLE, sum(len(each.uncleanable) for each in cleaners))
+        page.add(names.CLEANER_PASSES, sum(each.passes for each in cleaners))
 
 
 def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) -> None:
@@ -184,6 +197,9 @@ def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) 
         totals.offline += bool(partition.offline)
         topic, number = partition.topic_partition
         at = f'{{topic="{topic}",partition="{number}"}}'
+        if partition.has_log:
+            directory = partition.log.directory.rpartition("/")[0]
+            totals.sizes[directory] = totals.sizes.get(directory, 0) + partition.log.size
         if detail and partition.has_log:
             log = partition.log
             start(f"pylog_log_start_offset{at} {log.log_start_offset}")

@@ -8,10 +8,13 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Final
 
+from broker.log_dirs import check_apart, roots_of
 from broker.storage.directory import unwritable
 from broker.storage.errors import DirectoryUnwritable
 
@@ -88,14 +91,46 @@ def _doubts(place: Place) -> list[str]:
     return []
 
 
-def look_at(root: str, own: str) -> list[str]:
-    """`judge` of a data root, which is made, and of the directory below it, where it exists."""
+def look_at(root: str, directories: Sequence[str], log_dirs: Sequence[str] = ()) -> list[str]:
+    """`judge` of a data root, which is made, of the entries of `log.dirs`, and of the broker's own
+    directories, where they exist.
+
+    An entry whose disk does not answer is left to whoever opens it.
+    """
     try:
         Path(root).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise unwritable(root, error) from error
     warnings = judge(_place(root), own=False)
-    return warnings + (judge(_place(own), own=True) if Path(own).exists() else [])
+    for entry in roots_of(root, log_dirs)[1:]:
+        warnings += _of_entry(entry, own=False)
+    for directory in directories:
+        warnings += _of_entry(directory, own=True) if log_dirs else _of_own(directory)
+    return warnings
+
+
+def _of_own(directory: str) -> list[str]:
+    return judge(_place(directory), own=True) if Path(directory).exists() else []
+
+
+def _of_entry(path: str, *, own: bool) -> list[str]:
+    try:
+        return judge(_place(path), own=own)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError as error:
+        raise DirectoryUnwritable(
+            f"{path}, of log.dirs, lies below what is not a directory; move that away, or use "
+            "another path"
+        ) from error
+    except OSError as error:
+        return [f"{path}, of log.dirs, cannot be looked at: {error}"]
+
+
+def refuse_nested(directories: Sequence[str]) -> None:
+    """InvalidConfig when two log directories are one, or one holds the other, links resolved."""
+    for one, other in combinations(directories, 2):
+        check_apart(os.path.realpath(one), os.path.realpath(other), one, other)
 
 
 def _place(path: str) -> Place:

@@ -44,6 +44,7 @@ from broker.node.host import address_towards, host_id, is_this_machine, open_fil
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
+from broker.node.offers import told
 from broker.node.process import settle_memory
 from broker.node.producer_ids import ProducerIds
 from broker.node.settings import (
@@ -59,7 +60,8 @@ from broker.node.startup import INCURABLE, Startup, Stopped
 from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
 from broker.storage.files import OsFiles
-from broker.storage.manager import LogManager
+from broker.storage.log import Log
+from broker.storage.log_directories import LogDirectories
 from broker.streams.server import StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
@@ -133,7 +135,7 @@ class BrokerService:
         self._replication_endpoint = Endpoint("", 0)
         self._stream_endpoint: Endpoint | None = None
         self._streams: StreamServer | None = None
-        self._logs: LogManager
+        self._logs: LogDirectories
         self._engine: Engine
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
@@ -218,7 +220,8 @@ class BrokerService:
             id_of=self._id_of,
             report=_log.warning,
         )
-        epochs = EpochFile(self._files, self._logs.directory)
+        epochs = EpochFile(self._files, [manager.directory for manager in self._logs.live])
+        self._logs.on_failure(self._on_log_failed)
         self._membership = Membership(
             self._link,
             LeaseLine(settings.controller, settings.secret),
@@ -294,7 +297,7 @@ class BrokerService:
         )
         self._parts.requests = requests
         self._parts.log_service = service
-        self._parts.cleaner = self._logs.cleaner
+        self._parts.logs = self._logs
         self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(
             self._broker_id,
@@ -332,22 +335,26 @@ class BrokerService:
         self._stream_endpoint = Endpoint(host, port)
 
     def _registration(self, epochs: EpochFile) -> RegisterBroker:
+        logs = self._logs
+        first = (*logs.live, *logs.opened)[0]
         return RegisterBroker(
             broker_id=self._broker_id,
             incarnation_id=self._incarnation,
-            cluster_id=self._logs.meta.cluster_id,
+            cluster_id=logs.meta.cluster_id,
             host_id=self._host,
             rack=self._config.broker_rack,
             client_endpoint=self._endpoint,
             replication_endpoint=self._replication_endpoint,
             stream_endpoint=self._stream_endpoint,
-            directory_id=self._logs.meta.directory_id,
-            boot_id=self._logs.meta.boot_id,
-            log_intact=self._logs.log_intact,
+            directory_id=first.meta.directory_id,
+            boot_id=logs.meta.boot_id,
+            log_intact=logs.log_intact,
             highest_controller_epoch=epochs.highest,
-            failed_replicas=self._logs.failed_replicas,
-            lost_replicas=self._logs.lost_replicas,
+            failed_replicas=logs.failed_replicas,
+            lost_replicas=logs.lost_replicas,
             static_config=without_secrets(self._settings.config),
+            log_dirs=() if logs.is_one else tuple(map(told, logs.live)),
+            offline_log_dirs=tuple(gone.directory_id for gone in logs.offline),
         )
 
     # ---- what the parts ask of each other -------------------------------------------------------
@@ -374,13 +381,30 @@ class BrokerService:
             self._broker_id, self._membership.broker_epoch
         )
 
+    def _on_log_failed(self) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self._take_failures)
+
+    def _take_failures(self) -> None:
+        """Logs went offline, alone or with their directory: nobody leads or follows with them."""
+        failed: list[Log] = []
+        try:
+            failed = self._logs.take_new_failures()
+        except errors.KafkaStorageError as error:
+            self._on_fault(str(error))
+        for directory in self._logs.take_failed_directories():
+            self._failures.add_directory(directory.directory_id, directory.reason)
+        if failed:
+            manager = self._engine.manager
+            self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
+
     async def _report_failures(
-        self, replicas: tuple[ReplicaKey, ...], reason: str
+        self, replicas: tuple[ReplicaKey, ...], log_dirs: tuple[str, ...], reason: str
     ) -> FailuresNoted | Failure:
         epoch = self._membership.broker_epoch
         if epoch < 0:
             raise errors.BrokerNotAvailable("this broker is not registered at the moment")
-        request = ReplicasFailed(self._broker_id, epoch, replicas, reason)
+        request = ReplicasFailed(self._broker_id, epoch, replicas, reason, log_dirs)
         return await self._link.replicas_failed(request)
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
@@ -405,7 +429,7 @@ class BrokerService:
                 self._endpoint.host,
                 self._endpoint.port,
                 self._replication_endpoint.port,
-                self._logs.directory,
+                self._logs.opened[0].directory,
                 self._metrics_address,
             )
         )
@@ -429,7 +453,9 @@ class BrokerService:
         stopping = asyncio.ensure_future(self._stop.wait())
         ended = asyncio.ensure_future(self._ended.wait())
         upkeep = asyncio.ensure_future(
-            Upkeep(self._logs, self._engine, self._clock, self._pool, self._config).run()
+            Upkeep(
+                self._logs, self._engine, self._clock, self._pool, self._config, self._take_failures
+            ).run()
         )
         either: list[asyncio.Future[Any]] = [stopping, ended, upkeep]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)

@@ -10,19 +10,21 @@ from concurrent.futures import Executor
 from typing import Final
 
 from broker.config import BrokerConfig
+from broker.log_dirs import directories_of
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 from broker.node.host import boot_id
 from broker.node.link import ControllerLink
-from broker.node.places import look_at
+from broker.node.offers import check_own, find_directories, refuse_left_out
+from broker.node.places import look_at, refuse_nested
 from broker.node.settings import ANY_BROKER, NEW_BROKER
-from broker.storage.directory import find_broker_directories
+from broker.storage.directory import MetaProperties
 from broker.storage.errors import DirectoryLocked, StorageStartError
 from broker.storage.files import Files
-from broker.storage.manager import LogManager
-from broker.storage.partition_directories import check_identity
+from broker.storage.log_directories import LogDirectories
+from broker.storage.opening import Opening
 from pylog import errors
 from pylog.clock import Clock
-from pylog.model import BrokerId, topic_id_from_bytes
+from pylog.model import topic_id_from_bytes
 
 _log = logging.getLogger("pylog.node")
 
@@ -77,20 +79,18 @@ class Startup:
             raise Stopped
 
     def check_directories(self) -> None:
-        """StorageStartError for a directory that this broker would get and cannot use.
+        """StorageStartError for a directory that this broker would get and cannot use;
+        InvalidConfig for one that `log.dirs` leaves out.
 
         Else the claim would find out, but only after the controller has waited for a broker whose
         directory it is: a broker that was told its id has that one only, and a new one shares its
         root with brokers that have theirs. On Spark's hosts other roots may hold what is missing.
         """
-        if self._only_broker == ANY_BROKER or not self._files.exists(self._root):
-            return
-        for name in self._files.listdir(self._root):
-            number = name.removeprefix("broker-")
-            if name == number or not (number.isascii() and number.isdigit()):
-                continue
-            if self._only_broker in (NEW_BROKER, int(number)):
-                check_identity(self._files, f"{self._root}/{name}", BrokerId(int(number)))
+        entries = self._config.log_dirs
+        refuse_left_out(self._files, self._root, entries)
+        if self._only_broker != ANY_BROKER:
+            only = None if self._only_broker == NEW_BROKER else self._only_broker
+            check_own(self._files, self._root, entries, only)
 
     async def claim(self, incarnation_id: str, host_id: str, slot: int) -> BrokerClaim:
         """Ask until the controller grants a broker id; PylogError when it never will."""
@@ -115,30 +115,24 @@ class Startup:
             await self._or_stop(answer.retry_after_ms / 1000)
 
     def _directories(self) -> tuple[BrokerDirectory, ...]:
-        return tuple(
-            BrokerDirectory(
-                found.meta.broker_id,
-                found.meta.directory_id,
-                found.meta.cluster_id,
-                found.meta.boot_id,
-                found.meta.clean,
-                found.locked,
-            )
-            for found in find_broker_directories(self._files, self._root)
-            if self._only_broker in (ANY_BROKER, found.meta.broker_id)
-        )
+        found = find_directories(self._files, self._root, self._config.log_dirs)
+        return tuple(d for d in found if self._only_broker in (ANY_BROKER, d.broker_id))
 
-    async def open_logs(self, claim: BrokerClaim) -> LogManager:
-        """Lock the directory and recover, while the kernels warm in another thread.
+    async def open_logs(self, claim: BrokerClaim) -> LogDirectories:
+        """Lock the directories and recover each in a thread of its own, while the kernels warm in
+        another.
 
-        Raises DirectoryLocked when the lock did not come free, and StorageStartError.
+        Raises DirectoryLocked when a lock did not come free, StorageStartError and InvalidConfig.
         """
         loop = asyncio.get_running_loop()
         warming = loop.run_in_executor(self._pool, _warm)
         begin_ms = self._clock.monotonic_ms()
         while True:
             try:
-                logs = await loop.run_in_executor(self._pool, self._open, claim)
+                opening = await loop.run_in_executor(self._pool, self._prepare, claim)
+                steps = [loop.run_in_executor(self._pool, step) for step in opening.steps]
+                await asyncio.gather(*steps)
+                logs = opening.finish()
                 break
             except DirectoryLocked:
                 if self._clock.monotonic_ms() - begin_ms >= LOCK_SECONDS_MAX * 1000:
@@ -154,17 +148,17 @@ class Startup:
         )
         return logs
 
-    def _open(self, claim: BrokerClaim) -> LogManager:
-        directory = f"{self._root}/broker-{claim.broker_id}"
-        for doubt in look_at(self._root, directory):
+    def _prepare(self, claim: BrokerClaim) -> Opening:
+        entries = self._config.log_dirs
+        paths = directories_of(self._root, claim.broker_id, entries)
+        refuse_nested(paths)
+        for doubt in look_at(self._root, paths, entries):
             _log.warning("%s", doubt)
-        return LogManager.open(
+        return Opening(
             self._files,
-            directory,
-            cluster_id=claim.cluster_id,
-            broker_id=claim.broker_id,
-            boot_id=boot_id(),
-            new_directory_id=topic_id_from_bytes(uuid.uuid4().bytes),
+            paths,
+            MetaProperties(claim.cluster_id, claim.broker_id, "", boot_id()),
+            new_directory_id=lambda: topic_id_from_bytes(uuid.uuid4().bytes),
             wall_ms=self._clock.wall_ms(),
             config=self._config,
         )

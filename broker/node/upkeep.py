@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 from typing import Final
 
 from broker.config import BrokerConfig
 from broker.node.engine import Engine
+from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.clock import Clock
@@ -23,60 +26,92 @@ MAINTENANCE_SECONDS: Final = 1.0
 
 
 class Upkeep:
-    """Runs on the broker's loop; what waits for the disk goes to the pool."""
+    """Runs on the broker's loop; what waits for the disk goes to the pool. Each log directory has
+    its own two loops, so that a slow disk holds up no other.
+    """
 
     def __init__(
-        self, logs: LogManager, engine: Engine, clock: Clock, pool: Executor, config: BrokerConfig
+        self,
+        logs: LogDirectories,
+        engine: Engine,
+        clock: Clock,
+        pool: Executor,
+        config: BrokerConfig,
+        take_failures: Callable[[], None],
     ) -> None:
+        """`take_failures`: logs or directories have failed, let the others hear of it."""
         self._logs = logs
         self._engine = engine
         self._clock = clock
         self._pool = pool
         self._config = config
+        self._take_failures = take_failures
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
-        """Until it is cancelled. An ExceptionGroup when the directory itself fails."""
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._maintain())
-            group.create_task(self._clean())
+        """Until it is cancelled. Raises what ended it: the last directory itself has failed."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for manager in self._logs.live:
+                    group.create_task(self._while_live(manager, self._maintain))
+                    group.create_task(self._while_live(manager, self._clean))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
 
-    async def _clean(self) -> None:
+    async def _while_live(
+        self, manager: LogManager, step: Callable[[LogManager, _Due], Awaitable[None]]
+    ) -> None:
+        due = _Due(self._clock.monotonic_ms() + self._checkpoint_interval_ms)
+        while not manager.is_offline:
+            try:
+                await step(manager, due)
+            except (OSError, errors.KafkaStorageError) as error:
+                if self._logs.is_one:
+                    raise
+                self._logs.fail(manager, error)
+                self._take_failures()
+
+    @property
+    def _checkpoint_interval_ms(self) -> int:
+        return self._config.replica_high_watermark_checkpoint_interval_ms
+
+    async def _clean(self, manager: LogManager, _: _Due) -> None:
         """Compaction, one pass after the other."""
-        cleaner = self._logs.cleaner
-        while True:
-            marks = self._engine.manager.high_watermarks()
-            task = cleaner.next_task(self._clock.wall_ms(), marks)
-            if task is None:
-                await asyncio.sleep(self._logs.config.log_cleaner_backoff_ms / 1000)
-                continue
-            goes_on = True
-            while goes_on:
-                await self._loop.run_in_executor(self._pool, task.run)
-                goes_on = cleaner.on_ran(task)
+        cleaner = manager.cleaner
+        marks = self._engine.manager.high_watermarks()
+        task = cleaner.next_task(self._clock.wall_ms(), marks)
+        if task is None:
+            await asyncio.sleep(manager.config.log_cleaner_backoff_ms / 1000)
+            return
+        goes_on = True
+        while goes_on:
+            await self._loop.run_in_executor(self._pool, task.run)
+            goes_on = cleaner.on_ran(task)
 
-    async def _maintain(self) -> None:
+    async def _maintain(self, manager: LogManager, due: _Due) -> None:
         """Rolls, syncs of full segments, checkpoints."""
-        interval_ms = self._config.replica_high_watermark_checkpoint_interval_ms
-        checkpoint_due_ms = self._clock.monotonic_ms() + interval_ms
-        while True:
-            await asyncio.sleep(MAINTENANCE_SECONDS)
-            now_ms = self._clock.monotonic_ms()
-            high_watermarks = self._engine.manager.high_watermarks()
-            self._logs.maintain(now_ms, self._clock.wall_ms(), high_watermarks)
-            if (removal := self._logs.removal_task(now_ms)) is not None:
-                await self._loop.run_in_executor(self._pool, removal.run)
-            for log, task in self._logs.flush_tasks():
-                await self._loop.run_in_executor(self._pool, task.run)
-                try:
-                    log.on_flushed(task)
-                except errors.KafkaStorageError as error:
-                    _log.warning("%s: %s", log.topic_partition, error)
-            if failed := self._logs.take_new_failures():
-                manager = self._engine.manager
-                self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
-            if now_ms >= checkpoint_due_ms:
-                checkpoint_due_ms = now_ms + interval_ms
-                checkpoints = self._logs.checkpoint_task(self._engine.manager.high_watermarks())
-                await self._loop.run_in_executor(self._pool, checkpoints.run)
-                self._logs.on_checkpointed(checkpoints)
+        await asyncio.sleep(MAINTENANCE_SECONDS)
+        now_ms = self._clock.monotonic_ms()
+        high_watermarks = self._engine.manager.high_watermarks()
+        manager.maintain(now_ms, self._clock.wall_ms(), high_watermarks)
+        if (removal := manager.removal_task(now_ms)) is not None:
+            await self._loop.run_in_executor(self._pool, removal.run)
+        for log, task in manager.flush_tasks():
+            await self._loop.run_in_executor(self._pool, task.run)
+            try:
+                log.on_flushed(task)
+            except errors.KafkaStorageError as error:
+                _log.warning("%s: %s", log.topic_partition, error)
+        self._take_failures()
+        if now_ms >= due.checkpoint_ms and not manager.is_offline:
+            due.checkpoint_ms = now_ms + self._checkpoint_interval_ms
+            checkpoints = manager.checkpoint_task(self._engine.manager.high_watermarks())
+            await self._loop.run_in_executor(self._pool, checkpoints.run)
+            manager.on_checkpointed(checkpoints)
+
+
+@dataclass(slots=True)
+class _Due:
+    """When the checkpoints of a directory are to be written next."""
+
+    checkpoint_ms: int

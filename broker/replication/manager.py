@@ -1,7 +1,7 @@
 """All partitions of one broker: produce, fetch, replication, and what waits for them.
 
 Pure: times are arguments, everything to do outside comes back as effects (`messages.py`), and logs
-are reached through the LogManager that the shell or the simulator made. The caller owns it: one
+are reached through the LogDirectories that the shell or the simulator made. The caller owns it: one
 loop, no locks. Every method returns the effects of its step, in the order of happening.
 
 The parts share `HostedPartitions` and `WaitingRoom`:
@@ -56,7 +56,7 @@ from broker.replication.settings import ReplicationSettings
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
 from broker.storage.log import Log
-from broker.storage.manager import LogManager
+from broker.storage.log_directories import LogDirectories
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 NOT_REGISTERED = BrokerEpoch(-1)
@@ -78,7 +78,7 @@ class ReplicaManager:
     def __init__(
         self,
         broker_id: BrokerId,
-        logs: LogManager,
+        logs: LogDirectories,
         config: BrokerConfig,
         *,
         settings: ReplicationSettings | None = None,

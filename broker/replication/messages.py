@@ -372,6 +372,7 @@ class ReplicaFailed:
 
     topic_partition: TopicPartition
     reason: str
+    # the whole log directory did, which is logged once for all its replicas
     directory_failed: bool = False
     # None: no replica that the metadata assigns to this broker, so the controller need not know
     topic_id: TopicId | None = None
@@ -427,5 +428,6 @@ class PartitionState:
     log_end_offset: Offset
     # at the leader: each follower's end as its fetches told it, -1 when it has not fetched yet
     follower_ends: tuple[tuple[BrokerId, Offset], ...] = ()
+    directory_id: str = ""
     # why the replica does not work or lags: offline, or its last fetch failed
     fault: str = ""

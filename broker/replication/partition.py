@@ -60,6 +60,7 @@ class Partition:
     __slots__ = (
         "_log",
         "config",
+        "directory_id",
         "following",
         "high_watermark",
         "isr",
@@ -95,6 +96,7 @@ class Partition:
         self.partition_epoch = PartitionEpoch(-1)
         self.replicas: tuple[BrokerId, ...] = ()
         self.isr: tuple[BrokerId, ...] = ()
+        self.directory_id = ""  # of the log directory in which the metadata have this replica
         self.leading: LeaderState | None = None
         self.following: FollowerState | None = None
         self.no_room = False  # it asked to give up the lead, because its disk is full
@@ -209,6 +211,7 @@ class Partition:
         self.partition_epoch = record.partition_epoch
         self.replicas = record.replicas
         self.isr = record.isr
+        self.directory_id = record.directory_of(self.me)
 
     # ---- the follower's log ----------------------------------------------------------------------
 
@@ -370,5 +373,6 @@ class Partition:
             )
             if leading
             else (),
+            directory_id=self.directory_id,
             fault=self.offline or (self.following.fault if self.following else ""),
         )

@@ -21,7 +21,8 @@ from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingRoom
 from broker.replication.without_room import WithoutRoom
 from broker.storage.errors import DiskFull
-from broker.storage.manager import LogManager
+from broker.storage.log import Log
+from broker.storage.log_directories import LogDirectories
 from pylog.errors import PylogError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 
@@ -31,13 +32,17 @@ lease to renew.
 """
 
 
+_Doomed = dict[tuple[TopicPartition, TopicId | None], TopicConfig]
+"""Logs to delete, by name and topic id, with the settings that they had."""
+
+
 class Replicas:
     """The roles of one broker's partitions. A part of `ReplicaManager`, on its room."""
 
     def __init__(
         self,
         me: BrokerId,
-        logs: LogManager,
+        logs: LogDirectories,
         config: BrokerConfig,
         hosted: HostedPartitions,
         room: WaitingRoom,
@@ -82,7 +87,7 @@ class Replicas:
             elif partition is not None:
                 if record.partition_epoch > partition.partition_epoch:
                     self._change_role(partition, record)
-            elif self._logs.by_id(*key) is not None:
+            elif self._log_of(record) is not None:
                 self._host(record)
             else:
                 self._unmade[key] = record
@@ -100,6 +105,10 @@ class Replicas:
             if self._hosted.image.topic_name(record.topic_id) is not None:  # not deleted since
                 self._host(record)
 
+    def _log_of(self, record: PartitionRecord) -> Log | None:
+        directory_id = record.directory_of(self._me)
+        return self._logs.by_id(record.topic_id, record.partition, directory_id)
+
     def _host(self, record: PartitionRecord, *, again: bool = False) -> None:
         name = self._hosted.image.topic_name(record.topic_id)
         assert name is not None, record
@@ -108,12 +117,15 @@ class Replicas:
         if predecessor is not None:  # the same name under an older id
             self.delete([predecessor])
         config = self._topic_config(name)
-        log = self._logs.by_id(record.topic_id, record.partition)
+        log = self._log_of(record)
         fault: Exception | None = None
         high_watermark = Offset(0)
         try:
             if log is None:
-                log = self._logs.create(topic_partition, record.topic_id, config)
+                directory_id = record.directory_of(self._me)
+                log = self._logs.create(
+                    topic_partition, record.topic_id, config, directory_id=directory_id
+                )
             else:
                 log.config = config
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
@@ -230,31 +242,31 @@ class Replicas:
             partition.retire(None)
             self._hosted.remove(partition)
             self._room.role_changed(partition)
-        self._delete_logs({p.topic_partition: p.config for p in partitions})
+        self._delete_logs({(p.topic_partition, p.topic_id): p.config for p in partitions})
 
     def delete_strays(self, mine: list[PartitionRecord]) -> None:
         """Delete what the metadata does not (or not any more) assign to this broker."""
         image = self._hosted.image
         wanted = {(record.topic_id, record.partition) for record in mine}
         names = {(image.topic_name(topic_id), number) for topic_id, number in wanted}
-        strays = {
-            log.topic_partition: log.config
+        strays: _Doomed = {
+            (log.topic_partition, log.topic_id): log.config
             for log in self._logs.logs
             if (log.topic_id, log.topic_partition.partition) not in wanted
         }
         lost = [name for name in sorted(self._logs.failed) if name not in names]
-        strays |= dict.fromkeys(lost, self._config.topic)
+        strays |= {(name, None): self._config.topic for name in lost}
         self._delete_logs(strays)
 
-    def _delete_logs(self, configs: dict[TopicPartition, TopicConfig]) -> None:
-        for topic_partition in configs:
+    def _delete_logs(self, doomed: _Doomed) -> None:
+        delays = {name: config.file_delete_delay_ms for (name, _), config in doomed.items()}
+        for topic_partition in delays:
             self._known_high_watermarks.pop(topic_partition, None)
-        for topic_partition, outcome in self._logs.delete_all(configs).items():
+        for topic_partition, outcome in self._logs.delete_all(doomed):
             if isinstance(outcome, PylogError):
                 self._room.outbox.append(ReplicaFailed(topic_partition, str(outcome)))
             else:
-                delay_ms = configs[topic_partition].file_delete_delay_ms
-                self._room.outbox.append(DeleteReplicaLater(outcome, delay_ms))
+                self._room.outbox.append(DeleteReplicaLater(outcome, delays[topic_partition]))
 
     def storage_failed(self, partition: Partition, error: Exception) -> None:
         """The log is unusable: the replica is offline here until a restart."""
@@ -267,5 +279,12 @@ class Replicas:
         self._room.role_changed(partition)
 
     def _report_failed(self, partition: Partition, reason: str) -> None:
-        failed = ReplicaFailed(partition.topic_partition, reason, topic_id=partition.topic_id)
-        self._room.outbox.append(failed)
+        directory = self._logs.directory_of(partition.log) if partition.has_log else None
+        self._room.outbox.append(
+            ReplicaFailed(
+                partition.topic_partition,
+                reason,
+                topic_id=partition.topic_id,
+                directory_failed=directory is not None and directory.is_offline,
+            )
+        )

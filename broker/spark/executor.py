@@ -71,12 +71,20 @@ def data_root(settings: TaskSettings, slot: int) -> Path:
     here = Path.cwd()
     if here.parent.name.startswith("app-"):  # a standalone worker's <work>/<application>/<executor>
         forbidden.append(here.parent.parent)
+    places = [(root, "the data directory", "spark.pylog.data.dir")]
+    entries = (entry.strip() for entry in settings.config.get("log.dirs", "").split(","))
+    places += [
+        (Path(entry), "the log directory", "spark.pylog.broker.log.dirs")
+        for entry in entries
+        if entry.startswith("/")
+    ]
     for folder in forbidden:
-        if root.resolve().is_relative_to(folder.resolve()):
-            raise BrokerCannotRun(
-                f"the data directory {root} lies under {folder}, which Spark cleans away; set "
-                "spark.pylog.data.dir to a folder outside of it"
-            )
+        for place, what, setting in places:
+            if place.resolve().is_relative_to(folder.resolve()):
+                raise BrokerCannotRun(
+                    f"{what} {place} lies under {folder}, which Spark cleans away; set {setting} "
+                    "to a folder outside of it"
+                )
     return root
 
 

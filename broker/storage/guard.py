@@ -15,6 +15,16 @@ from pylog.errors import KafkaStorageError
 _PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 """The process or the machine is short of something, but the disk said nothing bad."""
 
+DISK_FAILED: Final = frozenset(
+    {
+        errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.EUCLEAN,
+        errno.ENOTCONN, errno.EREMOTEIO, errno.EACCES, errno.EPERM,
+    }
+)  # fmt: skip
+"""Errors that speak of the disk or its file system, not of the one file: what is next to it will
+meet them too.
+"""
+
 
 class FaultGuard:
     """Turns OSErrors into errors that clients know, and remembers the one that ended the log."""
@@ -23,6 +33,8 @@ class FaultGuard:
         self.failure: KafkaStorageError | None = None
         self.failed_reading = False
         """The failure was met over reading: it casts no doubt on what was written before."""
+        self.failed_disk = False
+        """The failure is the disk's (`DISK_FAILED`), not damage in this one log."""
         self.closed = False
         self._name = name
         self._directory = directory
@@ -65,6 +77,7 @@ class FaultGuard:
             )
         if error.errno in _PASSING:
             return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
+        self.failed_disk = error.errno in DISK_FAILED
         return self.fail(
             KafkaStorageError(
                 f"{what} in {self._directory} failed: {error}; this replica is offline until the "

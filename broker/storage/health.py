@@ -6,7 +6,7 @@ The file behind it is `Damage`; the errors come from the LogManager, which owns 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from broker.storage.damage import NEVER, Damage
 from broker.storage.errors import CorruptSegment
@@ -39,6 +39,10 @@ class LogHealth:
         self._damage = Damage(files, directory)
         self._failed_ids: dict[TopicPartition, TopicId] = {}
         self._new_failures: list[Log] = []
+        self.notify: Callable[[], None] = lambda: None
+        """Called when a log fails, on the thread on which it does."""
+        self.disk_failed = False
+        """The directory is given up: nothing more is written, and no log is told one by one."""
 
     @property
     def is_unknown(self) -> bool:
@@ -101,13 +105,35 @@ class LogHealth:
 
     def went_offline(self, log: Log) -> None:
         """A log that was open failed."""
-        logger.error("%s", log.failure)
+        if not self.disk_failed:
+            logger.error("%s", log.failure)
         if self._logs.get(log.topic_partition) is not log:
             return  # it is just being opened: whoever opens it hears of the error
         self._new_failures.append(log)
         needed_end = log.log_end_offset if log.failed_reading else NEVER
         self._damage.note(log.topic_partition, needed_end)
         self.save_if_possible()
+        if not self.disk_failed:
+            self.notify()
+
+    def disk_has_failed(self, error: KafkaStorageError) -> None:
+        """Every log is offline, and nothing more is written but what was damaged, if that works."""
+        self.disk_failed = True
+        for log in self._logs.values():
+            log.take_offline(error)
+        try:
+            self._damage.save()
+        except OSError as fault:
+            logger.warning("the damaged logs of %s could not be noted: %s", self._directory, fault)
+
+    def set_aside(self, topic_partition: TopicPartition, error: KafkaStorageError) -> None:
+        """The files of that name are not the replica that counts: nobody needs to be told."""
+        logger.error("%s", error)
+        self.failed[topic_partition] = error
+
+    def topic_id_of_failed(self, topic_partition: TopicPartition) -> TopicId | None:
+        """The id of a replica in `failed`, as far as it is known."""
+        return self._failed_ids.get(topic_partition)
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """The log is gone; once `save` returns, the next one of that name is nobody's successor."""
@@ -139,10 +165,12 @@ class LogHealth:
         """The same when the disk may be failing: tried again later. What cannot be noted will show
         when the directory is opened.
         """
+        if self.disk_failed:
+            return
         try:
             self._damage.save()
-        except OSError:
-            logger.exception("the damaged logs of %s could not be noted", self._directory)
+        except OSError as error:
+            logger.error("the damaged logs of %s could not be noted: %s", self._directory, error)
 
 
 def _key(log: Log) -> ReplicaKey:

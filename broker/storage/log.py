@@ -218,6 +218,15 @@ class Log:
         return self._guard.failed_reading
 
     @property
+    def failed_disk(self) -> bool:
+        """Whether that was an error of the disk, which the logs beside this one will meet too."""
+        return self._guard.failed_disk
+
+    def take_offline(self, error: KafkaStorageError) -> None:
+        """The disk below it has failed, over another log. What is written here is not in doubt."""
+        self._guard.fail(error, reads=True)
+
+    @property
     def size(self) -> int:
         """Bytes of all segments."""
         return sum(segment.size for segment in self._segments)

@@ -61,6 +61,7 @@ class LogManager:
         config: BrokerConfig,
         jitter: Callable[[int], int],
         wall_ms: int,
+        tail_budget: TailBudget | None,
     ) -> None:
         """Not for callers: use `open`."""
         self.directory = directory
@@ -87,7 +88,7 @@ class LogManager:
         )
         """Compacts the logs whose topics ask for it."""
         self._environment = Environment(
-            TailBudget(config.log_tail_cache_max_bytes),
+            tail_budget or TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
@@ -113,18 +114,20 @@ class LogManager:
         config: BrokerConfig | None = None,
         topic_config: Callable[[str], TopicConfig] | None = None,
         jitter: Callable[[int], int] = lambda limit: 0,
+        tail_budget: TailBudget | None = None,
     ) -> Self:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
-        later by `Log.config`. Raises DirectoryLocked (try again) and StorageStartError.
+        later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
+        one. Raises DirectoryLocked (try again) and StorageStartError.
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
             claimant = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
-            claimed = ClaimedDirectory.claim(files, directory, claimant)
-            manager = cls(files, directory, lock, claimed.meta, config, jitter, wall_ms)
-            manager._load(claimed, topic_config)
+            own = ClaimedDirectory.claim(files, directory, claimant)
+            manager = cls(files, directory, lock, own.meta, config, jitter, wall_ms, tail_budget)
+            manager._load(own, topic_config)
         return manager
 
     def _load(
@@ -241,6 +244,20 @@ class LogManager:
         """Replicas that can be used but may lack records that were here."""
         return self._health.lost_replicas()
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether the whole directory was given up by `fail`."""
+        return self._health.disk_failed
+
+    def fail(self, error: KafkaStorageError) -> None:
+        """The disk does not work: every log is offline, and nothing more is written."""
+        if not self.is_offline:
+            self._health.disk_has_failed(error)
+
+    def on_failure(self, notify: Callable[[], None]) -> None:
+        """Have `notify` called when a log fails, on the thread on which it does."""
+        self._health.notify = notify
+
     def take_new_failures(self) -> list[Log]:
         """The logs that went offline since the last call."""
         return self._health.take_new_failures()
@@ -252,6 +269,21 @@ class LogManager:
     def by_id(self, topic_id: TopicId, partition: int) -> Log | None:
         """The log of that topic id."""
         return self._by_id.get((topic_id, partition))
+
+    def holds(self, topic_partition: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Whether files of that name are here, and not known to be of another topic's id."""
+        log = self._logs.get(topic_partition)
+        if log is None and topic_partition not in self.failed:
+            return False
+        known = log.topic_id if log else self._health.topic_id_of_failed(topic_partition)
+        return topic_id is None or known is None or known == topic_id
+
+    def set_aside(self, log: Log, why: str) -> None:
+        """Close a log whose replica is elsewhere; its files stay as they are."""
+        key = log.topic_partition
+        del self._logs[key], self._by_id[log.topic_id, key.partition]
+        log.close(clean=False)
+        self._health.set_aside(key, KafkaStorageError(why))
 
     def create(
         self,
@@ -428,8 +460,9 @@ class LogManager:
         """The controller knows how intact these logs are; from here on they count as whole, but
         for those that still do not work.
         """
-        self._set_intact(True)
-        self._health.told()
+        if not self.is_offline:
+            self._set_intact(True)
+            self._health.told()
 
     def close(self, *, clean: bool) -> None:
         """Give the directory up. `clean`: sync everything first, and say so in the marker.
@@ -437,6 +470,7 @@ class LogManager:
         Without it, this is what a kill leaves behind.
         """
         closed: dict[str, ClosedLog] = {}
+        clean = clean and not self.is_offline
         for log in self.logs:
             try:
                 log.close(clean=clean)

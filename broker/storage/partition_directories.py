@@ -17,6 +17,7 @@ from broker.storage.clean_marker import CLEAN_MARKER
 from broker.storage.directory import LOCK_FILE, META_PROPERTIES, check_owner, read_meta
 from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
 from broker.storage.files import Files
+from broker.storage.roster import ROSTER
 from broker.storage.segment import CUT_SUFFIX
 from broker.storage.survey import PARTITION_METADATA
 from pylog.model import BrokerId, TopicId, TopicPartition, topic_name_fault
@@ -37,6 +38,7 @@ _KNOWN: Final = frozenset(
         CLEAN_MARKER,
         CONTROLLER_EPOCH,
         DAMAGED_LOGS,
+        ROSTER,
         HIGH_WATERMARK_CHECKPOINT,
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_CHECKPOINT,

@@ -92,6 +92,7 @@ def _as_json(broker: int, directory: LogDirDescription) -> dict[str, object]:
     return {
         "broker": broker,
         "path": directory.path,
+        "directory_id": directory.directory_id,
         "total_bytes": directory.total_bytes,
         "usable_bytes": directory.usable_bytes,
         "error": str(directory.error) if directory.error else None,
@@ -126,11 +127,11 @@ def _print_directories(found: dict[int, list[LogDirDescription]]) -> None:
 
 def _print_replicas(found: dict[int, list[LogDirDescription]]) -> None:
     print_table(
-        ("broker", "topic", "partition", "bytes", "first", "end", "behind", "error"),
+        ("broker", "directory", "topic", "partition", "bytes", "first", "end", "behind", "error"),
         (
             (
-                broker, tp.topic, tp.partition, r.size, r.log_start_offset, r.log_end_offset,
-                r.offset_lag, r.error,
+                broker, d.path, tp.topic, tp.partition, r.size, r.log_start_offset,
+                r.log_end_offset, r.offset_lag, r.error,
             )
             for broker in sorted(found)
             for d in found[broker]

@@ -104,10 +104,14 @@ class LogDirReplica:
 
 @dataclass(frozen=True, slots=True)
 class LogDirDescription:
-    """A broker's directory; bytes are the file system's, -1 where it did not say (`error`)."""
+    """A log directory of a broker; bytes are the file system's, -1 where it did not say (`error`).
+
+    `directory_id`: of its `meta.properties`; empty when nobody knows it.
+    """
 
     path: str
     total_bytes: int
     usable_bytes: int
     replicas: Mapping[TopicPartition, LogDirReplica] = field(default_factory=dict)
     error: errors.PylogError | None = None
+    directory_id: str = ""

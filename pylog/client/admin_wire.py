@@ -135,7 +135,7 @@ def growth(given: Mapping[str, NewPartitions | int]) -> admin_pb2.CreatePartitio
 
 
 def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
-    """A broker's directory."""
+    """A log directory of a broker."""
     return LogDirDescription(
         directory.path,
         directory.total_bytes,
@@ -151,6 +151,7 @@ def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
             for r in directory.replicas
         },
         error_of(directory.error),
+        directory.directory_id,
     )
 
 

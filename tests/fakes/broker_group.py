@@ -53,6 +53,7 @@ from broker.replication.messages import (
 )
 from broker.replication.settings import ReplicationSettings
 from broker.storage.files import Buffer, OsFiles
+from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
 from pylog.errors import InvalidUpdateVersion
 from pylog.model import (
@@ -116,7 +117,7 @@ class BrokerGroup:
         self.image = MetadataImage()
         self.images: dict[BrokerId, MetadataImage] = {}
         self.managers: dict[BrokerId, ReplicaManager] = {}
-        self.logs: dict[BrokerId, LogManager] = {}
+        self.logs: dict[BrokerId, LogDirectories] = {}
         self.files: dict[BrokerId, FilesWithoutSync] = {}
         self.answers: dict[object, Effect] = {}
         self.other_effects: list[tuple[BrokerId, Effect]] = []
@@ -140,7 +141,7 @@ class BrokerGroup:
         if broker in self.managers:
             self.stop(broker)
         files = self.files[broker] = FilesWithoutSync()
-        logs = self.logs[broker] = LogManager.open(
+        opened = LogManager.open(
             files,
             str(self.root / f"broker-{broker}"),
             cluster_id="c",
@@ -149,6 +150,7 @@ class BrokerGroup:
             new_directory_id=f"dir-{broker}",
             wall_ms=WALL_MS,
         )
+        logs = self.logs[broker] = LogDirectories([opened])
         manager = self.managers[broker] = self.manager_type(
             broker, logs, BrokerConfig(), settings=self.settings
         )

@@ -48,6 +48,7 @@ from broker.replication.messages import (
     SyncLog,
 )
 from broker.storage.directory import find_broker_directories
+from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, ProducerId, TopicPartition
@@ -132,7 +133,7 @@ class BrokerProcess(Actor):
         self.root = ""
         self.image = MetadataImage()
         self.core_settings = self.cluster.replication_settings()
-        self.logs: LogManager | None = None
+        self.logs: LogDirectories | None = None
         self.core: ReplicaManager | None = None
         self._highest_controller_epoch = ControllerEpoch(-1)
         self._claimed: BrokerClaim | None = None
@@ -368,7 +369,7 @@ class BrokerProcess(Actor):
     def _open_logs(self, claim: BrokerClaim) -> None:
         self.root = f"{DATA_ROOT}/broker-{claim.broker_id}"
         new_id = base64.urlsafe_b64encode(self.node.rng.randbytes(16)).rstrip(b"=").decode()
-        self.logs = LogManager.open(
+        opened = LogManager.open(
             self.files,
             self.root,
             cluster_id=claim.cluster_id,
@@ -378,6 +379,7 @@ class BrokerProcess(Actor):
             wall_ms=self.cluster.wall_ms(),
             config=self.cluster.broker_config(),
         )
+        self.logs = LogDirectories([opened])
 
     @property
     def boot_id(self) -> str:
@@ -540,12 +542,13 @@ class BrokerProcess(Actor):
         assert self.core is not None
         assert self.logs is not None
         try:
-            self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
-            self.logs.checkpoint_recovery_points()
             watermarks = self.core.high_watermarks()
-            self.logs.maintain(self.now_ms(), self.cluster.wall_ms(), watermarks)
-            if (removal := self.logs.removal_task(self.now_ms())) is not None:
-                removal.run()
+            self.logs.checkpoint_high_watermarks(watermarks)
+            for manager in self.logs.live:
+                manager.checkpoint_recovery_points()
+                manager.maintain(self.now_ms(), self.cluster.wall_ms(), watermarks)
+                if (removal := manager.removal_task(self.now_ms())) is not None:
+                    removal.run()
         except (OSError, errors.PylogError) as error:
             self.cluster.scheduler.note("checkpoint", self.name, error)
         self.timer(500 + self.node.rng.random() * 2_000, self._checkpoint)

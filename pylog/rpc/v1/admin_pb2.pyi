@@ -357,18 +357,20 @@ class DescribeLogDirsResponse(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., directories: _Optional[_Iterable[_Union[LogDir, _Mapping]]] = ...) -> None: ...
 
 class LogDir(_message.Message):
-    __slots__ = ("error", "path", "total_bytes", "usable_bytes", "replicas")
+    __slots__ = ("error", "path", "total_bytes", "usable_bytes", "replicas", "directory_id")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
     TOTAL_BYTES_FIELD_NUMBER: _ClassVar[int]
     USABLE_BYTES_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     path: str
     total_bytes: int
     usable_bytes: int
     replicas: _containers.RepeatedCompositeFieldContainer[LogDirReplica]
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[LogDirReplica, _Mapping]]] = ...) -> None: ...
+    directory_id: str
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., path: _Optional[str] = ..., total_bytes: _Optional[int] = ..., usable_bytes: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[LogDirReplica, _Mapping]]] = ..., directory_id: _Optional[str] = ...) -> None: ...
 
 class LogDirReplica(_message.Message):
     __slots__ = ("topic", "partition", "size_bytes", "offset_lag", "log_start_offset", "log_end_offset", "error")

@@ -53,7 +53,7 @@ class ClaimBrokerResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., controller_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config", "stream_endpoint")
+    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -76,6 +76,8 @@ class RegisterBrokerRequest(_message.Message):
     LOST_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     STATIC_CONFIG_FIELD_NUMBER: _ClassVar[int]
     STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
     cluster_id: str
@@ -91,7 +93,19 @@ class RegisterBrokerRequest(_message.Message):
     lost_replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     static_config: _containers.ScalarMap[str, str]
     stream_endpoint: _common_pb2.Endpoint
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ...) -> None: ...
+    log_dirs: _containers.RepeatedCompositeFieldContainer[LogDirectory]
+    offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[_Union[LogDirectory, _Mapping]]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class LogDirectory(_message.Message):
+    __slots__ = ("directory_id", "intact", "replicas")
+    DIRECTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    INTACT_FIELD_NUMBER: _ClassVar[int]
+    REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    directory_id: str
+    intact: bool
+    replicas: _containers.RepeatedCompositeFieldContainer[Replica]
+    def __init__(self, directory_id: _Optional[str] = ..., intact: _Optional[bool] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ...) -> None: ...
 
 class Replica(_message.Message):
     __slots__ = ("topic_id", "partition")
@@ -236,16 +250,18 @@ class AlteredPartition(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., isr: _Optional[_Iterable[int]] = ..., partition_epoch: _Optional[int] = ...) -> None: ...
 
 class ReplicasFailedRequest(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "replicas", "reason")
+    __slots__ = ("broker_id", "broker_epoch", "replicas", "reason", "log_dirs")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     replicas: _containers.RepeatedCompositeFieldContainer[Replica]
     reason: str
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., reason: _Optional[str] = ...) -> None: ...
+    log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., reason: _Optional[str] = ..., log_dirs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ReplicasFailedResponse(_message.Message):
     __slots__ = ("error",)

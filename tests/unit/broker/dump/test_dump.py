@@ -17,6 +17,7 @@ from broker.dump.command import dump
 from broker.metadata.records import ClusterRecord
 from broker.storage.files import OsFiles
 from broker.storage.log import Log
+from broker.storage.roster import ROSTER, Roster, write_roster
 from pylog.cli.context import Settings
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
@@ -182,3 +183,17 @@ def test_it_says_of_kafkas_files_what_kafkas_own_tool_says(directory: Path) -> N
 def test_kafkas_whole_directory(tmp_path: Path) -> None:
     shutil.copytree(FOLDER / "clean", tmp_path / "clean")
     assert run(tmp_path / "clean", as_json=True).return_value == 0
+
+
+def test_the_list_of_log_directories(tmp_path: Path) -> None:
+    write_roster(
+        OsFiles(), str(tmp_path), Roster(3, {"/b/broker-1": "id-b", "/a/broker-1": "id-a"})
+    )
+    assert lines(tmp_path / ROSTER) == [
+        {"generation": 3, "path": "/a/broker-1", "directory_id": "id-a"},
+        {"generation": 3, "path": "/b/broker-1", "directory_id": "id-b"},
+    ]
+    (tmp_path / ROSTER).write_text("{}")
+    result = run(tmp_path / ROSTER)
+    assert result.return_value == 1
+    assert "no list of log directories" in result.output

@@ -28,6 +28,7 @@ REGISTRATIONS = st.builds(
     broker_id=INT32, broker_epoch=INT64, incarnation_id=TEXT, host_id=TEXT,
     rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
     directory_id=TEXT, boot_id=TEXT, fenced=st.booleans(), in_controlled_shutdown=st.booleans(),
+    log_dirs=TEXTS, offline_log_dirs=TEXTS,
 )  # fmt: skip
 PARTITIONS = st.builds(
     records.PartitionRecord,
@@ -41,7 +42,7 @@ RECORDS = st.one_of(
     PARTITIONS,
     st.builds(records.ClusterRecord, TEXT),
     st.builds(records.ControllerEpochRecord, INT64),
-    st.builds(records.BrokerChangeRecord, INT32, INT64, st.booleans(), st.booleans()),
+    st.builds(records.BrokerChangeRecord, INT32, INT64, st.booleans(), st.booleans(), TEXTS),
     st.builds(records.UnregisterBrokerRecord, INT32),
     st.builds(records.TopicRecord, TEXT, TEXT),
     st.builds(records.RemoveTopicRecord, TEXT),
@@ -66,6 +67,7 @@ ALTERED = st.builds(
 SNAPSHOTS = st.booleans()
 REPLICAS = st.lists(st.tuples(TEXT, INT32), max_size=3).map(tuple)
 
+LOG_DIRECTORIES = st.builds(messages.LogDirectory, TEXT, st.booleans(), REPLICAS)
 PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("batch", st.builds(
         messages.MetadataBatch, INT64, INT64, st.lists(RECORDS, max_size=3).map(tuple), SNAPSHOTS,
@@ -84,7 +86,8 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
         directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
         highest_controller_epoch=st.integers(-1, 9), failed_replicas=REPLICAS,
-        lost_replicas=REPLICAS,
+        lost_replicas=REPLICAS, offline_log_dirs=TEXTS,
+        log_dirs=st.lists(LOG_DIRECTORIES, max_size=2).map(tuple),
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
     ("shutdown", FAILURES | st.builds(messages.ShutdownPermitted, INT32)),
@@ -94,7 +97,7 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("altered", st.builds(
         messages.PartitionsAltered, st.none() | FAILURES, st.lists(ALTERED, max_size=3).map(tuple)
     )),
-    ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT)),
+    ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT, TEXTS)),
     ("failures_noted", FAILURES | st.builds(messages.FailuresNoted)),
     ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
 ]  # fmt: skip

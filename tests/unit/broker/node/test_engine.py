@@ -154,7 +154,7 @@ def test_a_deadline_calls_back() -> None:
     run(test)
 
 
-def test_only_a_failed_directory_ends_the_broker() -> None:
+def test_failed_replicas_are_reported_and_end_nothing() -> None:
     async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
         one = TopicPartition("t", 0)
         engine.perform([ReplicaFailed(one, "a bad block", topic_id=TopicId("id"))])
@@ -162,7 +162,9 @@ def test_only_a_failed_directory_ends_the_broker() -> None:
         assert manager.heard == [("id", 0, "a bad block")]
         engine.perform([ReplicaFailed(one, "its directory cannot be renamed")])
         assert len(manager.heard) == 1  # nothing that the controller counts on
-        engine.perform([ReplicaFailed(one, "the disk is gone", directory_failed=True)])
-        assert faults == ["the disk is gone"]
+        gone = ReplicaFailed(one, "the disk", directory_failed=True, topic_id=TopicId("id"))
+        engine.perform([gone])
+        assert manager.heard[1:] == [("id", 0, "the disk")]
+        assert faults == []
 
     run(test)

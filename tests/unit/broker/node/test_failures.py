@@ -22,13 +22,16 @@ class Controller:
 
     def __init__(self) -> None:
         self.noted: list[tuple[tuple[ReplicaKey, ...], str]] = []
+        self.log_dirs: list[tuple[str, ...]] = []
         self.calls = 0
         self.refuse: list[errors.PylogError | Failure] = []
         self.on_call: Callable[[], None] = lambda: None
         self.done = asyncio.Event()
         self.expected = 1
 
-    async def send(self, replicas: tuple[ReplicaKey, ...], reason: str) -> FailuresNoted | Failure:
+    async def send(
+        self, replicas: tuple[ReplicaKey, ...], log_dirs: tuple[str, ...], reason: str
+    ) -> FailuresNoted | Failure:
         self.calls += 1
         self.on_call()
         await asyncio.sleep(0)
@@ -38,6 +41,7 @@ class Controller:
                 return answer
             raise answer
         self.noted.append((replicas, reason))
+        self.log_dirs.append(log_dirs)
         if sum(len(sent) for sent, _ in self.noted) >= self.expected:
             self.done.set()
         return FailuresNoted()
@@ -107,5 +111,19 @@ def test_a_second_failure_starts_a_second_report_and_none_after_the_stop() -> No
         reports.stop()
         reports.add(TOPIC, 7, "x")
         assert (controller.calls, reports.waiting) == (2, ((TOPIC, 7),))
+
+    run(test)
+
+
+def test_a_directory_goes_with_the_first_report() -> None:
+    async def test(controller: Controller, reports: FailureReports) -> None:
+        controller.expected = 3
+        controller.refuse = [Failure(errors.StaleBrokerEpoch.code, "stale")]
+        reports.add_directory("dir-2", "the disk is gone")
+        for partition in range(3):
+            reports.add(TOPIC, partition, f"reason {partition}")
+        await controller.done.wait()
+        assert controller.log_dirs == [("dir-2",), ()]
+        assert [reason for _, reason in controller.noted] == ["the disk is gone", "reason 2"]
 
     run(test)

@@ -81,7 +81,7 @@ class Broker:
         self.controller = ScriptedController()
         self.files = MemoryFiles()
         self.files.mkdir("/b")
-        self.epochs = EpochFile(self.files, "/b")
+        self.epochs = EpochFile(self.files, ["/b"])
         self.heard: asyncio.Queue[object] = asyncio.Queue()
         put = self.heard.put_nowait
         self.membership = Membership(

@@ -92,6 +92,18 @@ def test_a_leader_shows_its_partition_and_what_its_followers_lack(group: BrokerG
     assert ("pylog_partition_isr_size", frozenset(at.items())) not in followers
 
 
+def test_log_directories_show_their_size(group: BrokerGroup) -> None:
+    group.create_topic()
+    group.produce(1, b"a", b"b")
+    parts = parts_of(group, ONE)
+    parts.logs = group.logs[ONE]
+    samples, _ = scrape(parts)
+    (manager,) = group.logs[ONE].live
+    size = value(samples, "pylog_log_directory_size_bytes", directory=manager.directory)
+    assert size == manager.logs[0].size > 0
+    assert value(samples, "pylog_offline_log_directory_count") == 0
+
+
 def test_under_replicated_and_under_min_isr(group: BrokerGroup) -> None:
     group.create_topic()
     group.set_isr(1)

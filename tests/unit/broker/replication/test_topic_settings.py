@@ -99,6 +99,7 @@ def test_what_the_storage_reads_changes_too(group: BrokerGroup) -> None:
     change(group, CLUSTER, "", "producer.id.expiration.ms", 5_000)
     assert logs.config.producer_id_expiration_ms == 5_000
     change(group, BROKER, "2", "log.cleaner.backoff.ms", 7)
-    assert (logs.cleaner.config.log_cleaner_backoff_ms, logs.config.num_partitions) == (7, 1)
+    cleaner = logs.live[0].cleaner
+    assert (cleaner.config.log_cleaner_backoff_ms, logs.config.num_partitions) == (7, 1)
     change(group, BROKER, "2", "num.partitions", 9)  # read at the start only
     assert logs.config.num_partitions == 1
