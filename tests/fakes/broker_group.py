@@ -11,9 +11,11 @@ import errno
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import count, repeat
 from pathlib import Path
 
 from broker.config import BrokerConfig
+from broker.log_dirs import directories_of
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import (
     AlteredPartition,
@@ -52,9 +54,10 @@ from broker.replication.messages import (
     SyncLog,
 )
 from broker.replication.settings import ReplicationSettings
+from broker.storage.directory import MetaProperties
 from broker.storage.files import Buffer, OsFiles
 from broker.storage.log_directories import LogDirectories
-from broker.storage.manager import LogManager
+from broker.storage.opening import Opening
 from pylog.errors import InvalidUpdateVersion
 from pylog.model import (
     BrokerEpoch,
@@ -108,8 +111,11 @@ class BrokerGroup:
         *,
         settings: ReplicationSettings | None = None,
         manager_type: type[ReplicaManager] = ReplicaManager,
+        log_dirs: Sequence[str] = (),
     ) -> None:
+        """`log_dirs`: the setting; broker n's directories have the ids dir-n-1, dir-n-2, ..."""
         self.root = root
+        self.log_dirs = log_dirs
         self.now_ms = 1_000
         self.settings = settings or ReplicationSettings()
         self.manager_type = manager_type
@@ -141,16 +147,16 @@ class BrokerGroup:
         if broker in self.managers:
             self.stop(broker)
         files = self.files[broker] = FilesWithoutSync()
-        opened = LogManager.open(
+        opening = Opening(
             files,
-            str(self.root / f"broker-{broker}"),
-            cluster_id="c",
-            broker_id=broker,
-            boot_id="boot",
-            new_directory_id=f"dir-{broker}",
+            directories_of(str(self.root), broker, self.log_dirs),
+            MetaProperties("c", broker, "", "boot"),
+            new_directory_id=map("dir-{}-{}".format, repeat(broker), count(1)).__next__,
             wall_ms=WALL_MS,
         )
-        logs = self.logs[broker] = LogDirectories([opened])
+        for step in opening.steps:
+            step()
+        logs = self.logs[broker] = opening.finish()
         manager = self.managers[broker] = self.manager_type(
             broker, logs, BrokerConfig(), settings=self.settings
         )
@@ -200,7 +206,9 @@ class BrokerGroup:
         topic_id: TopicId = TOPIC_ID,
         min_isr: int = 1,
     ) -> None:
-        """A topic led by its first replica, all in sync; everyone is told."""
+        """A topic led by its first replica, all in sync; everyone is told. Its replicas are in the
+        directories of their brokers by turns.
+        """
         members = tuple(BrokerId(number) for number in replicas)
         self.append(
             TopicRecord(name, topic_id),
@@ -214,6 +222,10 @@ class BrokerGroup:
                     members[0],
                     LeaderEpoch(0),
                     PartitionEpoch(0),
+                    directories=tuple(
+                        f"dir-{member}-{number % max(1, len(self.log_dirs)) + 1}"
+                        for member in members
+                    ),
                 )
                 for number in range(partitions)
             ),
