@@ -1,0 +1,80 @@
+"""What a start makes of its log directories, before and after the claim."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from broker.config import BrokerConfig
+from broker.metadata.messages import BrokerClaim
+from broker.node.settings import ANY_BROKER, NEW_BROKER
+from broker.node.startup import Startup
+from broker.storage.directory import MetaProperties, write_meta
+from broker.storage.errors import OtherBrokersDirectory, StorageStartError
+from broker.storage.files import OsFiles
+from broker.storage.log_directories import LogDirectories
+from pylog.clock import SYSTEM_CLOCK
+from pylog.errors import InvalidConfig
+from pylog.model import BrokerId, ControllerEpoch
+
+CLAIM = BrokerClaim(BrokerId(1), None, "c", ControllerEpoch(1))
+
+
+def startup(root: Path, pool: Any, log_dirs: str = "", only: int = ANY_BROKER) -> Startup:
+    return Startup(
+        cast(Any, None), OsFiles(), SYSTEM_CLOCK, pool, asyncio.Event(),
+        root=str(root), config=BrokerConfig.from_mapping({"log.dirs": log_dirs}), only_broker=only,
+    )  # fmt: skip
+
+
+def opened(root: Path, log_dirs: str = "") -> LogDirectories:
+    async def run() -> LogDirectories:
+        with ThreadPoolExecutor(4) as pool:
+            start = startup(root, pool, log_dirs)
+            start.check_directories()
+            return await start.open_logs(CLAIM)
+
+    return asyncio.run(run())
+
+
+def test_one_directory_or_several_are_opened(tmp_path: Path) -> None:
+    logs = opened(tmp_path)
+    assert [m.directory for m in logs.live] == [f"{tmp_path}/broker-1"]
+    logs.close(clean=True)
+    logs = opened(tmp_path, f"{tmp_path},{tmp_path}/../other")
+    assert [m.directory for m in logs.live] == [
+        f"{tmp_path}/broker-1",
+        f"{tmp_path.parent}/other/broker-1",
+    ]
+    logs.close(clean=True)
+    with pytest.raises(InvalidConfig, match="leaves out"):
+        opened(tmp_path, "d1,d2")
+
+
+def test_two_names_of_one_directory_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "disk")
+    with pytest.raises(InvalidConfig, match="twice the same directory"):
+        opened(tmp_path / "data", f"{tmp_path}/disk,{tmp_path}/link")
+
+
+def test_a_file_in_the_place_of_a_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "disk").write_text("")
+    with pytest.raises(StorageStartError, match="disk is not a directory"):
+        opened(tmp_path / "data", f"{tmp_path}/disk,d")
+
+
+@pytest.mark.parametrize("only", [1, NEW_BROKER])
+def test_a_wrong_directory_is_told_before_the_claim(tmp_path: Path, only: int) -> None:
+    (tmp_path / "disk/broker-1").mkdir(parents=True)
+    meta = MetaProperties("c", BrokerId(2), "id", "boot")
+    write_meta(OsFiles(), f"{tmp_path}/disk/broker-1", meta)
+    for root, log_dirs in ((tmp_path / "disk", ""), (tmp_path / "data", f"{tmp_path}/disk,d")):
+        with pytest.raises(OtherBrokersDirectory, match="belongs to broker 2, not 1"):
+            startup(root, None, log_dirs, only).check_directories()
+        startup(root, None, log_dirs, 3).check_directories()
+        startup(root, None, log_dirs, ANY_BROKER).check_directories()
