@@ -17,10 +17,11 @@ from pylog import errors
 from pylog.client import admin_wire
 from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
 from pylog.client.background import close_at_exit, shared_loop
-from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings, Server
+from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
 from pylog.client.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
+from pylog.client.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
 from pylog.client.subscription import one_partition
 from pylog.client.wire import error_of, metadata_request, snapshot_of

@@ -11,7 +11,8 @@ from collections import deque
 from typing import Any, Final
 
 from pylog import errors
-from pylog.client.cluster import Cluster, Server
+from pylog.client.cluster import Cluster
+from pylog.client.server import Server
 from pylog.client.stream import FETCH, Message, RequestStream
 from pylog.rpc.fetch_wire import Partition
 from pylog.rpc.v1 import log_pb2

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from google.protobuf.message import DecodeError
 
 from pylog import errors
-from pylog.client.cluster import StreamWay
+from pylog.client.server import StreamWay
 from pylog.rpc import streams
 from pylog.rpc.framing import FrameCutter
 

@@ -9,7 +9,7 @@ import grpc
 import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]
 
-from pylog.client.cluster import Server
+from pylog.client.server import Server
 from pylog.client.wire import fault_of, refused_by_gateway
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pylog import errors
-from pylog.client.cluster import Cluster, Server
+from pylog.client.cluster import Cluster
+from pylog.client.server import Server
 from pylog.client.wire import error_of
 from pylog.config import LONG_MAX
 from pylog.model import NO_EPOCH, OffsetAndTimestamp, TopicPartition

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.client.cluster import Cluster, Server
+from pylog.client.cluster import Cluster
 from pylog.client.fetch_lines import FetchLines
+from pylog.client.server import Server
 from pylog.client.wire import error_of
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import Buffer, last_header

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pylog import errors
 from pylog.client.background import close_at_exit, shared_loop
-from pylog.client.cluster import Cluster, ClusterSettings, Server
+from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.fetch_lines import FetchLines
 from pylog.client.metadata import Leader, TopicInfo
 from pylog.client.range_fetcher import (
@@ -27,6 +27,7 @@ from pylog.client.range_fetcher import (
     sound,
     still_there,
 )
+from pylog.client.server import Server
 from pylog.client.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import TopicPartition

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from pylog.client.cluster import Cluster, Server, StreamWay
+from pylog.client.cluster import Cluster
 from pylog.client.framed_carrier import FramedCarrier
 from pylog.client.grpc_carrier import GrpcCarrier
+from pylog.client.server import Server, StreamWay
 from pylog.rpc import streams
 from pylog.rpc.fetch_wire import Partition, parse_response
 from pylog.rpc.framing import Chunks

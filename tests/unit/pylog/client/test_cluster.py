@@ -12,8 +12,9 @@ import pytest
 
 from pylog import errors
 from pylog.client.background import shared_loop
-from pylog.client.cluster import Cluster, ClusterSettings, Server
+from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.metadata import Address
+from pylog.client.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
 from tests.fakes.fake_cluster import FakeCluster
 
