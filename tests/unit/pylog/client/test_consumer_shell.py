@@ -1,4 +1,4 @@
-"""The consumer against a real gRPC server in this process."""
+"""The consumer against a real gRPC server in this process: records, positions, settings."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from pylog import errors
 from pylog.client.consumer import Consumer
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.consumer_settings import duration_ms
-from pylog.client.decoding import Decoder
 from pylog.client.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
@@ -194,40 +192,6 @@ def test_what_an_iteration_left_goes_with_its_partition(cluster: FakeCluster) ->
         assert [(r.partition, r.offset) for r in c.poll(5)] == [(1, 0), (1, 1)]
 
 
-def test_a_fault_that_is_caught_late_stops_nothing(cluster: FakeCluster) -> None:
-    fill(cluster, 3)
-    cluster.fetch_faults.append(errors.TopicAuthorizationFailed.code)
-    with consumer(cluster, retry_backoff_ms=1) as c:
-        c.assign([T0])
-        c.seek(T0, 0)
-        c.poll(0)
-        with cluster.changed:
-            cluster.changed.wait_for(lambda: not cluster.fetch_faults, 5)
-        SYSTEM_CLOCK.sleep(0.1)  # the time to try again passes before anybody hears of the fault
-        with pytest.raises(errors.TopicAuthorizationFailed):
-            c.poll(5)
-        assert [r.offset for r in c.poll(5)] == [0, 1, 2]
-
-
-def test_a_call_that_waits_hears_of_the_close() -> None:
-    c = Consumer("t", bootstrap_servers="127.0.0.1:1")
-    outcome: list[BaseException] = []
-
-    def ask() -> None:
-        try:
-            c.partitions_for("t")
-        except BaseException as error:  # noqa: BLE001  told by the test
-            outcome.append(error)
-
-    thread = threading.Thread(target=ask)
-    thread.start()
-    while c._cluster.metadata.version == 0 and not c._cluster.faults:
-        pass  # the call waits for servers that are not there
-    c.close()
-    thread.join(5)
-    assert [type(error) for error in outcome] == [errors.ClientClosed]
-
-
 def test_columns(cluster: FakeCluster) -> None:
     fill(cluster, 5)
     with consumer(cluster) as c:
@@ -259,135 +223,6 @@ def test_paused_partitions_keep_their_records(cluster: FakeCluster) -> None:
         assert not c.poll(0.05)
         c.resume(T0)
         assert [r.offset for r in c.poll(5)] == [0, 1, 2, 3, 4]
-
-
-def test_records_that_are_cut_off_meanwhile(cluster: FakeCluster) -> None:
-    fill(cluster, 10)
-    cluster.topics["t"].partitions[0].log_start = 7
-    with consumer(cluster) as c:
-        c.assign([T0])
-        c.seek(T0, 2)
-        assert [r.offset for r in c.poll(5)] == [7, 8, 9]
-
-
-def test_passing_faults_are_not_seen(cluster: FakeCluster) -> None:
-    fill(cluster, 10)
-    cluster.fetch_faults.extend(
-        [
-            errors.NotLeaderOrFollower.code,
-            errors.OffsetNotAvailable.code,
-            errors.UnknownTopicOrPartition.code,
-        ]
-    )
-    with consumer(cluster, retry_backoff_ms=10) as c:
-        c.assign([T0])
-        c.seek(T0, 4)
-        assert [r.offset for r in c.poll(5)] == [4, 5, 6, 7, 8, 9]
-
-
-def test_a_moved_leader_and_a_restarted_broker_are_found(cluster: FakeCluster) -> None:
-    fill(cluster, 3)
-    with consumer(cluster, retry_backoff_ms=10) as c:
-        c.assign([T0])
-        assert len(c.poll(5)) == 3
-        cluster.move_leader("t", 0, 2)
-        fill(cluster, 3)
-        assert [r.offset for r in c.poll(5)] == [3, 4, 5]
-        cluster.stop_broker(2)
-        assert not c.poll(0.05)
-        cluster.start_broker(2)
-        fill(cluster, 3)
-        assert [r.offset for r in c.poll(10)] == [6, 7, 8]
-
-
-def test_new_partitions_and_topics_by_pattern(cluster: FakeCluster) -> None:
-    fill(cluster, 2)
-    cluster.create_topic("other")
-    with consumer(cluster, metadata_max_age_ms=50) as c:
-        c.subscribe(pattern="t[0-9]*")
-        assert len(c.poll(5)) == 2
-        cluster.create_topic("t2")
-        fill(cluster, 3, topic="t2")
-        assert {r.topic for r in c.poll(5)} == {"t2"}
-        assert c.subscription() == {"t", "t2"}
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_a_pattern_lets_go_of_a_deleted_topic(cluster: FakeCluster) -> None:
-    cluster.create_topic("gone")
-    fill(cluster, 2, topic="gone")
-    with consumer(cluster, metadata_max_age_ms=50, retry_backoff_ms=10) as c:
-        c.subscribe(pattern="t|gone")
-        assert len(c.poll(5)) == 2
-        del cluster.topics["gone"]
-        while c.subscription() != {"t"}:
-            c.poll(0.05)
-        assert c.assignment() == {T0, T1, T2}
-        cluster.create_topic("gone")
-        fill(cluster, 3, topic="gone")
-        assert len(c.poll(5)) == 3
-
-
-@pytest.mark.parametrize(("exclude", "topics"), [(True, {"t"}), (False, {"t", "__secret"})])
-def test_internal_topics_and_patterns(
-    cluster: FakeCluster, exclude: bool, topics: set[str]
-) -> None:
-    cluster.create_topic("__secret")
-    with consumer(cluster, exclude_internal_topics=exclude) as c:
-        c.subscribe(pattern=".*")
-        for _ in range(100):
-            c.poll(0.05)
-            if c.subscription():
-                break
-        assert c.subscription() == topics
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_a_topic_that_does_not_exist_is_named(cluster: FakeCluster) -> None:
-    with (
-        consumer(cluster, "nope", retry_backoff_ms=10) as c,
-        pytest.raises(errors.UnknownTopicOrPartition, match="nope"),
-    ):
-        c.poll(10)
-
-
-@pytest.mark.usefixtures("short_grace")
-def test_asking_for_a_topic_that_does_not_exist_is_no_fault_of_what_is_read(
-    cluster: FakeCluster,
-) -> None:
-    fill(cluster, 2)
-    with consumer(cluster, "t", retry_backoff_ms=10) as c:
-        for ask in (lambda: c.partitions_for("nope"), lambda: c.end_offsets(("none", 0))):
-            with pytest.raises(errors.UnknownTopicOrPartition):
-                ask()
-        assert len(c.poll(5)) == 2
-        assert list(c._cluster.topics) == ["t"]
-        cluster.create_topic("nope")
-        assert c.partitions_for("nope") == [0]
-
-
-def test_servers_that_never_answer_are_named() -> None:
-    with (
-        Consumer("t", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=300) as c,
-        pytest.raises(errors.BootstrapFailed, match=r"127.0.0.1:1: connection refused"),
-    ):
-        c.poll(10)
-
-
-def test_deserializers_and_their_failures(cluster: FakeCluster) -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers) as p:
-        for value in (b"1", b"2", b"x", b"4"):
-            p.send("t", value, key=b"9", partition=0)
-    with consumer(cluster, deserializer=lambda _t, d: int(d)) as c:
-        c.assign([T0])
-        assert [(r.key, r.value) for r in c.poll(5)] == [(9, 1), (9, 2)]
-        for _ in range(2):
-            with pytest.raises(errors.SerializationFailed, match="t-0 at offset 2") as caught:
-                c.poll(5)
-        raw = caught.value.record
-        assert (raw.offset, raw.key, raw.value) == (2, b"9", b"x")
-        c.seek(T0, 3)
-        assert [r.value for r in c.poll(5)] == [4]
 
 
 class OnlyOdd:
@@ -446,51 +281,6 @@ def test_metrics_have_kafkas_names(cluster: FakeCluster) -> None:
         assert c.metrics()["time-between-poll-max"] >= 0
 
 
-@pytest.mark.parametrize("columns", [False, True])
-def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
-    cluster: FakeCluster, columns: bool
-) -> None:
-    fill(cluster, 30)
-    fill(cluster, 30)
-    fill(cluster, 3, 1)
-    header, batch = cluster.topics["t"].partitions[0].batches[-1]
-    cluster.topics["t"].partitions[0].batches[-1] = (header, batch[:-1] + b"!")
-    with consumer(cluster) as c:
-        c.assign([T0, T1])
-        read = 0
-        fault: errors.PylogError | None = None
-        while read < header.base_offset + 3 or fault is None:
-            try:
-                read += c.poll_arrow(5).num_rows if columns else len(c.poll(5))
-            except errors.CorruptMessage as error:
-                fault = error
-        assert f"t-0, batch at offset {header.base_offset}" in str(fault)
-        assert c.position() == {T0: header.base_offset, T1: 3}
-        c.seek(T0, 60)
-        assert not c.poll(0.05)
-
-
-def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fill(cluster, 10)
-    with consumer(cluster, max_poll_records=4) as c:
-        c.assign([T0])
-        assert len(c.poll(5)) == 4
-        take = Decoder.take
-
-        def cut_while_decoding(decoder: Decoder, count: int) -> list[Record]:
-            with c._lock:
-                c._fetcher.seek(c._fetcher.partitions[T0], 2)
-            monkeypatch.undo()
-            return take(decoder, count)
-
-        monkeypatch.setattr(Decoder, "take", cut_while_decoding)
-        assert c.poll(5).records(T0)[0].offset == 4
-        assert c.position(T0) == 2
-        assert c.poll(5).records(T0)[0].offset == 2
-
-
 def test_a_start_some_time_ago(cluster: FakeCluster) -> None:
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as p:
         for hours in (5, 3, 1):
@@ -542,31 +332,3 @@ def test_a_second_thread_is_told_off_and_wakeup_is_not(cluster: FakeCluster) -> 
         thread.join(5)
         assert [type(e) for e in outcome] == [errors.WokenUp]
         assert not c.poll(0)  # a wakeup counts once
-
-
-def test_what_is_refused(cluster: FakeCluster) -> None:
-    with pytest.raises(errors.NotOffered, match="group_id='g': consumer groups"):
-        consumer(cluster, "t", group_id="g")
-    with pytest.raises(errors.InvalidConfig, match="did you mean auto_offset_reset"):
-        Consumer("t", bootstrap_servers="a:1", auto_ofset_reset="earliest")
-    with pytest.raises(errors.InvalidConfig, match="one of latest, earliest, none"):
-        Consumer("t", bootstrap_servers="a:1", auto_offset_reset="smallest")
-    with consumer(cluster) as c:
-        with pytest.raises(errors.InvalidRequest, match="Consumer is not subscribed to any topics"):
-            c.poll(0)
-        with pytest.raises(errors.NotOffered, match=r"Consumer.commit: consumer groups"):
-            c.commit()
-        with pytest.raises(errors.InvalidRequest, match="is not a partition"):
-            c.assign(["t"])  # type: ignore[list-item]
-        with pytest.raises(errors.InvalidRequest, match="is not a partition"):
-            c.assign([("t", 2**31)])
-        for refused in (c.subscribe, c.partitions_for, lambda name: c.end_offsets((name, 0))):
-            with pytest.raises(errors.InvalidTopic):
-                refused("\ud800")
-        with pytest.raises(errors.InvalidRequest, match="either topics or pattern"):
-            c.subscribe()
-        with pytest.raises(errors.InvalidRegularExpression, match=r"missing \]"):
-            c.subscribe(pattern="[")
-    for call in (lambda: c.poll(0), c.assignment, lambda: c.seek(T0, 1)):
-        with pytest.raises(errors.ClientClosed, match="closed"):
-            call()
