@@ -41,6 +41,7 @@ from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
 from broker.node.host import address_towards, host_id, is_this_machine, open_files_max
+from broker.node.limits import check_limits, memory_max
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
@@ -148,12 +149,12 @@ class BrokerService:
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""
-        open_files_max()
         startup = Startup(
             self._link, self._files, self._clock, self._pool, self._stop,
             root=self._root, config=self._config, only_broker=self._settings.only_broker,
         )  # fmt: skip
         try:
+            check_limits(self._config, files_max=open_files_max(), memory_max=memory_max())
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id = claim.broker_id

@@ -10,7 +10,7 @@ import pytest
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
 
-def test_thirty_kills_of_a_storage_process_lose_nothing() -> None:
+def test_forty_kills_of_a_storage_process_lose_nothing() -> None:
     command = [
         sys.executable,
         "-m",
@@ -19,6 +19,8 @@ def test_thirty_kills_of_a_storage_process_lose_nothing() -> None:
         "15",
         "--cleaner",
         "15",
+        "--deletions",
+        "10",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,13 +1,15 @@
 """Kills of a bare storage process: what it had acknowledged must be there, whatever it was doing.
 
-`python -m tests.verify.storage_kills --acks 1000 --cleaner 500`. The parent has everything loaded
-and forks a child for each kill, so a round costs milliseconds. No power is lost here: the page
+`python -m tests.verify.storage_kills --acks 1000 --cleaner 500 --deletions 200`. The parent has all
+loaded and forks a child for each kill: a round costs milliseconds. No power is lost here: the page
 cache survives a kill, so every record that was written before the acknowledgement must be found.
 
 Acknowledgements: the child appends numbered records to a log with small segments and tells each
 offset through a pipe; the parent kills it at a random moment, opens the directory itself, and reads
 every record. Cleaner: the child makes passes over a copy of one log and kills itself at the n-th
-file operation; the parent then looks for the last value of each key.
+file operation; the parent then looks for the last value of each key. Deletions: the child appends
+to tiny segments, deletes records and has retention at work, and tells each log start and the high
+watermark that held then; what was deleted must stay away, and nothing else may be.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ _OFFSET: Final = struct.Struct(">q")
 _KEYS: Final = 5_000
 _WALL_MS: Final = 1_700_000_000_000
 
+_BROKER: Final = BrokerConfig()
 _SMALL: Final = TopicConfig(segment_bytes=20_000, index_interval_bytes=500)
 _COMPACT: Final = TopicConfig(
     cleanup_policy=("compact",),
@@ -100,7 +103,9 @@ class DyingFiles(OsFiles):
         super().fsync_dir(path)
 
 
-def open_manager(files: OsFiles, directory: Path, config: TopicConfig) -> tuple[LogManager, Log]:
+def open_manager(
+    files: OsFiles, directory: Path, config: TopicConfig, broker: BrokerConfig = _BROKER
+) -> tuple[LogManager, Log]:
     """The directory's log, made when it is not there."""
     manager = LogManager.open(
         files,
@@ -110,7 +115,7 @@ def open_manager(files: OsFiles, directory: Path, config: TopicConfig) -> tuple[
         boot_id="same",
         new_directory_id="d",
         wall_ms=_WALL_MS,
-        config=replace(BrokerConfig(), topic=config),
+        config=replace(broker, topic=config),
     )
     return manager, manager.create(PARTITION, _ID, config)
 
@@ -205,6 +210,67 @@ def values_of(log: Log) -> dict[int, bytes | None]:
     return found
 
 
+# ---- deletions ------------------------------------------------------------------------------
+
+
+_TINY: Final = TopicConfig(segment_bytes=600, retention_bytes=6_000, file_delete_delay_ms=0)
+_TOLD: Final = struct.Struct(">qqq")
+
+
+def delete_until_killed(directory: Path, pipe: int, seed: int) -> None:
+    """The child. It tells (log start, high watermark, log end) before and after each deletion: the
+    one before allows what the next start may be, the one after is a promise.
+    """
+    rng = random.Random(seed)
+    config = BrokerConfig(log_initial_task_delay_ms=0, log_retention_check_interval_ms=1)
+    manager, log = open_manager(OsFiles(), directory, _TINY, config)
+    mark = log.log_end_offset
+    for now_ms in range(0, 10**9, 10):
+        for _ in range(rng.randrange(1, 8)):
+            values: list[bytes | None] = [value_of(log.log_end_offset)]
+            batch = encode_batch(values, timestamps=_WALL_MS)
+            log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=_WALL_MS)
+        mark = Offset(rng.randint(mark, log.log_end_offset))
+        os.write(pipe, _TOLD.pack(log.log_start_offset, mark, log.log_end_offset))
+        if rng.random() < 0.3:
+            log.advance_log_start(Offset(rng.randint(log.log_start_offset, mark)))
+        else:
+            manager.maintain(now_ms, _WALL_MS, {PARTITION: mark})
+            removal = manager.removal_task(now_ms)
+            if removal is not None:
+                removal.run()
+        os.write(pipe, _TOLD.pack(log.log_start_offset, mark, log.log_end_offset))
+
+
+def deletion_kills(rounds: int, folder: Path, rng: random.Random) -> tuple[int, int, int]:
+    """Kill so often; (starts that came back, deletions above the high watermark, records lost)."""
+    directory = folder / "deletions"
+    returned = excess = lost = 0
+    for _ in range(rounds):
+        reader, writer = os.pipe()
+        child = forked(partial(delete_until_killed, directory, writer, rng.randrange(2**32)))
+        os.close(writer)
+        wanted, told = rng.randrange(1, 150), 0
+        start = mark = end = 0
+        killed = False
+        while len(data := os.read(reader, _TOLD.size)) == _TOLD.size:
+            start, mark, end = _TOLD.unpack(data)
+            told += 1
+            if told >= wanted and not killed:
+                os.kill(child, signal.SIGKILL)
+                killed = True
+        os.waitpid(child, 0)
+        os.close(reader)
+        manager, log = open_manager(OsFiles(), directory, _TINY)
+        found = values_of(log)
+        returned += log.log_start_offset < start
+        excess += log.log_start_offset > max(mark, start)
+        lost += sum(found.get(o) != value_of(o) for o in range(log.log_start_offset, end))
+        manager.close(clean=False)
+    shutil.rmtree(directory)
+    return returned, excess, lost
+
+
 # ---- the cleaner --------------------------------------------------------------------------------
 
 
@@ -281,6 +347,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--acks", type=int, default=1000, help="kills of an appending process")
     parser.add_argument("--cleaner", type=int, default=500, help="kills inside the cleaner")
+    parser.add_argument("--deletions", type=int, default=200, help="kills amid deletions")
     parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args(arguments)
     logging.disable(logging.CRITICAL)
@@ -290,13 +357,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="pylog-kills-") as name:
         lost = acknowledged_kills(options.acks, Path(name), rng)
         wrong, operations = cleaner_kills(options.cleaner, Path(name), rng)
+        returned, excess, missing_there = deletion_kills(options.deletions, Path(name), rng)
     seconds = (SYSTEM_CLOCK.monotonic_ms() - begin_ms) / 1000
     print(
         f"seed {seed}: {options.acks} kills after acknowledgements, {lost} records lost; "
         f"{options.cleaner} kills inside the cleaner ({operations} operations in a pass), "
-        f"{wrong} values wrong; {seconds:.0f} s"
+        f"{wrong} values wrong; {options.deletions} kills amid deletions, {returned} times deleted "
+        f"records were back, {excess} times too many were gone, {missing_there} lost; "
+        f"{seconds:.0f} s"
     )
-    return 1 if lost or wrong else 0
+    return 1 if lost or wrong or returned or excess or missing_there else 0
 
 
 if __name__ == "__main__":

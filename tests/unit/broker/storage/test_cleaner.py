@@ -313,6 +313,59 @@ def test_what_takes_the_place_of_cut_records_is_dirty() -> None:
     assert again.candidates(WALL_MS, {TOPIC: Offset(20)})[0].first_dirty == 5
 
 
+def test_segments_too_far_apart_do_not_become_one() -> None:
+    """B-S7: an index tells offsets relative to its segment's base."""
+    log, cleaner = opened()
+    far = 2**31 + 10
+    put(log, (b"a", b"1"))
+    log.roll(WALL_MS)
+    for base in (far, far + 1):
+        batch = encode_batch(
+            [b"v"], keys=[b"%d" % base], timestamps=WALL_MS, base_offset=base, leader_epoch=0
+        )
+        log.append_as_follower(batch, wall_ms=WALL_MS)
+        log.roll(WALL_MS)
+    assert clean(cleaner, log)
+    assert [segment.base_offset for segment in log.segments] == [0, far, far + 2]
+    assert [record.offset for record in records_of(log)] == [0, far, far + 1]
+
+
+def test_a_record_larger_than_every_buffer_is_cleaned() -> None:
+    """B-S29."""
+    log, cleaner = opened(config=replace(COMPACT, max_message_bytes=8 << 20))
+    large = b"x" * (5 << 20)
+    for value in (b"small", large, large + b"y"):
+        put(log, (b"k", value), (b"other", b"1"))
+        log.roll(WALL_MS)
+    assert clean(cleaner, log)
+    assert not cleaner.uncleanable
+    assert latest(records_of(log)) == {b"k": large + b"y", b"other": b"1"}
+    assert len(records_of(log)) == 2
+
+
+def test_a_log_of_which_nothing_stays_still_knows_its_end() -> None:
+    """B-S27: also after a kill; segments of which nothing stays are joined by a later pass."""
+    files = MemoryFiles()
+    log, cleaner = opened(files)
+    for number in range(6):
+        put(log, (b"k", b"%d" % number * 300))
+        log.roll(WALL_MS)
+    put(log, (b"k", None))
+    log.roll(WALL_MS)
+    assert clean(cleaner, log)
+    assert [segment.size > 0 for segment in log.segments[:-1]][-1]
+    put(log, (b"z", b"1"))
+    log.roll(WALL_MS)
+    assert clean(cleaner, log, wall_ms=WALL_MS + 1000)
+    assert latest(records_of(log)) == {b"z": b"1"}
+    assert sum(not segment.size for segment in log.segments) == 1, "the active one"
+    for ending in (LastStop(0, 0), LastStop(8, 8), LastStop.clean()):
+        log.close(clean=False)
+        log = open_log(files, config=COMPACT, last_stop=ending)
+        assert (log.log_start_offset, log.log_end_offset) == (0, 8)
+        assert latest(records_of(log)) == {b"z": b"1"}
+
+
 # ---- transactions -------------------------------------------------------------------------------
 
 

@@ -34,18 +34,25 @@ def check(log: Log, times: range, end: int) -> None:
     assert (top and (top.offset, top.timestamp_ms)) == (first if largest >= 0 else None)
 
 
+@pytest.mark.parametrize("stamps_by", ["CreateTime", "LogAppendTime"])
 @pytest.mark.parametrize("compression", ["none", "lz4"])
 @pytest.mark.parametrize("seed", range(8))
-def test_out_of_order_timestamps(seed: int, compression: str) -> None:
+def test_out_of_order_timestamps(seed: int, compression: str, stamps_by: str) -> None:
+    """Also where the broker's clock is set back (LogAppendTime)."""
     rng = random.Random(seed)
-    config = TopicConfig(segment_bytes=rng.choice([500, 5000]), index_interval_bytes=200)
+    config = TopicConfig(
+        segment_bytes=rng.choice([500, 5000]),
+        index_interval_bytes=200,
+        message_timestamp_type=stamps_by,
+    )
     files = MemoryFiles()
     log = open_log(files, config=config)
     for _ in range(60):
         count = rng.randrange(1, 5)
         stamps = [rng.choice([-1, rng.randrange(60)]) for _ in range(count)]
         batch = batch_of(*[b"v" * 20] * count, timestamps=stamps, compression=compression)
-        log.append_as_leader(batch, leader_epoch=LeaderEpoch(3), wall_ms=WALL_MS)
+        wall_ms = WALL_MS if stamps_by == "CreateTime" else rng.randrange(60)
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(3), wall_ms=wall_ms)
     check(log, range(0, 65, 3), log.log_end_offset)
     log.advance_log_start(Offset(rng.randrange(log.log_end_offset // 2)))
     check(log, range(0, 65, 5), rng.randrange(log.log_start_offset, log.log_end_offset))
