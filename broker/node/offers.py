@@ -1,5 +1,4 @@
-"""Which brokers this host could be, by the directories that it has: what a claim offers, and what
-a registration tells of each.
+"""Which brokers this host could be, by the directories that it has: what a claim offers.
 
 A broker with several log directories is offered by each that is there, so it is found again while a
 disk of it is missing. When any of them is locked, the broker runs.
@@ -12,11 +11,10 @@ from dataclasses import replace
 from posixpath import normpath
 
 from broker.log_dirs import directories_of, roots_of
-from broker.metadata.messages import BrokerDirectory, LogDirectory
+from broker.metadata.messages import BrokerDirectory
 from broker.storage.directory import FoundDirectory, find_broker_directories, inspect
 from broker.storage.errors import StorageStartError
 from broker.storage.files import Files
-from broker.storage.manager import LogManager
 from broker.storage.opening import is_of_the_disk
 from broker.storage.partition_directories import check_identity
 from pylog.errors import InvalidConfig
@@ -60,13 +58,6 @@ def _offer(found: FoundDirectory) -> BrokerDirectory:
     return BrokerDirectory(
         meta.broker_id, meta.directory_id, meta.cluster_id, meta.boot_id, meta.clean, found.locked
     )
-
-
-def told(manager: LogManager) -> LogDirectory:
-    """What a registration tells of a log directory."""
-    logs = ((log.topic_id, log.topic_partition.partition) for log in manager.logs)
-    replicas = sorted({*logs, *manager.failed_replicas})
-    return LogDirectory(manager.meta.directory_id, manager.log_intact, tuple(replicas))
 
 
 def refuse_left_out(files: Files, root: str, log_dirs: Sequence[str]) -> None:

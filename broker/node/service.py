@@ -37,6 +37,7 @@ from broker.metadata.messages import (
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics
+from broker.node.disk_failures import DiskFailures
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
@@ -45,9 +46,9 @@ from broker.node.limits import check_limits, memory_max
 from broker.node.link import ControllerLink, LeaseLine
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
-from broker.node.offers import told
 from broker.node.process import settle_memory
 from broker.node.producer_ids import ProducerIds
+from broker.node.registration import registration_of
 from broker.node.settings import (
     Address,
     NodeExit,
@@ -61,7 +62,6 @@ from broker.node.startup import INCURABLE, Startup, Stopped
 from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
 from broker.storage.files import OsFiles
-from broker.storage.log import Log
 from broker.storage.log_directories import LogDirectories
 from broker.streams.server import StreamServer
 from pylog import errors
@@ -141,6 +141,7 @@ class BrokerService:
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._failures = FailureReports(self._report_failures)
+        self._disk_failures: DiskFailures
         self._replication: ReplicationServer
         self._counters = RequestCounters()
         self._parts = BrokerParts(-1, "", self._counters)
@@ -222,7 +223,9 @@ class BrokerService:
             report=_log.warning,
         )
         epochs = EpochFile(self._files, [manager.directory for manager in self._logs.live])
-        self._logs.on_failure(self._on_log_failed)
+        self._disk_failures = DiskFailures(
+            self._logs, self._engine, self._failures, self._clock, self._on_fault
+        )
         self._membership = Membership(
             self._link,
             LeaseLine(settings.controller, settings.secret),
@@ -336,26 +339,16 @@ class BrokerService:
         self._stream_endpoint = Endpoint(host, port)
 
     def _registration(self, epochs: EpochFile) -> RegisterBroker:
-        logs = self._logs
-        first = (*logs.live, *logs.opened)[0]
-        return RegisterBroker(
-            broker_id=self._broker_id,
+        return registration_of(
+            self._logs,
             incarnation_id=self._incarnation,
-            cluster_id=logs.meta.cluster_id,
             host_id=self._host,
             rack=self._config.broker_rack,
             client_endpoint=self._endpoint,
             replication_endpoint=self._replication_endpoint,
             stream_endpoint=self._stream_endpoint,
-            directory_id=first.meta.directory_id,
-            boot_id=logs.meta.boot_id,
-            log_intact=logs.log_intact,
             highest_controller_epoch=epochs.highest,
-            failed_replicas=logs.failed_replicas,
-            lost_replicas=logs.lost_replicas,
             static_config=without_secrets(self._settings.config),
-            log_dirs=() if logs.is_one else tuple(map(told, logs.live)),
-            offline_log_dirs=tuple(gone.directory_id for gone in logs.offline),
         )
 
     # ---- what the parts ask of each other -------------------------------------------------------
@@ -382,23 +375,6 @@ class BrokerService:
             self._broker_id, self._membership.broker_epoch
         )
 
-    def _on_log_failed(self) -> None:
-        """On any thread."""
-        self._loop.call_soon_threadsafe(self._take_failures)
-
-    def _take_failures(self) -> None:
-        """Logs went offline, alone or with their directory: nobody leads or follows with them."""
-        failed: list[Log] = []
-        try:
-            failed = self._logs.take_new_failures()
-        except errors.KafkaStorageError as error:
-            self._on_fault(str(error))
-        for directory in self._logs.take_failed_directories():
-            self._failures.add_directory(directory.directory_id, directory.reason)
-        if failed:
-            manager = self._engine.manager
-            self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
-
     async def _report_failures(
         self, replicas: tuple[ReplicaKey, ...], log_dirs: tuple[str, ...], reason: str
     ) -> FailuresNoted | Failure:
@@ -410,7 +386,7 @@ class BrokerService:
 
     def _on_registered(self, broker_epoch: BrokerEpoch) -> None:
         IDENTITY.broker_epoch = int(broker_epoch)
-        self._logs.registered()
+        self._disk_failures.registered()
         self._producer_ids.prepare()
         manager = self._engine.manager
         self._engine.perform(manager.on_registered(self._clock.monotonic_ms(), broker_epoch))
@@ -455,7 +431,12 @@ class BrokerService:
         ended = asyncio.ensure_future(self._ended.wait())
         upkeep = asyncio.ensure_future(
             Upkeep(
-                self._logs, self._engine, self._clock, self._pool, self._config, self._take_failures
+                self._logs,
+                self._engine,
+                self._clock,
+                self._pool,
+                self._config,
+                self._disk_failures.take,
             ).run()
         )
         either: list[asyncio.Future[Any]] = [stopping, ended, upkeep]

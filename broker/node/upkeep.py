@@ -15,6 +15,7 @@ from typing import Final
 
 from broker.config import BrokerConfig
 from broker.node.engine import Engine
+from broker.storage.guard import DISK_FAILED
 from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
 from pylog import errors
@@ -87,6 +88,9 @@ class Upkeep:
         while goes_on:
             await self._loop.run_in_executor(self._pool, task.run)
             goes_on = cleaner.on_ran(task)
+        error = task.error
+        if isinstance(error, OSError) and error.errno in DISK_FAILED and not self._logs.is_one:
+            raise error
 
     async def _maintain(self, manager: LogManager, due: _Due) -> None:
         """Rolls, syncs of full segments, checkpoints."""

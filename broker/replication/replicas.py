@@ -128,6 +128,7 @@ class Replicas:
                 )
             else:
                 log.config = config
+                fault = log.failure  # it failed before anybody asked for it
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
         except (OSError, PylogError) as error:
             fault = error

@@ -1,0 +1,66 @@
+"""Logs and log directories that fail while the broker serves: who must hear of it.
+
+Here: that the replica manager stops to use them and the controller is told of directories. Not
+here: which error takes what (`broker.storage`), and how a report reaches the controller
+(`failures`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from broker.node.engine import Engine
+from broker.node.failures import FailureReports
+from broker.storage.log import Log
+from broker.storage.log_directories import LogDirectories
+from pylog.clock import Clock
+from pylog.errors import KafkaStorageError
+
+
+class DiskFailures:
+    """Lives on the broker's loop."""
+
+    def __init__(
+        self,
+        logs: LogDirectories,
+        engine: Engine,
+        reports: FailureReports,
+        clock: Clock,
+        on_fault: Callable[[str], None],
+    ) -> None:
+        """`on_fault`: every log directory has failed, and why the last one did."""
+        self._logs = logs
+        self._engine = engine
+        self._reports = reports
+        self._clock = clock
+        self._on_fault = on_fault
+        self._loop = asyncio.get_running_loop()
+        logs.on_failure(self._on_log_failed)
+
+    def _on_log_failed(self) -> None:
+        """On any thread."""
+        self._loop.call_soon_threadsafe(self.take)
+
+    def registered(self) -> None:
+        """The controller knows how intact the logs are: note that in the directories. OSError when
+        the only one refuses.
+        """
+        try:
+            self._logs.registered()
+        except KafkaStorageError as error:
+            self._on_fault(str(error))
+        self.take()
+
+    def take(self) -> None:
+        """What failed is used no more, and the controller hears of it."""
+        failed: list[Log] = []
+        try:
+            failed = self._logs.take_new_failures()
+        except KafkaStorageError as error:
+            self._on_fault(str(error))
+        for directory in self._logs.take_failed_directories():
+            self._reports.add_directory(directory.directory_id, directory.reason)
+        if failed:
+            manager = self._engine.manager
+            self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))

@@ -1,0 +1,50 @@
+"""What a broker tells the controller of itself, above all of its log directories."""
+
+from __future__ import annotations
+
+from broker.metadata.messages import LogDirectory, RegisterBroker
+from broker.metadata.records import Endpoint
+from broker.storage.log_directories import LogDirectories
+from broker.storage.manager import LogManager
+from pylog.model import ControllerEpoch
+
+
+def registration_of(
+    logs: LogDirectories,
+    *,
+    incarnation_id: str,
+    host_id: str,
+    rack: str | None,
+    client_endpoint: Endpoint,
+    replication_endpoint: Endpoint,
+    stream_endpoint: Endpoint | None,
+    highest_controller_epoch: ControllerEpoch,
+    static_config: tuple[tuple[str, str], ...],
+) -> RegisterBroker:
+    """A registration with these logs as they are now; the rest as given."""
+    first = (*logs.live, *logs.opened)[0]
+    return RegisterBroker(
+        broker_id=logs.meta.broker_id,
+        incarnation_id=incarnation_id,
+        cluster_id=logs.meta.cluster_id,
+        host_id=host_id,
+        rack=rack,
+        client_endpoint=client_endpoint,
+        replication_endpoint=replication_endpoint,
+        stream_endpoint=stream_endpoint,
+        directory_id=first.meta.directory_id,
+        boot_id=logs.meta.boot_id,
+        log_intact=logs.log_intact,
+        highest_controller_epoch=highest_controller_epoch,
+        failed_replicas=logs.failed_replicas,
+        lost_replicas=logs.lost_replicas,
+        static_config=static_config,
+        log_dirs=() if logs.is_one else tuple(map(_told, logs.live)),
+        offline_log_dirs=tuple(gone.directory_id for gone in logs.offline),
+    )
+
+
+def _told(manager: LogManager) -> LogDirectory:
+    logs = ((log.topic_id, log.topic_partition.partition) for log in manager.logs)
+    replicas = sorted({*logs, *manager.failed_replicas})
+    return LogDirectory(manager.meta.directory_id, manager.log_intact, tuple(replicas))
