@@ -75,7 +75,8 @@ TOPIC_CONFIG: Final = ConfigTable(
         ConfigKey("min.insync.replicas", int, 1,
                   "acks=all needs at least so many in-sync replicas.", low=1, high=INT_MAX),
         ConfigKey("preallocate", bool, False,
-                  "Taken for compatibility and without effect: segments grow by appending."),
+                  "A new segment's file has segment.bytes from the start, zeros behind its batches "
+                  "until it is full or the broker stops. They take no room on the disk."),
         ConfigKey("retention.bytes", int, -1,
                   "Old segments of a partition above this size are deleted; -1: no limit.",
                   low=-1),

@@ -51,6 +51,12 @@ class Files(Protocol):
         Loops on short writes. After an error some of the bytes may be there: truncate.
         """
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        """As `append`, but from `position` on, in a file that was made longer ahead of its bytes.
+
+        A handle that was written so once is never given to `append`.
+        """
+
     def pread(self, handle: int, length: int, position: int) -> bytes:
         """`length` bytes from `position`; fewer only at the end of the file."""
 
@@ -58,7 +64,7 @@ class Files(Protocol):
         """Like `pread`, but None when that would wait for the disk."""
 
     def truncate(self, handle: int, size: int) -> None:
-        """Cut the file to `size` bytes."""
+        """Make the file `size` bytes long: cut it, or add zeros."""
 
     def fsync(self, handle: int) -> None:
         """Make the file's bytes durable. An error is final: never call it again and believe."""
@@ -125,6 +131,19 @@ class OsFiles:
                 raise OSError(errno.EIO, "a write of more than 0 bytes wrote nothing")
             written += step
         return wanted
+
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        flags = fcntl.fcntl(handle, fcntl.F_GETFL)
+        if flags & os.O_APPEND:  # Linux would write at the end, whatever the position
+            fcntl.fcntl(handle, fcntl.F_SETFL, flags & ~os.O_APPEND)
+        pending = memoryview(b"".join(buffers))
+        written = 0
+        while written < len(pending):
+            step = os.pwrite(handle, pending[written:], position + written)
+            if step == 0:
+                raise OSError(errno.EIO, "a write of more than 0 bytes wrote nothing")
+            written += step
+        return written
 
     def pread(self, handle: int, length: int, position: int) -> bytes:
         data = os.pread(handle, length, position)

@@ -114,6 +114,8 @@ class Segment:
         self._bytes_since_entry = 0
         self._sealed = False
         self._handle: int | None = None
+        self._longer = False  # than its batches: zeros were put behind them ahead of time
+        self._placed = False  # batches are written by their positions, not at the file's end
 
     # ---- files --------------------------------------------------------------------------------
 
@@ -188,12 +190,17 @@ class Segment:
         self._with_indexes()
         self._bytes_since_entry = 0
 
-    def create(self) -> None:
-        """Make the three files, empty. The caller syncs the directory."""
+    def create(self, preallocated_bytes: int = 0) -> None:
+        """Make the three files, empty; the log file may have zeros of that length, to be written
+        over. The caller syncs the directory.
+        """
         try:
             handle = self.handle(create=True)
             if self._files.size(handle):
                 self._files.truncate(handle, 0)
+            if preallocated_bytes:
+                self._longer = self._placed = True
+                self._files.truncate(handle, preallocated_bytes)
             self.indexes.open()
         except OSError:
             self.close()
@@ -232,7 +239,10 @@ class Segment:
         assert batches[-1].last_offset - self.base_offset <= RELATIVE_MAX
         assert batches[0].base_offset >= self.end_offset
         handle = self._handle if self._handle is not None else self.handle()
-        self._files.append(handle, buffers)
+        if self._placed:
+            self._files.write_at(handle, buffers, self.size)
+        else:
+            self._files.append(handle, buffers)
         for batch in batches:
             offset_entry, time_entry = self.account(batch)
             if offset_entry:
@@ -266,12 +276,19 @@ class Segment:
     def drop_partial(self) -> None:
         """Cut what a failed append left behind the last whole batch."""
         self._files.truncate(self.handle(), self.size)
+        self._longer = False
+
+    def trim(self) -> None:
+        """Cut the zeros that a preallocated file has behind its batches. OSError."""
+        if self._longer:
+            self.drop_partial()
 
     def seal(self) -> None:
         """The segment takes no more batches, or the log closes: its largest timestamp enters the
-        time index.
+        time index, and nothing stands behind its batches.
         """
         self._sealed = True
+        self.trim()
         self.indexes.seal(self.max_timestamp, self.offset_of_max_timestamp)
 
     def note_sealed(self) -> None:
@@ -325,6 +342,7 @@ class Segment:
         Synced: a cut that a loss of power undoes would bring records back that were given up.
         """
         self._files.truncate(self.handle(), position)
+        self._longer = False
         self._files.fsync(self.handle())
         indexes = self._with_indexes()
         indexes.write_new_entries()

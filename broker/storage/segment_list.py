@@ -144,14 +144,17 @@ class SegmentList(Sequence[Segment]):
             created_ms=wall_ms,
             jitter_ms=self._jitter(limit) if limit else 0,
         )
+        before = self._segments[-1] if self._segments else None
+        if before is not None:
+            # First: a file behind which another one stands has nothing but batches in it.
+            before.trim()
         try:
-            segment.create()
+            segment.create(config.segment_bytes if config.preallocate else 0)
             self._files.fsync_dir(self._directory)
         except OSError:
             if self._segments:
                 segment.unlink()
             raise
-        before = self._segments[-1] if self._segments else None
         self._segments.append(segment)
         self._bases.append(base_offset)
         if before is not None and before.size:

@@ -90,6 +90,10 @@ class FilesWithoutSync(OsFiles):
         self._check()
         return super().append(handle, buffers)
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        self._check()
+        return super().write_at(handle, buffers, position)
+
     def fsync(self, handle: int) -> None:
         pass
 

@@ -40,6 +40,13 @@ class CrashingFiles(MemoryFiles):
             raise Crash
         return super().append(handle, buffers)
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self._count():
+            data = b"".join(buffers)
+            super().write_at(handle, [data[: len(data) // 2]], position)
+            raise Crash
+        return super().write_at(handle, buffers, position)
+
     def truncate(self, handle: int, size: int) -> None:
         if self._count():
             raise Crash

@@ -124,6 +124,17 @@ class MemoryFiles:
         self._changed(file)
         return len(data)
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        path, file = self.handles[handle]
+        data = b"".join(buffers)
+        fault = self._check("write_at", path)
+        kept = data if fault is None else data[: fault.bytes_first]
+        file.data[position : position + len(kept)] = kept
+        if fault is not None:
+            raise OSError(fault.errno, "injected")
+        self._changed(file)
+        return len(data)
+
     def pread(self, handle: int, length: int, position: int) -> bytes:
         path, file = self.handles[handle]
         self._raise("pread", path)

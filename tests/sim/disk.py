@@ -43,6 +43,12 @@ class Inode:
         self.changes += 1
         self.data += chunk
 
+    def write_at(self, chunk: bytes | bytearray | memoryview, position: int) -> None:
+        """Write over what is there."""
+        self.changes += 1
+        self.appended_only = self.appended_only and position >= len(self.synced)
+        self.data[position : position + len(chunk)] = chunk
+
     def truncate(self, size: int) -> None:
         """Cut, or grow with zeros."""
         self.changes += 1
@@ -255,6 +261,18 @@ class Disk:
             inode.append(bytes(chunk[: len(chunk) // 3]))
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.append(chunk)
+
+    def write_at(self, inode: Inode, chunk: bytes | bytearray | memoryview, position: int) -> None:
+        """Write into `inode` at `position`; faults as of `append`."""
+        rng = self.torn_write_rng
+        if rng is not None and len(chunk) > 1:
+            self.torn_write_rng = None
+            inode.write_at(bytes(chunk[: rng.randint(0, len(chunk) - 1)]), position)
+            raise TornWrite
+        if self.full:
+            inode.write_at(bytes(chunk[: len(chunk) // 3]), position)
+            raise OSError(errno.ENOSPC, "no space left on device")
+        inode.write_at(chunk, position)
 
     def note_cut(self, directory: str, name: str) -> None:
         """A log file in `directory` changed other than by growing."""

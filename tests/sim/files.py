@@ -67,6 +67,12 @@ class SimFiles:
         self.disk.append(inode, data)
         return len(data)
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        inode = self._inode(handle)
+        data = b"".join(buffers)
+        self.disk.write_at(inode, data, position)
+        return len(data)
+
     def pread(self, handle: int, length: int, position: int) -> bytes:
         return bytes(self._inode(handle).data[position : position + length])
 

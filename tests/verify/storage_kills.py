@@ -81,6 +81,13 @@ class DyingFiles(OsFiles):
             os.kill(os.getpid(), signal.SIGKILL)
         return super().append(handle, buffers)
 
+    def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        if self._count():
+            data = b"".join(buffers)
+            super().write_at(handle, [data[: len(data) // 2]], position)
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().write_at(handle, buffers, position)
+
     def truncate(self, handle: int, size: int) -> None:
         self._die_if_due()
         super().truncate(handle, size)

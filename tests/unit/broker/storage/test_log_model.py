@@ -67,9 +67,16 @@ class LogModel(RuleBasedStateMachine):
         segment_bytes=st.sampled_from([400, 1500, 100_000]),
         interval=st.sampled_from([0, 150, 4096]),
         tail=st.sampled_from([0, 500, 100_000]),
+        ahead=st.booleans(),
     )
     def begin(
-        self, seed: int, compacted: bool, segment_bytes: int, interval: int, tail: int
+        self,
+        seed: int,
+        compacted: bool,
+        segment_bytes: int,
+        interval: int,
+        tail: int,
+        ahead: bool,
     ) -> None:
         self.rng = random.Random(seed)
         self.disk = Disk()
@@ -81,6 +88,7 @@ class LogModel(RuleBasedStateMachine):
             retention_ms=RETENTION_MS,
             min_cleanable_dirty_ratio=0.0,
             delete_retention_ms=500,
+            preallocate=ahead,
         )
         self.tail = tail
         self.written: dict[int, Entry] = {}
