@@ -33,7 +33,7 @@ from broker.storage.files import Files
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.producer_history import ProducerHistory, headers
 from broker.storage.producer_state import read_marker
-from broker.storage.scan import BadBatch, find_valid_batch, scan
+from broker.storage.scan import BadBatch, find_valid_batch, only_zeros, scan
 from broker.storage.segment import CUT_SUFFIX, BatchPlace, Segment, SegmentFacts
 from broker.storage.segment_facts import read_facts
 from broker.storage.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
@@ -321,6 +321,14 @@ class SegmentLoader:
                 self._take(segment, position, header)
                 self.report.batches += 1
         except BadBatch as bad:
+            followed = (
+                later and later[0] == segment.end_offset and self._stop.verify_from is not None
+            )
+            if followed and only_zeros(self._files, segment.handle(), bad.position, size):
+                # It was preallocated, and a loss of power undid the trim of the roll.
+                self._cut_tail(segment, bad, size)
+                self._settle_aborted(segment)
+                return True
             self._judge(segment, bad, size, later)
             self._cut_tail(segment, bad, size)
             self._cut_segments(later)

@@ -65,6 +65,16 @@ def scan(
         position += size
 
 
+def only_zeros(files: Files, handle: int, start: int, end: int) -> bool:
+    """Whether nothing but zeros stands between two positions of a file."""
+    while start < end:
+        window = files.pread(handle, min(_VERIFY_WINDOW, end - start), start)
+        if not window or window.strip(b"\0"):
+            return False
+        start += len(window)
+    return True
+
+
 def find_valid_batch(
     files: Files, handle: int, start: int, end: int, *, above_offset: int
 ) -> int | None:

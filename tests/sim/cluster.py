@@ -268,6 +268,7 @@ class Cluster:
                 "min.insync.replicas": str(swarm.min_insync),
                 "segment.bytes": str(swarm.segment_bytes),
                 "flush.messages": str(swarm.flush_messages),
+                "preallocate": str(swarm.preallocate).lower(),
             },
         )
 

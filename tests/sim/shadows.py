@@ -200,14 +200,28 @@ def _base(name: str) -> int:
 
 
 def _batches(data: bytearray, reading: _Reading, *, check: bool = False) -> list[Batch]:
-    """The whole batches from `reading.position` on, which moves behind them."""
+    """The whole batches from `reading.position` on, which moves behind them.
+
+    A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
+    """
     found = []
+    stop = len(data.rstrip(b"\0"))
     with memoryview(data) as view:
-        for position, header in iter_headers(view, reading.position):
-            if check and not crc_matches(view, position, header):
+        while reading.position < stop:
+            position = reading.position
+            try:
+                header = next(iter_headers(view, position), (0, None))[1]
+            except CorruptMessage:
+                header = None
+            if header is None:
+                break  # torn
+            end = position + header.size
+            if (check or stop < len(data)) and not crc_matches(view, position, header):
+                if stop <= end < len(data):
+                    break
                 raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
             found.append(_batch(header))
-            reading.position = position + header.size
+            reading.position = end
     return found
 
 

@@ -63,6 +63,7 @@ class Swarm:
     cold_share: float
     slow_node_ms: float  # mean extra delay of everything one broker hears; 0: none
     flush_messages: int = LONG_MAX
+    preallocate: bool = False
 
 
 def draw(rng: random.Random) -> Swarm:
@@ -70,7 +71,11 @@ def draw(rng: random.Random) -> Swarm:
     swarm = _draw(rng)
     if rng.random() < LATE_LIVES_SHARE:
         swarm = _late_lives(swarm)
-    return replace(swarm, flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)))
+    return replace(
+        swarm,
+        flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),
+        preallocate=rng.random() < 0.25,
+    )
 
 
 def _late_lives(swarm: Swarm) -> Swarm:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from broker.config import TopicConfig
-from broker.storage.errors import DiskFull
+from broker.storage.errors import CorruptSegment, DiskFull
 from broker.storage.files import OsFiles
 from broker.storage.log import Log
 from broker.storage.recovery import LastStop
@@ -73,6 +73,32 @@ def test_a_crash_leaves_zeros_and_a_start_cuts_them(power: bool) -> None:
     assert again.recovery.bytes_cut == 4000 - size
     append(again, b"c")
     assert values_of(again) == [b"a", b"b", b"c"]
+
+
+def test_a_loss_of_power_that_undoes_the_trim_of_a_full_segment() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=AHEAD)
+    append(log, b"v" * 1500)
+    append(log, b"w" * 1500)
+    log.flush()
+    append(log, b"x" * 1500)
+    log.flush()
+    trimmed = len(file_bytes(files, 0))
+    files.names[f"{DIRECTORY}/{0:020d}.log"].data += bytes(4000 - trimmed)
+    again = open_log(files, config=AHEAD, last_stop=LastStop(3, 3, memory_survived=False))
+    assert values_of(again) == [b"v" * 1500, b"w" * 1500, b"x" * 1500]
+    assert len(file_bytes(files, 0)) == trimmed
+
+
+def test_zeros_where_records_are_missing_are_damage() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=AHEAD)
+    for value in (b"v", b"w", b"x"):
+        append(log, value * 1500)
+    first = files.names[f"{DIRECTORY}/{0:020d}.log"].data
+    first[len(first) // 2 :] = bytes(len(first) - len(first) // 2)
+    with pytest.raises(CorruptSegment, match="follows it"):
+        open_log(files, config=AHEAD, last_stop=LastStop(0, 0))
 
 
 def test_a_batch_that_a_crash_has_torn_is_cut_with_the_zeros() -> None:
