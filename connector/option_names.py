@@ -45,8 +45,9 @@ SOURCE: Final = (
     "fetchOffset.retryIntervalMs",
 )
 SINK: Final = ("topic",)
-# What Spark's own stream writer puts among a sink's options.
+# What Spark itself puts among the options: its stream writer, and tables made by SQL.
 _ENGINE: Final = (
+    "provider",
     "checkpointLocation",
     "queryName",
     "asyncProgressTrackingEnabled",

@@ -77,7 +77,8 @@ def write_batches(
 def _failed(topic: str, error: PylogError) -> ConnectorError:
     if isinstance(error, UnknownTopicOrPartition):
         remedy = (
-            "correct the column partition, or add partitions to the topic"
+            "correct the column partition (a frame read from a topic carries it: drop it), "
+            "or add partitions"
             if "no partition" in str(error)
             else "create it, or correct topic"
         )

@@ -81,6 +81,11 @@ def check_listener(
     if advertised_host is not None:
         _check_host(advertised_host)
     host = advertised_host or address.host
+    if advertised_host is not None and Address(host, 1).is_wildcard:
+        raise InvalidConfig(
+            f"spark.pylog.advertised.host={host!r} (--advertised-host) stands for all interfaces, "
+            "and clients cannot be sent there; give the name or address of this host"
+        )
     if Address(host, 1).is_wildcard:
         raise InvalidConfig(
             f"{what}={address} stands for all interfaces, and clients cannot be sent there; set "

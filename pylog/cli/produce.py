@@ -147,7 +147,8 @@ def produce(
         print_json(told | ({"failed": tally.failed} if tally.failed else {}))
     elif not quiet and not tally.failed:
         with contextlib.suppress(BrokenPipeError):
-            click.echo(f"{tally.acknowledged} records sent to {topic}", err=True)
+            sent = tally.acknowledged
+            click.echo(f"{sent} record{'' if sent == 1 else 's'} sent to {topic}", err=True)
     return 1 if tally.failed else 0
 
 

@@ -69,6 +69,14 @@ def test_what_is_no_host_is_not_advertised(host: str) -> None:
         )
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_51_all_interfaces_are_not_advertised(host: str) -> None:
+    with pytest.raises(InvalidConfig, match=r"advertised\.host='.*' .* all interfaces.* give the"):
+        check_listener(
+            Address("127.0.0.1", 0), "listen", allow_plaintext=True, advertised_host=host
+        )
+
+
 @pytest.mark.parametrize(
     "host", ["broker-1.example.com", "10.1.2.3", "fe80::1", "::1", "müller.de"]
 )
