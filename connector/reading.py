@@ -7,13 +7,15 @@ task runs, and nowhere earlier.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from socket import gethostname
 from typing import TYPE_CHECKING, Final
 
 from connector.clients import reader_for
-from connector.errors import DataLoss, ReadFailed
+from connector.errors import ConnectorError, DataLoss, ReadFailed
 from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import ALLOW
@@ -26,7 +28,7 @@ from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pylog.client.range_reader import RangeReader
+    from pylog.client.range_reader import RangeItems, RangeReader
     from pylog.records.batch import Buffer
 
 logger = logging.getLogger("pylog.connector")
@@ -36,6 +38,10 @@ ARROW_BYTES_MAX: Final = 2 << 20
 uses it again. Spark's own bound counts rows, and is not told to sources."""
 COMPRESSED_WEIGHT: Final = 8
 """How much a compressed batch is taken to grow, for `ARROW_BYTES_MAX`; slices mend the rest."""
+
+ASKED_MAX: Final = 4
+"""Ranges of one task that are asked for at once: where each holds a few records, their answers are
+what takes time. A range holds a few fetches in memory."""
 
 
 def _load() -> None:
@@ -47,31 +53,58 @@ def _load() -> None:
 def read_ranges(
     ranges: Sequence[ReadRange], options: SourceOptions, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The records of one task's ranges, one after the other; see `read_range`."""
-    for planned in ranges:
-        yield from read_range(planned, options, columns)
-
-
-def read_range(
-    planned: ReadRange, options: SourceOptions, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    """The records of a planned range as Arrow record batches with these columns.
+    """The records of one task's ranges, in their order, as Arrow record batches with these columns.
 
     Raises DataLoss when some are gone and that is not allowed, ReadFailed for everything else; both
     name topic and partition.
     """
     warm(_load)
     reader = reader_for(options)
+    asked: deque[tuple[ReadRange, RangeItems]] = deque()
     try:
-        for concrete in _resolved(reader, planned):
-            yield from _read(reader, concrete, options, columns)
-    except (DataLoss, ReadFailed):
+        for planned in ranges:
+            with _named(planned):
+                for concrete in _resolved(reader, planned):
+                    asked.append((concrete, _ask(reader, concrete)))
+                    if len(asked) >= ASKED_MAX:
+                        yield from _records(reader, *asked.popleft(), options, columns)
+        while asked:
+            yield from _records(reader, *asked.popleft(), options, columns)
+    finally:
+        for _, items in asked:
+            items.close()
+
+
+@contextmanager
+def _named(planned: ReadRange) -> Iterator[None]:
+    """The cluster's errors as the source's."""
+    try:
+        yield
+    except ConnectorError:
         raise
     except PylogError as error:
         raise ReadFailed(
             f"{planned.topic}-{planned.partition}: {error.name}: {error} (tried from host "
             f"{gethostname()})"
         ) from error
+
+
+def _ask(reader: RangeReader, wanted: ReadRange) -> RangeItems:
+    return reader.read(wanted.topic, wanted.topic_id, wanted.partition, wanted.start, wanted.end)
+
+
+def _records(
+    reader: RangeReader,
+    wanted: ReadRange,
+    items: RangeItems,
+    options: SourceOptions,
+    columns: Sequence[str],
+) -> Iterator[pa.RecordBatch]:
+    try:
+        with _named(wanted):
+            yield from _read(reader, wanted, items, options, columns)
+    finally:
+        items.close()
 
 
 def _resolved(reader: RangeReader, planned: ReadRange) -> Iterator[ReadRange]:
@@ -124,6 +157,7 @@ def _offset(reader: RangeReader, at: TopicPartition, time_ms: int) -> int:
 def _read(
     reader: RangeReader,
     wanted: ReadRange,
+    items: RangeItems,
     options: SourceOptions,
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
@@ -132,7 +166,6 @@ def _read(
     at = TopicPartition(wanted.topic, wanted.partition)
     where = str(at)
     position = wanted.start
-    items = reader.read(wanted.topic, wanted.topic_id, wanted.partition, wanted.start, wanted.end)
     try:
         for item in items:
             if isinstance(item, Skipped):

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pylog import errors
-from pylog.client.background import close_at_exit, shared_loop
+from pylog.client.background import LoopThread, close_at_exit, shared_loop
 from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.fetch_lines import FetchLines
 from pylog.client.metadata import Leader, TopicInfo
 from pylog.client.range_fetcher import (
     Batches,
-    End,
     Failed,
     RangeFetcher,
     Skipped,
@@ -244,10 +244,10 @@ class RangeReader:
 
     # ---- bytes --------------------------------------------------------------------------------
 
-    def read(
-        self, topic: str, topic_id: str, partition: int, start: int, end: int
-    ) -> Iterator[Batches | Skipped]:
-        """The batches that hold `start <= offset < end`, and what of it is gone, in order.
+    def read(self, topic: str, topic_id: str, partition: int, start: int, end: int) -> RangeItems:
+        """The batches that hold `start <= offset < end`, and what of it is gone, in order. They are
+        asked for from now on, not only when the first one is taken: close what is not read to its
+        end.
 
         Ends also where the range holds no record (control batches, compaction). Raises
         UnknownTopicId when the topic was deleted or re-created, RequestTimedOut with the last fault
@@ -263,18 +263,7 @@ class RangeReader:
             partition,
             end,
         )
-        running = self._thread.start(fetcher.run(start))
-        try:
-            while True:
-                item = fetcher.items.get()
-                if isinstance(item, End):
-                    return
-                if isinstance(item, Failed):
-                    raise item.error
-                self._thread.call(fetcher.taken)
-                yield item
-        finally:
-            running.cancel()
+        return RangeItems(self._thread, fetcher, self._thread.start(fetcher.run(start)))
 
     def close(self) -> None:
         """Close the connections."""
@@ -290,3 +279,33 @@ class RangeReader:
 
     def _isolation(self) -> log_pb2.IsolationLevel:
         return log_pb2.READ_COMMITTED if self._read_committed else log_pb2.READ_UNCOMMITTED
+
+
+class RangeItems(Iterator[Batches | Skipped]):
+    """What a range holds, as it comes in. Nothing more is fetched once it is closed or dropped."""
+
+    def __init__(self, thread: LoopThread, fetcher: RangeFetcher, running: Future[None]) -> None:
+        self._thread = thread
+        self._fetcher = fetcher
+        self._running = running
+        self._closed = False
+
+    def __next__(self) -> Batches | Skipped:
+        if self._closed:
+            raise StopIteration
+        item = self._fetcher.items.get()
+        if isinstance(item, Batches | Skipped):
+            self._thread.call(self._fetcher.taken)
+            return item
+        self.close()
+        if isinstance(item, Failed):
+            raise item.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop fetching."""
+        self._closed = True
+        self._running.cancel()
+
+    def __del__(self) -> None:
+        self._running.cancel()

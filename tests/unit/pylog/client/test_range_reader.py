@@ -254,6 +254,7 @@ def test_an_unfinished_read_stops_fetching(cluster: FakeCluster) -> None:
     reader.topics(["a"])
     items = reader.read("a", topic.topic_id, 0, 0, 500)
     next(items)
-    items.close()  # type: ignore[attr-defined]
+    items.close()
+    assert list(items) == []
     reader.close()
     assert len(cluster.fetch_requests) <= 5

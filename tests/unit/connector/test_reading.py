@@ -1,0 +1,78 @@
+"""A task's ranges, over a fake cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from connector.clients import drop_reader
+from connector.errors import DataLoss, ReadFailed
+from connector.options import SourceOptions, source_options
+from connector.ranges import ReadRange
+from connector.reading import ASKED_MAX, read_ranges
+from pylog.records.builder import encode_batch
+from tests.fakes.fake_cluster import FakeCluster, FakeTopic
+
+PARTITIONS = ASKED_MAX + 2
+RECORDS = 10
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(brokers=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic(cluster: FakeCluster) -> FakeTopic:
+    topic = cluster.create_topic("a", partitions=PARTITIONS)
+    for number, partition in enumerate(topic.partitions):
+        partition.append(encode_batch([b"%d" % number] * RECORDS))
+    return topic
+
+
+@pytest.fixture
+def options(cluster: FakeCluster) -> Iterator[SourceOptions]:
+    given = {"pylog.bootstrap.servers": ",".join(cluster.bootstrap_servers), "subscribe": "a"}
+    options = source_options(given, streaming=True)
+    yield options
+    drop_reader(options)
+
+
+def whole(topic: FakeTopic) -> list[ReadRange]:
+    return [ReadRange("a", topic.topic_id, n, 0, RECORDS) for n in range(PARTITIONS)]
+
+
+def test_ranges_come_in_their_order(topic: FakeTopic, options: SourceOptions) -> None:
+    batches = list(read_ranges(whole(topic), options, ("partition", "value")))
+    assert [batch.column("partition")[0].as_py() for batch in batches] == list(range(PARTITIONS))
+    assert all(batch.num_rows == RECORDS for batch in batches)
+
+
+def test_the_first_ranges_are_asked_for_at_once(
+    cluster: FakeCluster, topic: FakeTopic, options: SourceOptions
+) -> None:
+    batches = read_ranges(whole(topic), options, ("value",))
+    next(batches)
+    batches.close()  # type: ignore[attr-defined]
+    drop_reader(options)  # waits until the loop has let go of what was asked for
+    asked = {p.partition for request in cluster.fetch_requests for p in request.partitions}
+    assert 0 in asked
+    assert asked <= set(range(ASKED_MAX))
+
+
+def test_a_loss_is_told_when_its_range_comes(
+    cluster: FakeCluster, topic: FakeTopic, options: SourceOptions
+) -> None:
+    topic.partitions[1].log_start = 3
+    batches = read_ranges(whole(topic), options, ("value",))
+    assert next(batches).num_rows == RECORDS
+    with pytest.raises(DataLoss, match=r"a-1 was to be read from offset 0 to 10"):
+        next(batches)
+
+
+def test_a_topic_that_is_gone_is_named(cluster: FakeCluster, options: SourceOptions) -> None:
+    late = ReadRange("none", "", 0, -2, -1)
+    with pytest.raises(ReadFailed, match="topic none was deleted"):
+        list(read_ranges([late], options, ("value",)))
