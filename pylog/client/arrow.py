@@ -45,14 +45,18 @@ def encode_rows(
     batch_size: int,
     compression: Compression,
     now_ms: int,
+    stamped_later: bool,
 ) -> Iterator[tuple[int | None, bytes]]:
-    """(partition, batch) in the order of the rows for each partition; None: wherever it suits.
+    """(partition, batch) in the order of the rows for each partition; None: wherever it suits. With
+    `stamped_later` they have no CRC: `batch_bytes` makes it, with the producer's id.
 
     InvalidRequest names a column that is missing, unknown or of the wrong type, and a partition
     that does not exist.
     """
     table = _checked(topic, data, partition)
-    settings = BatchSettings(batch_size=batch_size, compression=compression)
+    settings = BatchSettings(
+        batch_size=batch_size, compression=compression, stamped_later=stamped_later
+    )
     rows = max(1, min(1 << 20, SLICE_BYTES * max(table.num_rows, 1) // max(table.nbytes, 1)))
     for start in range(0, table.num_rows, rows):
         part = table.slice(start, rows)

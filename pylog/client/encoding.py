@@ -15,6 +15,7 @@ from pylog.client.producer_batch import (
     HeaderList,
     timestamp_of,
 )
+from pylog.model import NO_PRODUCER_ID
 from pylog.records import kernels
 from pylog.records.batch import with_producer
 from pylog.records.builder import SMALL_BATCH_RECORDS, encode_batch
@@ -108,9 +109,13 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
         batch.stamped_id = batch.producer_id
         batch.forget_records()
     elif batch.stamped_id != batch.producer_id:
-        batch.encoded = with_producer(
-            batch.encoded, batch.producer_id, batch.producer_epoch, batch.base_sequence
-        )
+        place = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        if batch.stamped_id == NO_PRODUCER_ID:  # came encoded, and was never sent
+            from pylog.records.arrow_encoder import stamp_producer  # what encoded it has loaded it
+
+            stamp_producer(batch.encoded, *place)
+        else:
+            batch.encoded = with_producer(batch.encoded, *place)
         batch.stamped_id = batch.producer_id
     return batch.encoded
 

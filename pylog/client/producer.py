@@ -248,6 +248,7 @@ class Producer:
             ),
             compression=self._loop.compression,
             now_ms=self._clock.wall_ms(),
+            stamped_later=self._loop.sender.settings.idempotent,
         ):
             self._check_size(topic, len(encoded))
             handles.append(self._add_encoded(buffer, number, encoded))

@@ -27,6 +27,7 @@ from pylog.records.batch import (
     CompressionType,
     add_to_sequence,
     header_before,
+    header_with_producer,
 )
 from pylog.records.compression import Compression, compress
 from pylog.records.list_encoder import put_header
@@ -36,7 +37,8 @@ from pylog.records.raw_memory import data_address, new_buffer
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSettings:
     """What all batches of one call share. With a producer id, sequences count on from
-    `base_sequence`.
+    `base_sequence`. With `stamped_later` they come without a CRC: `stamp_producer` is still to be
+    called for each.
     """
 
     batch_size: int
@@ -45,6 +47,7 @@ class BatchSettings:
     producer_epoch: int = -1
     base_sequence: int = -1
     transactional: bool = False
+    stamped_later: bool = False
 
 
 class ArrowEncoder:
@@ -218,6 +221,7 @@ def _finish(
             settings.producer_id,
             settings.producer_epoch,
             sequence,
+            checked=not settings.stamped_later,
         )
         if sequence >= 0:
             sequence = add_to_sequence(sequence, counts[index])
@@ -227,3 +231,10 @@ def _finish(
         else:
             finished.append(header + records)
     return finished
+
+
+def stamp_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Write producer and sequence, and the CRC, into a batch that nobody but the caller has seen:
+    what `with_producer` copies a batch for, without the copy.
+    """
+    put_header(batch, header_with_producer(batch, producer_id, producer_epoch, base_sequence))

@@ -246,9 +246,19 @@ def with_producer(
 
     For batches that were encoded before their place in the producer's order was known.
     """
-    copy = bytearray(batch)
-    _PRODUCER.pack_into(copy, _PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
-    return _with_crc(copy)
+    header = header_with_producer(batch, producer_id, producer_epoch, base_sequence)
+    return b"".join((header, memoryview(batch)[HEADER_SIZE:]))
+
+
+def header_with_producer(
+    batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int
+) -> bytes:
+    """The header of `with_producer`'s copy."""
+    header = bytearray(batch[:HEADER_SIZE])
+    _PRODUCER.pack_into(header, _PRODUCER_OFFSET, producer_id, producer_epoch, base_sequence)
+    covered = crc32c(bytes(header[CRC_START:]))
+    _CRC.pack_into(header, CRC_OFFSET, crc32c(memoryview(batch)[HEADER_SIZE:], covered))
+    return bytes(header)
 
 
 def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
@@ -260,12 +270,8 @@ def with_log_append_time(batch: Buffer, timestamp_ms: int) -> bytes:
     attributes = read_header(batch).attributes | TIMESTAMP_TYPE_BIT
     _ATTRIBUTES.pack_into(copy, CRC_START, attributes)
     _OFFSET.pack_into(copy, _MAX_TIMESTAMP_OFFSET, timestamp_ms)
-    return _with_crc(copy)
-
-
-def _with_crc(batch: bytearray) -> bytes:
-    _CRC.pack_into(batch, CRC_OFFSET, batch_crc(batch, 0, len(batch)))
-    return bytes(batch)
+    _CRC.pack_into(copy, CRC_OFFSET, batch_crc(copy, 0, len(copy)))
+    return bytes(copy)
 
 
 def pack_header(
@@ -329,9 +335,11 @@ def header_before(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
+    *,
+    checked: bool = True,
 ) -> bytes:
     """`pack_header` and `finish_header` in one, for the producer's path, where a batch may be a
-    single record. Raises MessageTooLarge.
+    single record. Unless `checked`, the CRC is left 0. Raises MessageTooLarge.
     """
     rest = _FROM_ATTRIBUTES.pack(
         attributes,
@@ -343,7 +351,7 @@ def header_before(
         base_sequence,
         record_count,
     )
-    crc = crc32c(records, crc32c(rest))
+    crc = crc32c(records, crc32c(rest)) if checked else 0
     length = _batch_length(records)
     return _BEFORE_ATTRIBUTES.pack(base_offset, length, leader_epoch, MAGIC, crc) + rest
 

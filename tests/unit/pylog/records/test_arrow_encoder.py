@@ -10,8 +10,19 @@ import pytest
 
 from pylog.errors import InvalidRecord, UnsupportedCompressionType
 from pylog.records import kernels_pure
-from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings, encode_from_arrow
-from pylog.records.batch import HEADER_SIZE, crc_matches, iter_headers, read_header
+from pylog.records.arrow_encoder import (
+    ArrowEncoder,
+    BatchSettings,
+    encode_from_arrow,
+    stamp_producer,
+)
+from pylog.records.batch import (
+    HEADER_SIZE,
+    crc_matches,
+    iter_headers,
+    read_header,
+    with_producer,
+)
 from pylog.records.builder import encode_batch
 from pylog.records.columnar import decode_to_arrow
 from pylog.records.reader import iter_records
@@ -229,3 +240,20 @@ def test_what_is_refused() -> None:
     for rows in ([1], [-1]):
         with pytest.raises(IndexError, match="within 0 and 0"):
             encode_from_arrow(value, rows=np.array(rows), batch_size=100)
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+def test_a_batch_stamped_later_is_the_one_stamped_at_once(compression: str) -> None:
+    column = pa.array([b"%d" % n * 20 for n in range(1_000)])
+    encoder = ArrowEncoder(column, default_timestamp_ms=1)
+    later, at_once = (
+        encoder.encode(
+            None, BatchSettings(batch_size=4_000, compression=compression, stamped_later=later)
+        )
+        for later in (True, False)
+    )
+    for batch, known in zip(later, at_once, strict=True):
+        assert not crc_matches(batch, 0, read_header(batch))
+        stamp_producer(batch, 5, 6, 7)
+        assert batch == with_producer(known, 5, 6, 7)
+        assert crc_matches(batch, 0, read_header(batch))
