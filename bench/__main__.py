@@ -6,9 +6,15 @@ import argparse
 import itertools
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from bench import cluster, limits, spark, storage, upkeep
-from bench.measure import median
+from bench.measure import alternating, median
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pylog import LocalCluster
 
 
 def log_figures(brokers: int, scale: float) -> None:
@@ -91,39 +97,61 @@ def limit_figures(scale: float) -> None:
 
 
 def spark_figures(scale: float) -> None:
-    """Source and sink, beside the in-memory Python source."""
+    """Source, sink and micro-batches, in turns with a Python source and sink over memory."""
     session = spark.session()
     name = itertools.count()
     with cluster.cluster(1) as running:
         bootstrap = running.bootstrap_servers
         for size in (100, 1_000):
             rows = max(4_000, int(2_000_000 * scale) // (1 if size == 100 else 4))
-
-            def memory(rows: int = rows, size: int = size) -> float:
-                return spark.memory_source(session, rows, size, 4)
-
-            def sink(rows: int = rows, size: int = size) -> float:
-                topic = cluster.fresh_topic(running, f"sink-{next(name)}")
-                return spark.sink(session, bootstrap, topic, rows, size)
-
             full = cluster.fresh_topic(running, f"source-{next(name)}")
             cluster.produce_arrow(running, full, rows, size)
-
-            def source(rows: int = rows, full: str = full) -> float:
-                return spark.source(session, bootstrap, full, rows)
-
-            median(f"limit: in-memory Python source, {size} bytes", "rows/s", memory)
-            median(f"Spark source, {size} bytes", "rows/s", source)
-            median(f"Spark sink, {size} bytes", "rows/s", sink)
+            spark_rows(session, running, f"sink-{next(name)}", full, rows, size)
         batches = max(2, int(20 * scale))
         small = cluster.fresh_topic(running, "micro-batches")
-        cluster.produce_arrow(running, small, batches * 1_000, 100)
-
-        def micro_batches() -> float:
-            return spark.micro_batches(session, bootstrap, small, batches)
-
-        median(f"Spark source, {batches} micro-batches of 1,000 rows", "s", micro_batches)
+        spark.fill_for_micro_batches(bootstrap, small, batches)
+        alternating(
+            "s",
+            {
+                f"limit: {batches} micro-batches of 1,000 rows from memory": (
+                    lambda: spark.memory_micro_batches(session, batches)
+                ),
+                f"Spark source, {batches} micro-batches of 1,000 rows": (
+                    lambda: spark.micro_batches(session, bootstrap, small, batches)
+                ),
+            },
+        )
     session.stop()
+
+
+def spark_rows(
+    session: SparkSession, running: LocalCluster, sinks: str, full: str, rows: int, size: int
+) -> None:
+    """Rows of one size out of the topic `full`, and into fresh ones."""
+    bootstrap, name = running.bootstrap_servers, itertools.count()
+
+    def sink() -> float:
+        topic = cluster.fresh_topic(running, f"{sinks}-{next(name)}")
+        return spark.sink(session, bootstrap, topic, rows, size)
+
+    alternating(
+        "rows/s",
+        {
+            f"limit: in-memory Python source, {size} bytes": (
+                lambda: spark.memory_source(session, rows, size, 4)
+            ),
+            f"Spark source, {size} bytes": lambda: spark.source(session, bootstrap, full, rows),
+        },
+    )
+    alternating(
+        "rows/s",
+        {
+            f"limit: Python sink that drops, {size} bytes": (
+                lambda: spark.dropping_sink(session, rows, size)
+            ),
+            f"Spark sink, {size} bytes": sink,
+        },
+    )
 
 
 def main() -> None:
@@ -133,6 +161,8 @@ def main() -> None:
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # As where it is installed: else each of Spark's processes would compile what it imports.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if options.only in (None, "limits"):
         limit_figures(options.scale)
     if options.only in (None, "storage"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -46,7 +46,26 @@ def stopwatch() -> Iterator[Callable[[], float]]:
 
 def median(name: str, unit: str, run: Callable[[], float], *, runs: int = RUNS) -> Figure:
     """Run `runs` times, print the row, return it."""
-    values = [run() for _ in range(runs)]
+    return _printed(name, unit, [run() for _ in range(runs)])
+
+
+def alternating(
+    unit: str, rows: Mapping[str, Callable[[], float]], *, runs: int = RUNS
+) -> list[Figure]:
+    """Rows that are to be compared, run in turns: what else the machine does meets all of them.
+
+    A first round warms up what is compiled and connected once in a process; it is told apart.
+    """
+    for name, run in rows.items():
+        sys.stdout.write(f"first run: {name}: {_short(run())} {unit}\n")
+    values: dict[str, list[float]] = {name: [] for name in rows}
+    for _ in range(runs):
+        for name, run in rows.items():
+            values[name].append(run())
+    return [_printed(name, unit, values[name]) for name in rows]
+
+
+def _printed(name: str, unit: str, values: list[float]) -> Figure:
     figure = Figure(name, unit, statistics.median(values), min(values), max(values))
     sys.stdout.write(f"{figure}\n")
     sys.stdout.flush()

@@ -1,64 +1,17 @@
-"""Spark's source and sink over pylog, beside a Python source that only makes rows in memory."""
+"""Spark's source and sink over pylog, beside a Python source and sink that touch only memory."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql import DataFrame, SparkSession
 
+from bench.cluster import PARTITIONS
 from bench.measure import stopwatch
-
-CHUNK = 50_000
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, "
-    "timestamp timestamp, timestampType int"
-)
-
-
-class MemoryReader(DataSourceReader):
-    """Yields ready-made Arrow batches: what a Python source can give at most."""
-
-    def __init__(self, rows: int, size: int, partitions: int) -> None:
-        self._rows, self._size, self._partitions = rows, size, partitions
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(n) for n in range(self._partitions)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        count = min(CHUNK, self._rows // self._partitions)
-        batch = pa.record_batch(
-            [
-                pa.nulls(count, pa.binary()),
-                pa.array([b"x" * self._size] * count, pa.binary()),
-                pa.array(["topic"] * count, pa.string()),
-                pa.array([partition.value] * count, pa.int32()),
-                pa.array(range(count), pa.int64()),
-                pa.array([0] * count, pa.timestamp("us", "UTC")),
-                pa.array([0] * count, pa.int32()),
-            ],
-            names=[part.split()[0] for part in SCHEMA.split(", ")],
-        )
-        for _ in range(self._rows // self._partitions // count):
-            yield batch
-
-
-class MemorySource(DataSource):
-    """Format `memory_rows`."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "memory_rows"
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def reader(self, schema: Any) -> DataSourceReader:
-        options = self.options
-        return MemoryReader(int(options["rows"]), int(options["size"]), int(options["partitions"]))
+from bench.memory import MICRO_BATCH_ROWS, MemorySource
+from pylog import Producer
 
 
 def session() -> SparkSession:
@@ -102,31 +55,59 @@ def source(spark: SparkSession, bootstrap: str, topic: str, rows: int) -> float:
 
 def sink(spark: SparkSession, bootstrap: str, topic: str, rows: int, size: int) -> float:
     """Rows a second from a range into a pylog topic, acks=all."""
-    frame = spark.range(0, rows, 1, 4).selectExpr(f"cast(repeat('x', {size}) as binary) as value")
+    writer = _generated(spark, rows, size).write.format("pylog")
     with stopwatch() as elapsed:
-        (
-            frame.write.format("pylog")
-            .option("pylog.bootstrap.servers", bootstrap)
-            .option("topic", topic)
-            .mode("append")
-            .save()
-        )
+        writer.option("pylog.bootstrap.servers", bootstrap).option("topic", topic).mode(
+            "append"
+        ).save()
         return rows / elapsed()
 
 
-def micro_batches(spark: SparkSession, bootstrap: str, topic: str, batches: int = 20) -> float:
-    """Seconds for `batches` micro-batches of 1,000 rows of a topic that holds as many."""
+def dropping_sink(spark: SparkSession, rows: int, size: int) -> float:
+    """Rows a second from the same range into a Python sink that drops them."""
+    writer = _generated(spark, rows, size).write.format("memory_rows")
+    with stopwatch() as elapsed:
+        writer.mode("append").save()
+        return rows / elapsed()
+
+
+def _generated(spark: SparkSession, rows: int, size: int) -> DataFrame:
+    return spark.range(0, rows, 1, 4).selectExpr(f"cast(repeat('x', {size}) as binary) as value")
+
+
+def fill_for_micro_batches(bootstrap: str, topic: str, batches: int) -> None:
+    """So many records in each partition that batches of MICRO_BATCH_ROWS come out whole."""
+    rows = batches * MICRO_BATCH_ROWS // PARTITIONS
+    data = pa.record_batch({"value": pa.array([b"x" * 100] * rows, pa.binary())})
+    with Producer(bootstrap_servers=bootstrap) as producer:
+        for partition in range(PARTITIONS):
+            producer.send_arrow(topic, data, partition=partition).result(60)
+
+
+def micro_batches(spark: SparkSession, bootstrap: str, topic: str, batches: int) -> float:
+    """Seconds for a query of `batches` micro-batches over a topic filled for them."""
+    return _streamed(
+        spark.readStream.format("pylog")
+        .option("pylog.bootstrap.servers", bootstrap)
+        .option("subscribe", topic)
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", MICRO_BATCH_ROWS)
+        .load(),
+        batches,
+    )
+
+
+def memory_micro_batches(spark: SparkSession, batches: int) -> float:
+    """Seconds for a query of as many micro-batches from memory."""
+    reader = spark.readStream.format("memory_rows").option("size", 100)
+    return _streamed(reader.option("rows", batches * MICRO_BATCH_ROWS).load(), batches)
+
+
+def _streamed(frame: DataFrame, batches: int) -> float:
     with tempfile.TemporaryDirectory() as checkpoint, stopwatch() as elapsed:
-        frame = (
-            spark.readStream.format("pylog")
-            .option("pylog.bootstrap.servers", bootstrap)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            .option("maxOffsetsPerTrigger", 1000)
-            .load()
-        )
         writer = frame.writeStream.format("noop").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start()
         query.awaitTermination()
-        assert len(query.recentProgress) >= batches
-        return elapsed()
+        seconds = elapsed()
+        assert sum(progress.numInputRows > 0 for progress in query.recentProgress) == batches
+        return seconds

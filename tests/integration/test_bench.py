@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize(
-    ("part", "figures"), [("limits", 3), ("storage", 11), ("log", 20), ("upkeep", 2), ("spark", 7)]
+    ("part", "figures"), [("limits", 3), ("storage", 11), ("log", 20), ("upkeep", 2), ("spark", 10)]
 )
 def test_a_benchmark_runs(part: str, figures: int) -> None:
     done = subprocess.run(
