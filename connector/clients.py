@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from connector.option_names import SINK_DEFAULTS
 from connector.options import SinkOptions, SourceOptions
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
@@ -26,9 +27,6 @@ CLIENTS_MAX: Final = 4
 TOPICS_AGE_MS_MAX: Final = 1_000
 """How long a producer believes what it knows of a topic while it was idle."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
-
-# Larger than a client's own: a sink sends whole DataFrames, and nobody waits for single records.
-SINK_DEFAULTS: Final[Mapping[str, Any]] = {"batch.size": 256 * 1024, "linger.ms": 20}
 
 
 C = TypeVar("C")
@@ -122,6 +120,8 @@ def producer_for(options: SinkOptions) -> KeptProducer:
         from pylog.client.producer import Producer
 
         settings = {**SINK_DEFAULTS, **options.client, "acks": "all", "enable.idempotence": True}
+        if "batch.size" not in options.client and "batch.max.size" in options.client:
+            settings["batch.size"] = min(settings["batch.size"], settings["batch.max.size"])
         return KeptProducer(
             Producer(
                 bootstrap_servers=[str(address) for address in options.bootstrap],

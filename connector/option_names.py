@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from typing import Final, NoReturn
+from dataclasses import replace
+from typing import Any, Final, NoReturn
 
 from connector.errors import (
     InvalidOption,
@@ -89,9 +90,14 @@ SOURCE_CLIENT: Final = ConfigTable(
     ],
     what="source setting",
 )
+SINK_DEFAULTS: Final[Mapping[str, Any]] = {"batch.size": 1024 * 1024, "linger.ms": 20}
+"""Larger than a producer's: a sink sends whole DataFrames, and nobody waits for single records. A
+batch costs producer and broker tenths of a millisecond, whatever its size; this is what requests
+and topics take without being told otherwise."""
+
 SINK_CLIENT: Final = ConfigTable(
     [
-        key
+        replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
         for key in PRODUCER_SETTINGS
         if key.type is not object and key.name != "bootstrap.servers"
     ],

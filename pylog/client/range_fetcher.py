@@ -24,6 +24,11 @@ STUCK_AFTER_S: Final = 3.0
 """More than a long poll takes. A frozen leader does not break its connection, so the first attempts
 end early, look for a new leader, and wait longer each time in case the network is only slow."""
 
+FETCH_BYTES_MIN: Final = 256 * 1024
+RECORD_BYTES: Final = 2 * 1024
+"""What a record is taken to need before one was seen. A range of few offsets in front of many more
+is asked for with a bound: a leader gives all that a fetch may hold."""
+
 T = TypeVar("T")
 
 
@@ -76,6 +81,7 @@ class RangeFetcher:
         self._end = end
         self._empty = 0
         self._stuck = 0
+        self._record_bytes = RECORD_BYTES
 
     def taken(self) -> None:
         """The reader took an item: fetch one more."""
@@ -143,6 +149,8 @@ class RangeFetcher:
             raise errors.CorruptMessage(
                 f"{self._at}: {len(batches)} bytes at offset {position} are no whole batch"
             )
+        seen = -(-len(batches) // (last.next_offset - position))
+        self._record_bytes = max(self._record_bytes, seen)
         return Batches(batches), last.next_offset
 
     async def _ask(
@@ -159,7 +167,8 @@ class RangeFetcher:
         if leader is None or server is None:
             self._cluster.refresh_soon(topic)
             raise errors.LeaderNotAvailable(f"{self._at} has no live leader at the moment")
-        bytes_max: int = self._settings["max.partition.fetch.bytes"]
+        likely = max(FETCH_BYTES_MIN, (self._end - position) * self._record_bytes)
+        bytes_max = min(self._settings["max.partition.fetch.bytes"], likely)
         request = log_pb2.FetchRequest(
             max_wait_ms=self._settings["fetch.max.wait.ms"],
             min_bytes=1,

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog import errors
+from pylog.client.range_fetcher import FETCH_BYTES_MIN
 from pylog.client.range_reader import Batches, RangeReader, Skipped, TopicGone
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import TopicPartition
@@ -104,6 +105,19 @@ def test_small_fetches_follow_each_other(cluster: FakeCluster) -> None:
     reader.close()
     assert len(items) > 10
     assert ranges(items) == [(n, n + 9) for n in range(0, 200, 10)]
+
+
+def test_few_offsets_are_asked_for_with_a_bound(cluster: FakeCluster) -> None:
+    topic = cluster.create_topic("a")
+    for _ in range(4):
+        topic.partitions[0].append(encode_batch([b"x" * 300_000]))
+    reader = make(cluster, max_partition_fetch_bytes=8_000_000)
+    reader.topics(["a"])
+    assert ranges(list(reader.read("a", topic.topic_id, 0, 0, 3))) == [(n, n) for n in range(3)]
+    reader.close()
+    asked = [r.partitions[0].max_bytes for r in cluster.fetch_requests]
+    assert asked[0] == FETCH_BYTES_MIN
+    assert 600_000 < asked[1] < 700_000  # two records as large as the first
 
 
 def test_the_next_leader_is_found(cluster: FakeCluster) -> None:
