@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from connector.option_names import SINK_DEFAULTS
 from connector.options import SinkOptions, SourceOptions
 from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.config import LONG_MAX
 from pylog.errors import PylogError
 
 if TYPE_CHECKING:
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 CLIENTS_MAX: Final = 4
 """More clusters or settings than this in one worker: the least used one is closed."""
+
+BATCHES_BUFFERED_MIN: Final = 8
+"""So many batches of a sink's own size have room in `buffer.memory`, so that some are on their way
+while others are made."""
 
 TOPICS_AGE_MS_MAX: Final = 1_000
 """How long a producer believes what it knows of a topic while it was idle."""
@@ -120,8 +125,12 @@ def producer_for(options: SinkOptions) -> KeptProducer:
         from pylog.client.producer import Producer
 
         settings = {**SINK_DEFAULTS, **options.client, "acks": "all", "enable.idempotence": True}
-        if "batch.size" not in options.client and "batch.max.size" in options.client:
-            settings["batch.size"] = min(settings["batch.size"], settings["batch.max.size"])
+        if "batch.size" not in options.client:  # ours must fit to what was given
+            settings["batch.size"] = min(
+                settings["batch.size"],
+                options.client.get("batch.max.size", settings["batch.size"]),
+                options.client.get("buffer.memory", LONG_MAX) // BATCHES_BUFFERED_MIN,
+            )
         return KeptProducer(
             Producer(
                 bootstrap_servers=[str(address) for address in options.bootstrap],

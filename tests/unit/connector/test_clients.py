@@ -18,6 +18,8 @@ def options(**client: str) -> SinkOptions:
         ({"batch.size": "70000"}, 70_000),
         ({"batch.max.size": "50000"}, 50_000),
         ({"max.request.size": "300000"}, 300_000),
+        ({"buffer.memory": "800000"}, 100_000),
+        ({"buffer.memory": "800000", "batch.size": "300000"}, 300_000),
     ],
 )
 def test_batches_are_as_large_as_requests_may_be(given: dict[str, str], size: int) -> None:
