@@ -17,7 +17,7 @@ from pylog.client.stream import FETCH, Message, RequestStream
 from pylog.rpc.fetch_wire import Partition
 from pylog.rpc.v1 import log_pb2
 
-IDLE_MAX: Final = 2
+IDLE_MAX: Final = 4
 """Streams to one broker that are kept while nobody reads."""
 
 _Answer = tuple[int, list[Partition]]
