@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-from broker.storage.clean_marker import ClosedLog, take_clean_marker, unchanged
+from broker.storage.clean_marker import CleanMarker, ClosedLog, take_clean_marker, unchanged
 from broker.storage.directory import (
     MetaProperties,
     check_owner,
@@ -51,7 +51,7 @@ class ClaimedDirectory:
 
     path: str
     meta: MetaProperties
-    marker: dict[str, ClosedLog] | None
+    marker: CleanMarker | None
     same_boot: bool
 
     @classmethod
@@ -82,8 +82,8 @@ class ClaimedDirectory:
             return LastStop(recovery_point, 0, self.same_boot)
         if self.marker is None:
             return LastStop(recovery_point, recovery_point, self.same_boot)
-        closed = self.marker.get(name, ClosedLog({}, {}))
+        closed = self.marker.logs.get(name, ClosedLog({}, {}))
         same_logs, all_same = unchanged(files, f"{self.path}/{name}", closed)
-        if not same_logs:  # an empty marker: Kafka's own, which does not say what was closed
-            return LastStop(recovery_point, 0, self.same_boot, in_order=not self.marker)
+        if not same_logs:
+            return LastStop(recovery_point, 0, self.same_boot, in_order=self.marker.by_kafka)
         return LastStop.clean(closed.facts if all_same else None)

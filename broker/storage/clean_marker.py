@@ -31,6 +31,13 @@ class ClosedLog(NamedTuple):
     facts: dict[int, SegmentFacts]
 
 
+class CleanMarker(NamedTuple):
+    """What a marker said. `by_kafka`: Kafka's own, which does not say what was closed."""
+
+    logs: dict[str, ClosedLog]
+    by_kafka: bool = False
+
+
 def closed_log(files: Files, directory: str, segments: Iterable[Segment]) -> ClosedLog:
     """What a closed log consists of."""
     return ClosedLog(
@@ -75,26 +82,28 @@ def write_clean_marker(files: Files, directory: str, logs: Mapping[str, ClosedLo
     files.write_atomic(f"{directory}/{CLEAN_MARKER}", data)
 
 
-def take_clean_marker(files: Files, directory: str) -> dict[str, ClosedLog] | None:
+def take_clean_marker(files: Files, directory: str) -> CleanMarker | None:
     """What the marker said; None without one. It is gone, durably, when this returns: a crash
     while loading must not look like a clean stop.
     """
     path = f"{directory}/{CLEAN_MARKER}"
     if not files.exists(path):
         return None
-    logs: dict[str, ClosedLog] | None = None
+    marker = CleanMarker({})
     try:
         content = json.loads(files.read_all(path))
-        if content["version"] == _VERSION:
-            logs = {name: _decode(log) for name, log in content["logs"].items()}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        logs = None
+        if content["version"] != _VERSION:
+            raise ValueError(f"version {content['version']}")
+        if "logs" in content:
+            marker = CleanMarker({name: _decode(log) for name, log in content["logs"].items()})
+        else:
+            marker = CleanMarker({}, by_kafka=True)
+            logger.info("%s is Apache Kafka's: every log is read", path)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        logger.warning("%s made no sense (%s): every log is checked", path, error)
     files.unlink(path)
     files.fsync_dir(directory)
-    if logs is None:
-        logger.warning("%s made no sense: every log is checked", path)
-        return {}
-    return logs
+    return marker
 
 
 def _decode(log: dict[str, dict[str, list[int]]]) -> ClosedLog:

@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from broker.config import TopicConfig
-from broker.storage.checkpoints import read_epochs
+from broker.storage.checkpoints import read_epochs, read_offsets
 from broker.storage.files import OsFiles
 from broker.storage.log import Log
+from broker.storage.manager import LogManager
 from broker.storage.recovery import LastStop
-from pylog.model import Offset
+from pylog.model import BrokerId, Offset
 from pylog.records.batch import iter_headers
 from tests.fakes.logs import open_log
 from tests.golden.kafka_dump import FOLDER
@@ -153,3 +154,42 @@ def test_recovery_keeps_what_kafka_s_keeps(tmp_path: Path) -> None:
     log.close(clean=True)
     ours, kafkas = content(target), content(FOLDER / "recovered/unclean-0")
     assert ours == kafkas
+
+
+def test_a_broker_s_directory_that_kafka_closed_is_closed_as_it_was(tmp_path: Path) -> None:
+    """All of it, opened by a broker for the first time; what Kafka's next start would remove goes:
+    snapshots of an earlier stop. The transaction that is open keeps its snapshot.
+    """
+    root = Path(shutil.copytree(FOLDER / "clean", tmp_path / "data"))
+    meta = root / "meta.properties"
+    meta.write_text(meta.read_text() + "boot.id=boot\n")
+    compacted = TopicConfig(
+        cleanup_policy=("compact",), segment_bytes=3000, index_interval_bytes=700
+    )
+    manager = LogManager.open(
+        OsFiles(),
+        str(root),
+        cluster_id="cGdsb2dHb2xkZW5Mb2dzLg",
+        broker_id=BrokerId(1),
+        boot_id="boot",
+        new_directory_id="d",
+        wall_ms=1_795_000_000_000,
+        topic_config=lambda topic: CONFIGS.get(f"clean/{topic}-0", compacted),
+    )
+    assert not manager.failed
+    assert len(manager.logs) == 11
+    manager.close(clean=True)
+    for partition in (path for path in (FOLDER / "clean").iterdir() if path.is_dir()):
+        before = content(partition)
+        after = content(root / partition.name, but=("gaps-allowed",))
+        assert set(after) <= set(before)
+        changed = {name for name in before if after.get(name) != before[name]}
+        assert changed <= _stray(before), partition.name
+    for name in ("recovery-point", "log-start"):
+        file = f"{name}-offset-checkpoint"
+        kafkas = read_offsets(OsFiles(), f"{FOLDER}/clean/{file}")
+        ours = read_offsets(OsFiles(), f"{root}/{file}")
+        assert ours
+        assert {
+            key: offset for key, offset in kafkas.items() if key in ours
+        }.items() <= ours.items()
