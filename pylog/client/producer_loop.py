@@ -24,6 +24,7 @@ from pylog.client.produce_requests import OutgoingRequest, ProduceMessages, answ
 from pylog.client.producer_batch import Batch
 from pylog.client.producer_metrics import ProducerMetrics
 from pylog.client.send_events import (
+    Ack,
     BatchDone,
     BatchFailed,
     BatchSplit,
@@ -260,7 +261,10 @@ class ProducerLoop:
         for effect in effects:
             match effect:
                 case SendRequest():
-                    self._send(effect)
+                    try:
+                        self._send(effect)
+                    except Exception as error:  # noqa: BLE001  other effects come behind it
+                        self._not_sent(effect, error)
                 case BatchDone(batch, base_offset, log_append_time_ms):
                     finished = True
                     self.metrics.batch_done(batch)
@@ -309,6 +313,17 @@ class ProducerLoop:
             items.append(Item(topic, topic_id(topic), partition, data))
         self.metrics.request_sent(now_ms, effect.broker, effect.correlation, size)
         stream.send(OutgoingRequest(effect.correlation, items, size))
+
+    def _not_sent(self, effect: SendRequest, error: Exception) -> None:
+        """A request could not be made. Its batches fail; the effects behind it are other ones'."""
+        logger.error("a request could not be made", exc_info=error)
+        call, broker, correlation = self.thread.loop.call_soon, effect.broker, effect.correlation
+        if self._acks == 0:
+            call(self._step, self.sender.on_written, broker, correlation)
+            return
+        fault = Ack(errors.InvalidRecord.code, f"the batch cannot be made: {error!r}")
+        answer = (correlation, [fault] * len(effect.batches))
+        call(self._step, self.sender.on_acks, broker, [answer])
 
     def _split(self, batch: Batch, size: int) -> list[Batch]:
         return split_batch(batch, size, Delivery)

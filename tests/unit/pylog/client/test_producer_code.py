@@ -11,9 +11,12 @@ import pyarrow as pa
 import pytest
 
 from pylog import errors
+from pylog.client import producer_loop
 from pylog.client.interceptors import ProducerRecord
 from pylog.client.producer import Producer
+from pylog.client.producer_batch import Batch
 from pylog.model import RecordMetadata
+from pylog.records.compression import Compression
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
@@ -169,6 +172,31 @@ def test_a_single_record_that_is_too_large_fails_alone(cluster: FakeCluster) -> 
             first.result(5)
         assert second.result(5).offset == 0
         assert p.send("one", b"c").result(5).offset == 1
+
+
+@pytest.mark.parametrize("acks", ["all", 0])
+def test_a_batch_that_cannot_be_made_holds_up_nothing_else(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    acks: str | int,
+) -> None:  # fmt: skip
+    make = producer_loop.batch_bytes
+
+    def stumble(batch: Batch, compression: Compression) -> bytes:
+        if batch.values[:1] == [b"bad"]:
+            raise RuntimeError("a defect of the encoder")
+        return make(batch, compression)
+
+    monkeypatch.setattr(producer_loop, "batch_bytes", stumble)
+    with producer(cluster, linger_ms=50, acks=acks) as p:
+        bad, good = p.send("one", b"bad"), p.send("t", b"good", partition=1)
+        p.flush(10)
+        assert good.exception(0) is None
+        if acks:
+            with pytest.raises(errors.InvalidRecord, match="a defect of the encoder"):
+                bad.result(0)
+        p.send("one", b"next").result(10)
+    assert "a defect of the encoder" in caplog.text
+    assert [record.value for record in stored(cluster)] == [b"next"]
 
 
 def test_tables_fit_into_a_small_buffer(cluster: FakeCluster) -> None:
