@@ -98,7 +98,8 @@ class Elections:
         for partition in self._ledger.decided.partitions_of(broker):
             key = (partition.topic_id, partition.partition)
             found = returning.where(key, partition.directory_of(broker))
-            lost = found.loss is not Loss.NONE or key in all_lost
+            others = {*partition.isr, *partition.eligible_leader_replicas} - {broker}
+            lost = found.loss is not Loss.NONE or key in all_lost or (found.absent and bool(others))
             if lost and found.loss is not Loss.ALL and len(partition.replicas) == 1:
                 lost = False
                 alone += 1

@@ -7,7 +7,8 @@ work, what is in them, and which ones do not. In this order:
 2. its directory is offline (or one is whose id nobody knows): the replica is, too, for this life;
 3. its directory is not among the broker's any more: the replica is lost, unless it was moved.
 
-What was moved by hand may be an old copy, so it counts as one that may lack records.
+What was moved by hand may be an old copy, so it counts as one that may lack records. So does one
+that is not there, as long as others are in sync: of the last one, nothing else is known either.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ class Loss(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """One replica. `directory_id` empty: nowhere yet. `offline`: it does not work in this life."""
+    """One replica. `directory_id` empty: nowhere yet. `offline`: it does not work in this life.
+    `absent`: it is not in its directory, which works; it was not made yet, or somebody removed it.
+    """
 
     directory_id: str
     loss: Loss = Loss.NONE
     offline: bool = False
+    absent: bool = False
 
 
 class Returning:
@@ -46,6 +50,7 @@ class Returning:
         self._known = known
         self._intact = {each.directory_id: each.intact for each in request.live_log_dirs}
         self._offline = frozenset(request.offline_log_dirs)
+        self._is_told = bool(request.log_dirs)  # what is in the directories
         self._found: dict[ReplicaKey, list[str]] = {}
         for directory in request.live_log_dirs:
             for key in directory.replicas:
@@ -68,7 +73,8 @@ class Returning:
         if assigned in self._intact:
             if found and assigned not in found:
                 return Whereabouts(found[0], Loss.TAIL)
-            return Whereabouts(assigned, Loss.NONE if self._intact[assigned] else Loss.TAIL)
+            loss = Loss.NONE if self._intact[assigned] else Loss.TAIL
+            return Whereabouts(assigned, loss, absent=self._is_told and not found)
         if assigned in self._offline or "" in self._offline:
             return Whereabouts(assigned, offline=True)
         if found:

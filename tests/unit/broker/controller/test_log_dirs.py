@@ -179,6 +179,17 @@ def test_a_directory_that_is_given_up_counts_as_lost_and_its_replicas_move() -> 
     assert "2 replicas were in log directories that it has no more" in warnings(shell)[-1]
 
 
+def test_one_that_is_not_there_leaves_to_the_others_but_not_the_last() -> None:
+    shell, brokers = three(partitions=1)
+    for number, broker in enumerate(brokers, 1):
+        shell.lose(broker)
+        shell.join(number, life=2, **dirs(number, "a", "b"))
+        if number < 3:
+            assert number not in shell.partition().isr
+    # All crashed before one of them had made its log: somebody must begin.
+    assert (shell.partition().leader, shell.partition().isr) == (3, (3,))
+
+
 def test_the_first_directory_may_change() -> None:
     """Broker 1 is the same, whichever of its directories are there."""
     shell, brokers = three()
@@ -214,8 +225,8 @@ KEY = (TopicId("t"), 0)
     ("assigned", "changes", "expected"),
     [
         ("1a", dirs(1, "a", "b", a=[KEY]), Whereabouts("1a")),
-        ("1a", dirs(1, "a", "b"), Whereabouts("1a")),
-        ("1a", dirs(1, "a", "b", intact=False), Whereabouts("1a", Loss.TAIL)),
+        ("1a", dirs(1, "a", "b"), Whereabouts("1a", absent=True)),
+        ("1a", dirs(1, "a", "b", intact=False), Whereabouts("1a", Loss.TAIL, absent=True)),
         ("1a", dirs(1, "a", "b", a=[KEY], b=[KEY]), Whereabouts("1a")),
         ("1a", dirs(1, "a", "b", b=[KEY]), Whereabouts("1b", Loss.TAIL)),
         ("1a", dirs(1, "b", b=[KEY]), Whereabouts("1b", Loss.TAIL)),
@@ -223,7 +234,7 @@ KEY = (TopicId("t"), 0)
          Whereabouts("1a", offline=True)),
         ("1a", dirs(1, "b") | {"offline_log_dirs": ("",)}, Whereabouts("1a", offline=True)),
         ("1a", dirs(1, "b") | {"offline_log_dirs": ("1c",)}, Whereabouts("", Loss.ALL)),
-        ("", dirs(1, "a", "b"), Whereabouts("1a")),
+        ("", dirs(1, "a", "b", a=[KEY]), Whereabouts("1a")),
         ("1a", {"directory_id": "1a"}, Whereabouts("1a")),
         ("1a", {"directory_id": "other"}, Whereabouts("", Loss.ALL)),
     ],
