@@ -1,4 +1,9 @@
-"""DeleteRecords: the leader's log start moves up, and the caller waits for the followers' to."""
+"""DeleteRecords: the leader's log start moves up, and the caller waits for the followers' to.
+
+It waits for the ISR to have `min.insync.replicas` members, too, as an acks=all write would. While
+it is smaller, an eligible replica that is away may lead next (KIP-966), or does so already: it has
+not heard of the deletion, and the records would be back.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +54,7 @@ class DelayedDeletion(WaitingOperation):
             low = Offset(-1)
             if fault is None:
                 low = partition.low_watermark(self._hosted.eligible)
-                if low < offset:
+                if low < offset or partition.is_under_min_isr:
                     continue
             del self._open[partition]
             self._results[index] = LowWatermark(partition.topic_partition, fault, low)
@@ -58,10 +63,13 @@ class DelayedDeletion(WaitingOperation):
     def on_complete(self, expired: bool) -> None:
         for partition, (index, offset) in self._open.items():
             low = partition.low_watermark(self._hosted.eligible)
+            why = f"a live replica still begins at {low}"
+            if low >= offset:
+                why = "fewer than min.insync.replicas are in sync, and another one may lead next"
             fault = Failure(
                 RequestTimedOut.code,
                 f"records of {partition.topic_partition} below {offset} are deleted at the leader, "
-                f"but a live replica still begins at {low}",
+                f"but {why}",
             )
             self._results[index] = LowWatermark(partition.topic_partition, fault)
         self._room.finished(self)

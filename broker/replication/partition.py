@@ -343,6 +343,11 @@ class Partition:
         """Up to here a reader of committed transactions may go."""
         return self._log.last_stable_offset(self.high_watermark) if self._log else Offset(-1)
 
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether fewer than `min.insync.replicas` are in the committed ISR; of a leader."""
+        return self.leading is not None and self.leading.is_under_min_isr
+
     def low_watermark(self, live: Collection[BrokerId]) -> Offset:
         """The lowest log start over this leader and its live followers."""
         lowest = self.log.log_start_offset

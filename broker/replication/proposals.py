@@ -104,6 +104,7 @@ class IsrProposals:
         partition.note_isr(leading.isr, leading.partition_epoch)
         self._room.replica_fetches.isr_changed(partition)
         self._lead(partition, tuple(effects))
+        self._room.deletions.check(partition)
 
     def _again(self, sent: dict[tuple[TopicId, int], tuple[Partition, ProposeIsr]]) -> None:
         for partition, proposal in sent.values():

@@ -130,6 +130,7 @@ class Replicas:
                 log.config = config
                 fault = log.failure  # it failed before anybody asked for it
                 high_watermark = self._known_high_watermarks.get(topic_partition, Offset(0))
+                fault = log.failure  # of a sync, say, before there was a role to lose
         except (OSError, PylogError) as error:
             fault = error
         partition = Partition(

@@ -20,6 +20,7 @@ from typing import Self
 from broker.config import TopicConfig
 from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
+from broker.storage.errors import DiskFull
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
@@ -367,7 +368,8 @@ class Log:
         """Hide the records below `offset` for good (DeleteRecords, or what the leader says).
 
         Durable when it returns. False when the log starts there or later already. The caller keeps
-        it at or below the high watermark. Files go with `delete_old_segments`.
+        it at or below the high watermark. Files go with `delete_old_segments`. DiskFull: the start
+        is where it was.
         """
         self._guard.check()
         if offset <= self._bounds.start:
@@ -376,10 +378,14 @@ class Log:
             raise OffsetOutOfRange(
                 f"{self.topic_partition} cannot start at {offset}: it ends at {self._bounds.end}"
             )
-        self._bounds.start = offset
+        before, self._bounds.start = self._bounds.start, offset
+        try:
+            with self._guard.io("writing the log start"):
+                self._environment.log_start_moved(self)
+        except DiskFull:
+            self._bounds.start = before  # else a restart would bring back what readers saw go
+            raise
         self.epochs.truncate_from_start(offset)
-        with self._guard.io("writing the log start"):
-            self._environment.log_start_moved(self)
         return True
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
@@ -442,10 +448,17 @@ class Log:
         they are not all there any more.
 
         DiskFull before anything has changed; any other error takes the log offline, and the next
-        start finishes what was begun.
+        start finishes what was begun. It may leave a gap before the next segment; so what is up to
+        there is durable first, and said to be: else a start after a loss of power would take the
+        gap for a tail that did not get to the disk, and cut off all that follows.
         """
         self._guard.check()
+        behind = self._segments.base_after(bases[-1])
+        if behind is None:
+            return None
+        self._durable.flush(behind)
         with self._guard.io("noting that the log has gaps"):
+            self._environment.recovery_point_lowered(self)
             self._gaps.note()
         try:
             removed = self._segments.replace(bases, cleaned)

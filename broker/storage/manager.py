@@ -24,6 +24,7 @@ from broker.storage.checkpoint_writer import CheckpointTask
 from broker.storage.claimed_directory import ClaimedDirectory, locked_while_opening
 from broker.storage.clean_marker import ClosedLog, closed_log, write_clean_marker
 from broker.storage.cleaner.cleaner import LogCleaner
+from broker.storage.clock_checkpoint import ClockCheckpoint
 from broker.storage.directory import MetaProperties, write_meta
 from broker.storage.errors import CorruptSegment, DiskFull
 from broker.storage.files import NO_ROOM, Files
@@ -77,13 +78,15 @@ class LogManager:
         """Replicas that could not be opened, and why. Their files are left alone."""
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
-        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config)
+        clock_file = ClockCheckpoint(files, directory, meta.boot_id)
+        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config, clock_file)
         self.cleaner = LogCleaner(
             files,
             directory,
             self._logs,
             config,
             random_bytes=os.urandom,
+            trusted_ms=self._upkeep.trusted_ms,
             remove_later=self._upkeep.remove_later,
         )
         """Compacts the logs whose topics ask for it."""

@@ -43,6 +43,7 @@ class ProducerHistory:
         self._files = files
         self._directory = directory
         self._offsets: list[int] = []  # of the snapshot files, in order
+        self._doubted: list[int] = []  # the same, of those that a crash may contradict
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -52,6 +53,7 @@ class ProducerHistory:
 
     def take(self, offset: int, *, durable: bool = False) -> None:
         """Write what is known before `offset`, where the log ends, unless that is there already."""
+        self._learn(offset)
         if self._offsets and self._offsets[-1] >= offset:
             return
         snapshot, companion = self._paths(offset)
@@ -109,12 +111,15 @@ class ProducerHistory:
         """Come back to the newest usable snapshot at or before `until`; its offset, -1 when there
         is none and every batch must be read.
 
-        Later ones go: they may hold what a crash took away. So do those of no segment, but for the
-        one that is used. `keeps_later`: there was no crash; `compare` them afterwards.
+        Later ones may hold what a crash took away: `take` asks each at its place for what agrees
+        with the log, and writes it anew; `take_no_more` ends that. `keeps_later`: there was no
+        crash; `compare` them afterwards. Those of no segment go, but for the one that is used.
         """
-        later = [offset for offset in self._offsets if offset > until] if keeps_later else []
+        later = [offset for offset in self._offsets if offset > until]
         del self._offsets[len(self._offsets) - len(later) :]
-        self._forget_above(until)
+        if not keeps_later:
+            self.take_no_more()
+            self._doubted, later = later, []
         used = -1
         self.now = ProducerStates()
         while self._offsets and used < 0:
@@ -129,6 +134,24 @@ class ProducerHistory:
             self._remove(offset)
         self._offsets += later
         return used
+
+    def _learn(self, offset: int) -> None:
+        """All batches before `offset` were read, and an earlier life left a snapshot there. It
+        knows batches that a cleaner has taken since.
+        """
+        doubted = self._doubted
+        while doubted and doubted[0] < offset:
+            self._remove(doubted.pop(0))
+        if doubted and doubted[0] == offset:
+            del doubted[0]
+            earlier = self._read(offset)
+            if earlier is not None:
+                self.now.learn(earlier)
+
+    def take_no_more(self) -> None:
+        """Drop the snapshots that nobody asked for: the log does not get to them."""
+        while self._doubted:
+            self._remove(self._doubted.pop())
 
     def compare(self, bases: Iterable[int], end_offset: int) -> None:
         """All batches were read though snapshots after them were kept: those of no segment go, and
@@ -160,6 +183,7 @@ class ProducerHistory:
 
     def clear(self) -> None:
         """The log was emptied."""
+        self.take_no_more()
         for offset in self._offsets:
             self._remove(offset)
         self._offsets.clear()
@@ -180,6 +204,7 @@ class ProducerHistory:
             self._forget_above(end_offset)
             return
         used = self.load((segment.base_offset for segment in segments), end_offset)
+        self.take_no_more()
         for header, marker in headers(self._files, segments, used):
             self.apply(header, marker)
 

@@ -196,6 +196,17 @@ class ProducerStates:
         )
         return aborted
 
+    def learn(self, earlier: ProducerStates) -> None:
+        """What `earlier` says of the same batches, of producers whose newest batch is the same in
+        both: it may know more of those before, which a cleaner has taken.
+        """
+        for producer_id, entry in self._entries.items():
+            known = earlier.get(producer_id)
+            if known is None or known.epoch != entry.epoch or not (entry.batches and known.batches):
+                continue
+            if known.batches[-1][:4] == entry.batches[-1][:4]:
+                self._entries[producer_id] = entry._replace(batches=known.batches)
+
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were not heard of for so long; how
         many.

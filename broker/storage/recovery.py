@@ -171,6 +171,7 @@ class SegmentLoader:
                 if not self._scan(segment, size, later):
                     break
             self._begin_reading(segments, segments[-1].end_offset if segments else 0)
+            self._producers.take_no_more()
             if self._stop.in_order and segments:
                 bases = [segment.base_offset for segment in segments]
                 self._producers.compare(bases, segments[-1].end_offset)

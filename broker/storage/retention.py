@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
 from broker.config import TopicConfig
 from broker.storage.segment import Segment
@@ -77,18 +77,34 @@ def _age(segment: Segment, wall_ms: int, modified_ms: Callable[[Segment], int]) 
     return wall_ms - (newest if newest >= 0 else modified_ms(segment))
 
 
+class ClockJump(NamedTuple):
+    """Both clocks at one moment, and how far the wall clock is ahead of what is believed, since
+    when (monotonic).
+    """
+
+    now_ms: int
+    wall_ms: int
+    lead_ms: int
+    jumped_ms: int
+
+
 class RetentionClock:
     """The wall clock as far as deletions may trust it.
 
     `newest_file_ms`: the time of the newest file at the start. A clock that stands more than a day
     before it is wrong, or was: nothing is deleted for its age until the clock has passed it.
+    `known`: what an earlier life knew, if the monotonic clock has run on since. A clock that was
+    set while no broker ran has jumped, too.
     """
 
-    def __init__(self, newest_file_ms: int = 0) -> None:
+    def __init__(self, newest_file_ms: int = 0, known: ClockJump | None = None) -> None:
         self._not_before_ms = newest_file_ms - _DAY_MS
         self._last: tuple[int, int] | None = None
         self._lead_ms = 0  # what the wall clock has jumped ahead, not believed yet
         self._jump_ms = 0  # when that was, monotonic
+        if known is not None:
+            self._last = (known.now_ms, known.wall_ms)
+            self._lead_ms, self._jump_ms = known.lead_ms, known.jumped_ms
 
     def tick(self, now_ms: int, wall_ms: int) -> int:
         """Both clocks as they are now, every few seconds; how far the wall clock jumped, or 0."""
@@ -105,9 +121,18 @@ class RetentionClock:
             return jump
         return 0
 
-    def time_for(self, retention_ms: int) -> int | None:
-        """The time by which records of that retention are too old; None: not to be told."""
+    @property
+    def jump(self) -> ClockJump:
+        """What a later life on the same boot has to know; `tick` first."""
         assert self._last is not None, "tick first"
+        return ClockJump(*self._last, self._lead_ms, self._jump_ms)
+
+    def time_for(self, retention_ms: int) -> int | None:
+        """The time by which records of that retention are too old; None: not to be told (and before
+        the first tick).
+        """
+        if self._last is None:
+            return None
         now_ms, wall_ms = self._last
         if wall_ms < self._not_before_ms:
             return None

@@ -65,6 +65,11 @@ class SegmentList(Sequence[Segment]):
         """The segment that holds `offset` (or the first), and all later ones."""
         return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
 
+    def base_after(self, base: int) -> int | None:
+        """Where the segment behind the one that begins at `base` or before it begins."""
+        index = bisect_right(self._bases, base)
+        return self._bases[index] if index < len(self._bases) else None
+
     def after(self, segment: Segment) -> Segment:
         """The one that follows a full segment."""
         return self._segments[bisect_right(self._bases, segment.base_offset)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from broker.config import BrokerConfig
+from broker.storage.clock_checkpoint import ClockCheckpoint
 from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.log import Log
@@ -49,12 +50,14 @@ class LogUpkeep:
         logs: Mapping[TopicPartition, Log],
         checkpoints: LogCheckpoints,
         config: BrokerConfig,
+        clock_file: ClockCheckpoint,
     ) -> None:
         self._files = files
         self._logs = logs
         self._checkpoints = checkpoints
         self.config = config
         self._clock = RetentionClock()
+        self._clock_file = clock_file
         self._removals: list[tuple[int, str]] = []
         self._now_ms = 0
         self._expiry_due_ms = 0
@@ -72,7 +75,11 @@ class LogUpkeep:
                 "deleted for its age until it has passed that file's time",
                 (newest_ms - wall_ms) // 86_400_000,
             )
-        self._clock = RetentionClock(newest_ms)
+        self._clock = RetentionClock(newest_ms, self._clock_file.read())
+
+    def trusted_ms(self, retention_ms: int) -> int | None:
+        """The time by which what is kept for so long may go; None: it may not, by any clock."""
+        return self._clock.time_for(retention_ms)
 
     def usable(self) -> list[Log]:
         """The logs that work."""
@@ -93,10 +100,9 @@ class LogUpkeep:
                 "forward" if jump_ms > 0 else "back",
                 abs(jump_ms) // 1000,
             )
+        self._clock_file.write(self._clock.jump, at_once=jump_ms != 0)
         if now_ms >= self._expiry_due_ms:
-            self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
-            for log in self.usable():
-                log.expire_producers(wall_ms, self.config.producer_id_expiration_ms)
+            self._expire_producers(now_ms)
         for log in self.usable():
             try:
                 log.maybe_roll(wall_ms)
@@ -108,6 +114,14 @@ class LogUpkeep:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
         self._delete_old_segments(now_ms)
+
+    def _expire_producers(self, now_ms: int) -> None:
+        self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
+        expiration_ms = self.config.producer_id_expiration_ms
+        trusted_ms = self.trusted_ms(expiration_ms)
+        if trusted_ms is not None:
+            for log in self.usable():
+                log.expire_producers(trusted_ms, expiration_ms)
 
     # ---- retention ------------------------------------------------------------------------------
 

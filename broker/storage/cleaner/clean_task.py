@@ -31,7 +31,8 @@ class Source(NamedTuple):
 class CleanPlan:
     """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
     keys are noted from `first_dirty` on. `producers`: of each, the offset of its newest record (-1:
-    none known) and its epoch.
+    none known) and its epoch. A new delete horizon goes by the wall clock, whether one has passed
+    by `trusted_ms` (None: it cannot be told), which may be behind.
     """
 
     directory: str
@@ -42,6 +43,7 @@ class CleanPlan:
     aborted: tuple[AbortedTransaction, ...]
     producers: dict[int, tuple[int, int]]
     wall_ms: int
+    trusted_ms: int | None
     delete_retention_ms: int
     segment_bytes: int
     index_bytes: int

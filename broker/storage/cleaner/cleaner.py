@@ -35,13 +35,18 @@ class LogCleaner:
         *,
         random_bytes: Callable[[int], bytes],
         remove_later: Callable[[Log, list[str]], None],
+        trusted_ms: Callable[[int], int | None] | None = None,
     ) -> None:
+        """`trusted_ms(retention_ms)`: the time by which what is kept for so long may go; None when
+        it cannot be told. Without it the wall clock is trusted.
+        """
         self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
         self._files = files
         self._logs = logs
         self.config = config
         self._random_bytes = random_bytes
+        self._trusted_ms = trusted_ms
         self._remove_later = remove_later
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
         self._clean_to: dict[TopicPartition, int] = dict(self._checkpoint.found)
@@ -135,6 +140,7 @@ class LogCleaner:
             tuple(log.aborted_transactions(0, chosen.end_offset)),
             log.producers.last_records(),
             wall_ms,
+            self._trusted_ms(config.delete_retention_ms) if self._trusted_ms else wall_ms,
             config.delete_retention_ms,
             config.segment_bytes,
             config.segment_index_bytes,

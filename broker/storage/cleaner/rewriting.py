@@ -182,7 +182,7 @@ class Rewriting:
         if header.is_control:
             may_go = transactions.ended(header, batch)
             horizon = delete_horizon(header)
-            gone = may_go and horizon is not None and horizon <= plan.wall_ms
+            gone = may_go and self._has_passed(horizon)
         else:
             gone = transactions.is_aborted(header)
         stays = header.next_offset == plan.end_offset or self._tells_of_producer(header)
@@ -214,7 +214,7 @@ class Rewriting:
             header,
             fields,
             end_offset=self.clean_to,
-            keeps_tombstones=horizon is None or horizon > self._plan.wall_ms,
+            keeps_tombstones=not self._has_passed(horizon),
         )
         if not count:
             return None
@@ -233,6 +233,10 @@ class Rewriting:
         fields = fields_of(section, header)
         everything = np.ones(fields.shape[1], np.uint8)
         return filtered_batch(section, header, fields, everything, self._new_horizon)
+
+    def _has_passed(self, horizon: int | None) -> bool:
+        now_ms = self._plan.trusted_ms
+        return horizon is not None and now_ms is not None and horizon <= now_ms
 
     # ---- reading --------------------------------------------------------------------------------
 

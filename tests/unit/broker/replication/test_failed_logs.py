@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from broker.replication.messages import ReplicaFailed
 from broker.storage.log import Log
+from broker.storage.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
@@ -116,3 +118,29 @@ def test_a_log_that_cannot_be_opened_is_told_as_soon_as_its_place_is_known(
     assert group.logs[THREE].failed_replicas == ((TOPIC_ID, 0),)
     ((broker, told),) = failures(group)
     assert (broker, told.topic_partition, told.topic_id) == (THREE, T0, TOPIC_ID)
+
+
+def test_a_log_that_failed_before_it_had_a_role_is_offline(tmp_path: Path) -> None:
+    """A sync may fail between the registration and the metadata that says who leads."""
+    group = BrokerGroup(tmp_path)
+    group.create_topic()
+    group.run()
+    group.stop(TWO)
+    opened = LogManager.open
+
+    def fails_soon(*args: Any, **kwargs: Any) -> LogManager:
+        logs = opened(*args, **kwargs)
+        log = logs.get(T0)
+        assert log is not None
+        log._guard.fail(errors.KafkaStorageError("syncing of t-0 failed"))
+        return logs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LogManager, "open", fails_soon)
+        group.start(TWO)
+    group.run()
+    (state,) = group.managers[TWO].describe()
+    assert state.fault == "syncing of t-0 failed"
+    assert [(b, e.topic_id, e.reason) for b, e in failures(group)] == [
+        (TWO, TOPIC_ID, "syncing of t-0 failed")
+    ]

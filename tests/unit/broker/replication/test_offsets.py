@@ -13,7 +13,7 @@ from broker.replication.messages import (
     OffsetQuery,
 )
 from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from pylog.records.builder import encode_batch
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
@@ -122,3 +122,37 @@ def test_deleting_waits_for_live_replicas_only_and_not_for_ever(group: BrokerGro
     group.tell()
     group.run()
     assert low(group, again) == [(0, 2)]
+
+
+def test_deleting_waits_for_as_many_replicas_as_a_commit(tmp_path: Path) -> None:
+    """An eligible replica that is away has not heard of it, and may lead next (KIP-966)."""
+    group = BrokerGroup(tmp_path)
+    group.create_topic(min_isr=2)
+    group.run()
+    group.produce(1, b"a", b"b")
+    group.advance(10)
+    old = group.record()
+    for broker in (TWO, THREE):
+        group.append(replace(group.image.brokers[broker], fenced=True))
+    epoch = PartitionEpoch(old.partition_epoch + 1)
+    alone = replace(old, isr=(ONE,), partition_epoch=epoch, eligible_leader_replicas=(TWO, THREE))
+    group.append(alone)
+    group.cut_links = {(TWO, ONE), (THREE, ONE)}
+    group.tell()
+    group.run()
+    token = delete(group, (T0, 1))
+    group.advance(5_000)
+    done = group.answers[token]
+    assert isinstance(done, DeleteRecordsDone)
+    failure = done.watermarks[0].failure
+    assert failure is not None
+    assert failure.code == errors.RequestTimedOut.code
+    assert "min.insync.replicas" in failure.message
+    again = delete(group, (T0, 1))
+    group.append(replace(group.image.brokers[TWO], fenced=False))
+    epoch = PartitionEpoch(epoch + 1)
+    group.append(replace(alone, isr=(ONE, TWO), partition_epoch=epoch, eligible_leader_replicas=()))
+    group.cut_links = {(THREE, ONE)}
+    group.tell()
+    group.advance(1_000)
+    assert low(group, again) == [(0, 1)]

@@ -171,6 +171,31 @@ def test_tombstones_stay_for_delete_retention_ms_and_then_go() -> None:
     assert latest(records_of(log)) == {b"b": b"1", b"c": b"3"}
 
 
+def test_tombstones_go_by_a_clock_that_can_be_trusted() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=COMPACT)
+    cleaner = cleaner_of(files, log)
+    trusted: list[int | None] = [WALL_MS]
+    cleaner._trusted_ms = lambda _retention_ms: trusted[0]
+    put(log, (b"a", b"1"), (b"b", b"1"))
+    put(log, (b"a", None))
+    log.roll(WALL_MS)
+    put(log, (b"c", b"1"))
+    log.roll(WALL_MS)
+    assert clean(cleaner, log)
+    for now_ms in (None, WALL_MS, WALL_MS + 999):
+        trusted[0] = now_ms
+        put(log, (b"c", b"2"))
+        log.roll(WALL_MS)
+        assert clean(cleaner, log, wall_ms=WALL_MS + 10**9)
+        assert b"a" in {record.key for record in records_of(log)}
+    trusted[0] = WALL_MS + 1000
+    put(log, (b"c", b"3"))
+    log.roll(WALL_MS)
+    assert clean(cleaner, log, wall_ms=WALL_MS + 10**9)
+    assert b"a" not in {record.key for record in records_of(log)}
+
+
 def test_nothing_above_the_high_watermark_counts() -> None:
     log, cleaner = opened()
     put(log, (b"a", b"committed"))

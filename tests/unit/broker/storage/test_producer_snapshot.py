@@ -7,7 +7,8 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from broker.config import TopicConfig
+from broker.config import BrokerConfig, TopicConfig
+from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.log import Log
 from broker.storage.producer_snapshot import (
     BadSnapshot,
@@ -18,14 +19,15 @@ from broker.storage.producer_snapshot import (
     encode_snapshot,
     restore,
 )
-from broker.storage.producer_state import AppendedBatch, ProducerEntry
+from broker.storage.producer_state import AppendedBatch, ProducerEntry, ProducerStates
 from broker.storage.recovery import LastStop
 from broker.storage.txn_index import AbortedTransaction, decode_entries, encode_entry
 from broker.storage.validator import INTERNAL, Origin
 from pylog.errors import OutOfOrderSequenceNumber
 from pylog.model import LeaderEpoch, Offset
-from pylog.records.builder import ControlType, encode_control_batch
-from tests.fakes.logs import DIRECTORY, WALL_MS, batch_of, open_log
+from pylog.records.batch import iter_headers
+from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from tests.fakes.logs import DIRECTORY, WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 
 EPOCH = LeaderEpoch(0)
@@ -207,3 +209,48 @@ def test_aborted_transactions_are_indexed_and_rebuilt() -> None:
     again.truncate_to(Offset(8))
     assert again.aborted_transactions(0, 9) == [first, second]
     assert again.last_stable_offset(Offset(8)) == 7
+
+
+def test_batches_that_a_cleaner_took_are_still_known_after_a_crash() -> None:
+    """B-T16: a start reads what is left in the log, and asks the snapshots for the rest."""
+    files = MemoryFiles()
+    config = TopicConfig(cleanup_policy=("compact",), min_cleanable_dirty_ratio=0.01)
+    log = open_log(files, config=config)
+    for sequence in range(3):
+        batch = encode_batch([b"v"], keys=[b"same"], producer_id=1, producer_epoch=0,
+                             base_sequence=sequence)  # fmt: skip
+        log.append_as_leader(batch, leader_epoch=EPOCH, wall_ms=WALL_MS)
+    log.roll(WALL_MS)
+    batch = encode_batch([b"v"], keys=[b"other"])
+    log.append_as_leader(batch, leader_epoch=EPOCH, wall_ms=WALL_MS)
+    known = log.producers.get(1)
+    cleaner = LogCleaner(
+        files, "/data", {log.topic_partition: log}, BrokerConfig(),
+        random_bytes=bytes, remove_later=lambda _log, _paths: None,
+    )  # fmt: skip
+    task = cleaner.next_task(WALL_MS, {log.topic_partition: log.log_end_offset})
+    assert task is not None
+    task.run()
+    while cleaner.on_ran(task):
+        task.run()
+    assert [header.base_offset for _, header in iter_headers(read_all(log))] == [2, 3]
+    files.kill()
+    again = open_log(files, config=config, last_stop=LastStop())
+    after = again.producers.get(1)
+    assert known is not None
+    assert after is not None
+    assert after.batches == known.batches
+
+
+def test_a_snapshot_that_does_not_agree_with_the_log_is_not_believed() -> None:
+    mine = ProducerStates({7: ProducerEntry(3, FIVE[3:]), 8: ProducerEntry(0, FIVE[:1])})
+    mine.learn(
+        ProducerStates(
+            {
+                7: ProducerEntry(3, FIVE),
+                8: ProducerEntry(0, FIVE[:2]),
+                9: ProducerEntry(0, FIVE),
+            }
+        )
+    )
+    assert mine.entries == {7: ProducerEntry(3, FIVE), 8: ProducerEntry(0, FIVE[:1])}

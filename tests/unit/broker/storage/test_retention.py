@@ -8,12 +8,13 @@ import random
 import pytest
 
 from broker.config import BrokerConfig, TopicConfig
+from broker.storage.errors import DiskFull
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
 from broker.storage.retention import JUMP_MS, RetentionClock
 from pylog.errors import OffsetOutOfRange
-from pylog.model import BrokerId, Offset
-from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, open_log, values_of
+from pylog.model import BrokerId, LeaderEpoch, Offset
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, batch_of, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles
 
 DAY = 86_400_000
@@ -139,6 +140,22 @@ def test_a_clock_far_behind_the_files_tells_nothing_until_it_has_passed_them() -
     assert clock.time_for(1000) == WALL_MS + 1001
 
 
+def test_what_an_earlier_life_knew_of_a_jump_holds_on() -> None:
+    clock = RetentionClock()
+    clock.tick(0, WALL_MS)
+    clock.tick(1000, WALL_MS + 10 * DAY)
+    later = RetentionClock(known=clock.jump)
+    assert later.time_for(7 * DAY) == WALL_MS + 1000
+    assert later.tick(3000, WALL_MS + 10 * DAY + 2000) == 0
+    assert later.time_for(7 * DAY) == WALL_MS + 3000
+    meanwhile = RetentionClock(known=clock.jump)
+    assert meanwhile.tick(3000, WALL_MS + 13 * DAY) == 3 * DAY - 2000
+
+
+def test_before_the_first_look_at_the_clocks_nothing_is_old() -> None:
+    assert RetentionClock().time_for(0) is None
+
+
 # ---- by the manager -----------------------------------------------------------------------------
 
 
@@ -185,6 +202,59 @@ def test_what_retention_took_stays_away_after_any_end() -> None:
         again = manager_of(files, boot="other" if ending == "power" else "boot").get(TOPIC)
         assert again is not None
         assert (again.log_start_offset, again.log_end_offset) == (4, 10), ending
+
+
+@pytest.mark.parametrize(("boot", "start"), [("boot", 0), ("other", 10)])
+def test_a_clock_that_was_set_while_no_broker_ran(boot: str, start: int) -> None:
+    """Of another boot nothing is known: a machine may have been off for days."""
+    files = MemoryFiles()
+    manager, log = filled(files)
+    log.flush()
+    manager.maintain(0, WALL_MS + 500, {TOPIC: Offset(10)})
+    files.kill()
+    again = manager_of(files, boot=boot)
+    again.maintain(2000, WALL_MS + 10 * DAY, {TOPIC: Offset(10)})
+    found = again.get(TOPIC)
+    assert found is not None
+    assert found.log_start_offset == start
+
+
+def test_a_damaged_clock_checkpoint_costs_only_what_it_said() -> None:
+    files = MemoryFiles()
+    manager, _ = filled(files)
+    manager.maintain(0, WALL_MS, {TOPIC: Offset(10)})
+    assert files.read_all(f"{ROOT}/clock-checkpoint") == b"0\nboot\n0 %d 0 0\n" % WALL_MS
+    files.write_atomic(f"{ROOT}/clock-checkpoint", b"0\nboot\nsoon\n")
+    files.kill()
+    again = manager_of(files)
+    again.maintain(2000, WALL_MS + 9001, {TOPIC: Offset(10)})
+    found = again.get(TOPIC)
+    assert found is not None
+    assert found.log_start_offset == 5
+
+
+def test_a_clock_that_jumps_expires_no_producer() -> None:
+    """Q-P18."""
+    files = MemoryFiles()
+    manager, log = filled(files)
+    batch = batch_of(b"v", producer=(7, 0, 0))
+    log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
+    manager.maintain(0, WALL_MS, {})
+    manager.maintain(600_000, WALL_MS + 10 * DAY, {})
+    assert log.producers.get(7) is not None
+    manager.maintain(600_000 + DAY + 600_000, WALL_MS + 11 * DAY + 600_000, {})
+    assert log.producers.get(7) is None
+
+
+def test_no_room_for_the_log_start_leaves_it_where_it_was() -> None:
+    files = MemoryFiles()
+    _, log = filled(files)
+    files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC)
+    with pytest.raises(DiskFull):
+        log.advance_log_start(Offset(4))
+    assert (log.log_start_offset, log.failure) == (0, None)
+    assert log.advance_log_start(Offset(4))
+    assert log.log_start_offset == 4
 
 
 def test_a_log_without_a_high_watermark_keeps_everything() -> None:
