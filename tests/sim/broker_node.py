@@ -19,15 +19,18 @@ from broker.metadata.messages import (
     BrokerRegistered,
     ClaimBroker,
     Failure,
+    FailuresNoted,
     MetadataBatch,
     PartitionsAltered,
     ProducerIdBlock,
     RegisterBroker,
+    ReplicasFailed,
 )
 from broker.metadata.records import Endpoint
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     ColdRead,
+    DeleteRecords,
     DeleteRecordsDone,
     DeleteReplicaLater,
     Effect,
@@ -36,6 +39,7 @@ from broker.replication.messages import (
     Fetch,
     FetchDone,
     OperationFailed,
+    PartitionBatch,
     PartitionState,
     Produce,
     ProduceDone,
@@ -50,13 +54,23 @@ from broker.replication.messages import (
 from broker.storage.directory import find_broker_directories
 from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
+from broker.storage.retention import JUMP_MS
 from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, ProducerId, TopicPartition
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+)
 from pylog.records.batch import read_header
+from tests.sim.broker_upkeep import BrokerUpkeep
+from tests.sim.contents import WallClock
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import DATA_ROOT, Disk, TornWrite
 from tests.sim.files import SimFiles
-from tests.sim.ghost import Violation
+from tests.sim.ghost import PartitionGhost, Violation
 from tests.sim.rpc import Actor, Call, Machine, Rpc, unary
 from tests.sim.shadows import Shadows
 
@@ -75,7 +89,10 @@ class BrokerNode:
         self.number = number
         self.rng = cluster.scheduler.rng(f"broker {number}")
         self.machine = Machine(f"b{number}", cluster.scheduler, self.rng.randint(0, 10**9))
+        self.clock = WallClock(cluster.wall_ms, JUMP_MS)
         self.disk = Disk()
+        self.disk.wall_ms = self.clock.now_ms
+        self.disk.on_failure = self._disk_fails
         self.process: BrokerProcess | None = None
         self.lives = 0
         self.broker_id = BrokerId(-1)  # once it has been granted one
@@ -106,17 +123,39 @@ class BrokerNode:
         self.process = None
         self.machine.resume()
         self.cluster.net.break_all_of(self.machine.name, seen_by_peer=not power)
-        self.cluster.shadows.before_kill(self.broker_id, self.disk)
+        self.cluster.shadows.refresh(self.broker_id, self.disk)
         if power:
             self._lose_power()
         self.cluster.scheduler.after(int(away_ms * 1_000), self.start)
 
-    def _lose_power(self) -> None:
+    def replace_logs(self, directories: list[str]) -> None:
+        """What the broker's log tells an operator to do: have the replicas copied again."""
+        self.kill(500)
+        for directory in directories:
+            self.cluster.scheduler.note("wipe", directory)
+            self.cluster.shadows.wiped(self.broker_id, directory)
+            self.disk.wipe(directory)
+
+    def _disk_fails(self, directory: str) -> bool:
+        others = sum(node.damaged for node in self.cluster.brokers.values() if node is not self)
+        if others >= self.cluster.swarm.min_insync - 1:
+            return False
+        self._is_damaged()
+        self.cluster.sometimes["disk failed"] += 1
+        self.cluster.scheduler.note("disk fails", directory)
+        self.cluster.shadows.before_failure(self.broker_id, directory, self.disk)
+        return True
+
+    def _is_damaged(self) -> None:
         self.damaged = True
         self.lost_life = self.lives
         self.registered_since = False
+
+    def _lose_power(self) -> None:
+        self._is_damaged()
         self.cluster.shadows.before_power_loss(self.broker_id, self.disk)
         self.disk.lose_power(self.rng)
+        self.clock.rebooted()
 
 
 class BrokerProcess(Actor):
@@ -170,9 +209,14 @@ class BrokerProcess(Actor):
         if self.core.waiting_requests > self.core_settings.waiting_requests_max:
             raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
+        offline = {p.topic_partition for p in self.core.partitions() if p.offline or p.log.failure}
         shadows: Shadows = self.cluster.shadows
         for state in states:
-            shadows.observe(self.broker_id, state, self.root, self.node.disk)
+            if state.topic_partition in offline:
+                continue
+            config = self.image.topic_configs(state.topic_partition.topic)
+            min_insync = int(config.get("min.insync.replicas", "1"))
+            shadows.observe(self.broker_id, state, self.root, self.node.disk, min_insync)
         return {state.topic_partition: state for state in states}
 
     def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
@@ -197,8 +241,11 @@ class BrokerProcess(Actor):
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
                 raise Violation("raised", effect.reason)
-            case DeleteReplicaLater() | DeleteRecordsDone():
-                pass
+            case DeleteReplicaLater():
+                self.timer(effect.delay_ms, self._remove, effect.directory)
+            case DeleteRecordsDone():
+                call: Any = effect.token
+                call.answer(effect)
 
     def _produced(self, effect: ProduceDone) -> None:
         call = effect.token
@@ -207,11 +254,19 @@ class BrokerProcess(Actor):
         assert isinstance(request, Produce)
         for batch, ack in zip(request.batches, effect.acks, strict=True):
             if request.acks == -1 and ack.failure is None:
-                ghost = self.cluster.ghost_of(ack.topic_partition)
+                ghost = self._ghost_of(batch)
                 ghost.check_ok(self.broker_id, ack.base_offset, read_header(batch.batch).crc)
                 if ack.base_offset < call.log_end:
                     self.cluster.sometimes["duplicate answered"] += 1
         call.answer(effect)
+
+    def _ghost_of(self, batch: PartitionBatch) -> PartitionGhost:
+        assert batch.topic_id is not None
+        return self.cluster.shadows.ghost(batch.topic_id, batch.topic_partition.partition)
+
+    def _remove(self, directory: str) -> None:
+        assert self.logs is not None
+        self.logs.remove_directory(directory)
 
     def _fetched(self, effect: FetchDone | ReplicaFetchDone) -> None:
         call = effect.token
@@ -236,7 +291,7 @@ class BrokerProcess(Actor):
     def _tick(self, deadline: int) -> None:
         if deadline == self._tick_at and self.core is not None:
             self._tick_at = -1
-            self.step(self.core.on_time(self.now_ms(), self.cluster.wall_ms()))
+            self.step(self.core.on_time(self.now_ms(), self.node.clock.now_ms()))
 
     def _read_cold(self, effect: ColdRead) -> None:
         assert self.core is not None
@@ -271,7 +326,11 @@ class BrokerProcess(Actor):
             assert self.core is not None
             self.step(
                 self.core.on_replica_fetched(
-                    self.now_ms(), self.cluster.wall_ms(), effect.leader, effect.request_id, fetched
+                    self.now_ms(),
+                    self.node.clock.now_ms(),
+                    effect.leader,
+                    effect.request_id,
+                    fetched,
                 )
             )
 
@@ -323,6 +382,18 @@ class BrokerProcess(Actor):
             CALL_TIMEOUT_MS,
         )
 
+    def report_failed(self, effect: ReplicaFailed) -> None:
+        """Tell the controller, until it has taken note."""
+        assert effect.topic_id is not None
+        replica = (effect.topic_id, effect.topic_partition.partition)
+        request = ReplicasFailed(self.broker_id, self.broker_epoch, (replica,), effect.reason)
+
+        def heard(answer: object) -> None:
+            if not isinstance(answer, FailuresNoted):
+                self.timer(100, self.report_failed, effect)
+
+        self.ask_controller(ControllerProcess.serve_replicas_failed, request, heard)
+
     # ---- start: claim, open, register
 
     def claim(self) -> None:
@@ -363,7 +434,12 @@ class BrokerProcess(Actor):
             self.cluster.sometimes["open refused"] += 1
             self.node.kill(self.node.rng.randint(100, 1_000))
             return
-        self.cluster.shadows.recovered(self.broker_id, self.node.disk)
+        assert self.logs is not None
+        opened = {(log.topic_id, log.topic_partition.partition) for log in self.logs.logs}
+        self.cluster.shadows.recovered(self.broker_id, self.node.disk, opened)
+        if self.logs.failed:
+            lost = [f"{self.root}/{name}" for name in self.logs.failed]
+            self.timer(self.node.rng.randint(100, 3_000), self.node.replace_logs, lost)
         self.register()
 
     def _open_logs(self, claim: BrokerClaim) -> None:
@@ -376,7 +452,7 @@ class BrokerProcess(Actor):
             broker_id=claim.broker_id,
             boot_id=self.boot_id,
             new_directory_id=new_id,
-            wall_ms=self.cluster.wall_ms(),
+            wall_ms=self.node.clock.now_ms(),
             config=self.cluster.broker_config(),
         )
         self.logs = LogDirectories([opened])
@@ -434,8 +510,8 @@ class BrokerProcess(Actor):
         self.watch()
         self.open_session()
         self._heartbeat()
-        self._sync()
-        self._checkpoint()
+        self.upkeep = BrokerUpkeep(self, self.logs, self.core)
+        self.upkeep.start()
 
     # ---- session and metadata
 
@@ -524,34 +600,7 @@ class BrokerProcess(Actor):
             self.cluster.scheduler.note("stale", self.name, answer.message)
             self.node.kill(self.node.rng.randint(20, 200))
 
-    # ---- upkeep
-
-    def _sync(self) -> None:
-        """fsync some log, as the flush settings or the kernel would."""
-        assert self.logs is not None
-        logs = [log for log in self.logs.logs if log.failure is None]
-        try:
-            if logs:
-                self.node.rng.choice(logs).flush()
-        except errors.PylogError as error:
-            self.cluster.scheduler.note("sync", self.name, error)
-        interval = self.cluster.swarm.sync_interval_ms
-        self.timer(self.node.rng.expovariate(1.0 / interval), self._sync)
-
-    def _checkpoint(self) -> None:
-        assert self.core is not None
-        assert self.logs is not None
-        try:
-            watermarks = self.core.high_watermarks()
-            self.logs.checkpoint_high_watermarks(watermarks)
-            for manager in self.logs.live:
-                manager.checkpoint_recovery_points()
-                manager.maintain(self.now_ms(), self.cluster.wall_ms(), watermarks)
-                if (removal := manager.removal_task(self.now_ms())) is not None:
-                    removal.run()
-        except (OSError, errors.PylogError) as error:
-            self.cluster.scheduler.note("checkpoint", self.name, error)
-        self.timer(500 + self.node.rng.random() * 2_000, self._checkpoint)
+    # ---- the end
 
     def stop(self, away_ms: float) -> None:
         """An orderly stop: leaders first, then a clean close."""
@@ -582,10 +631,10 @@ class BrokerProcess(Actor):
         if self.core is None:
             call.answer(None)
             return
-        ghost = self.cluster.ghost_of(request.batches[0].topic_partition)
+        ghost = self._ghost_of(request.batches[0])
         call.log_end = ghost.shadow(self.broker_id).end
         self.cluster.scheduler.note("produce", self.name, request.acks, call.log_end)
-        self.step(self.core.produce(self.now_ms(), self.cluster.wall_ms(), request, call))
+        self.step(self.core.produce(self.now_ms(), self.node.clock.now_ms(), request, call))
 
     def serve_fetch(self, request: Fetch, call: Call) -> None:
         """A consumer's long poll."""
@@ -611,6 +660,19 @@ class BrokerProcess(Actor):
         )
         self.step(self.core.replica_fetch(self.now_ms(), request, call))
 
+    def serve_delete_records(self, asked: tuple[DeleteRecords, TopicId], call: Call) -> None:
+        """An administrator's; the topic must still be the one that is meant."""
+        request, topic_id = asked
+        name, offset = request.offsets[0]
+        topic = self.image.topics_by_name.get(name.topic)
+        if self.core is None or topic is None or topic.topic_id != topic_id:
+            call.answer(None)
+            return
+        if offset < 0:
+            ghost = self.cluster.shadows.ghost(topic_id, name.partition)
+            ghost.deleted_to = max(ghost.deleted_to, ghost.shadow(self.broker_id).high_watermark)
+        self.step(self.core.delete_records(self.now_ms(), request, call))
+
     def serve_epoch_ends(self, request: EpochEndQuery, call: Call) -> None:
         """A follower asks where epochs end."""
         if self.core is None:
@@ -624,7 +686,8 @@ class BrokerProcess(Actor):
         topic = self.image.topics_by_name.get(topic_partition.topic)
         if topic is None:
             return None
-        return topic.partitions[topic_partition.partition].leader
+        partition = topic.partitions.get(topic_partition.partition)
+        return None if partition is None else partition.leader
 
     def new_producer_id(self, answer: Callable[[object], None]) -> None:
         """A producer id that nobody has, or None."""

@@ -18,14 +18,16 @@ from broker.replication.messages import (
     FetchDone,
     PartitionAck,
     PartitionBatch,
+    PartitionData,
     PartitionFetch,
     Produce,
     ProduceDone,
 )
 from pylog import errors
-from pylog.model import BrokerId, Offset, ProducerId, TopicPartition
+from pylog.model import BrokerId, Offset, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import iter_headers, read_header
 from pylog.records.builder import encode_batch
+from tests.sim.contents import Original
 from tests.sim.ghost import PartitionGhost, Violation
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 
@@ -52,9 +54,12 @@ class Sent:
 class Client(Actor):
     """What producers and readers share: finding the leader and keeping a connection to it."""
 
-    def __init__(self, cluster: Cluster, name: str, topic_partition: TopicPartition) -> None:
+    def __init__(
+        self, cluster: Cluster, name: str, topic_id: TopicId, topic_partition: TopicPartition
+    ) -> None:
         super().__init__(Machine(name, cluster.scheduler, 0))
         self.cluster = cluster
+        self.topic_id = topic_id
         self.topic_partition = topic_partition
         self.rng: random.Random = cluster.scheduler.rng(name)
         self.rpc: Rpc | None = None
@@ -63,7 +68,12 @@ class Client(Actor):
     @property
     def ghost(self) -> PartitionGhost:
         """The ghost state of the client's partition."""
-        return self.cluster.ghost_of(self.topic_partition)
+        return self.cluster.shadows.ghost(self.topic_id, self.topic_partition.partition)
+
+    def retire(self) -> None:
+        """The topic is gone: ask for nothing any more."""
+        self.disconnect()
+        self.alive = False
 
     def find_leader(self) -> None:
         """Ask any broker who leads, until one answers that can be reached."""
@@ -116,9 +126,15 @@ class ProducerClient(Client):
     """Writes batches until it is told to stop. Without `idempotent`: acks=1 and no producer id."""
 
     def __init__(
-        self, cluster: Cluster, name: str, topic_partition: TopicPartition, *, idempotent: bool
+        self,
+        cluster: Cluster,
+        name: str,
+        topic_id: TopicId,
+        topic_partition: TopicPartition,
+        *,
+        idempotent: bool,
     ) -> None:
-        super().__init__(cluster, name, topic_partition)
+        super().__init__(cluster, name, topic_id, topic_partition)
         self.acks = -1 if idempotent else 1
         self.producer_id = ProducerId(-1)
         self.history: list[Sent] = []
@@ -173,14 +189,26 @@ class ProducerClient(Client):
             f"{self.name}.{self._number + index}".encode() for index in range(count)
         ]
         self._number += count
+        keys: list[bytes | None] = [None] * count
+        upkeep = self.cluster.swarm.upkeep
+        if upkeep is not None:
+            keys = [b"%d" % self.rng.randrange(upkeep.keys) for _ in range(count)]
+            values = [None if self.rng.random() < upkeep.tombstone_share else v for v in values]
+        now_ms = self.cluster.wall_ms()
         batch = encode_batch(
             values,
-            timestamps=self.cluster.wall_ms(),
+            keys=keys,
+            # a header makes each batch unlike all others, whatever its keys and values
+            headers=[((self.name, b"%d" % self._number),), *[()] * (count - 1)],
+            timestamps=now_ms,
             producer_id=self.producer_id,
             producer_epoch=0 if self._idempotent else -1,
             base_sequence=self._sequence if self._idempotent else -1,
         )
         sent = Sent(batch, read_header(batch).crc, self._sequence, count)
+        home = (self.topic_id, self.topic_partition.partition)
+        original = Original(home, tuple(keys), tuple(values), now_ms)
+        self.cluster.shadows.contents.sent(sent.crc, original)
         self._sequence += count
         self.history.append(sent)
         self.waiting.append(sent)
@@ -203,7 +231,7 @@ class ProducerClient(Client):
             request = Produce(
                 self.acks,
                 self.cluster.swarm.request_timeout_ms,
-                (PartitionBatch(self.topic_partition, None, sent.batch),),
+                (PartitionBatch(self.topic_partition, self.topic_id, sent.batch),),
             )
             attempt = self.attempt
             rpc.request(
@@ -246,20 +274,35 @@ class ProducerClient(Client):
     def _again(self, sent: Sent, ack: PartitionAck | None) -> None:
         """Nothing of this attempt counts any more: look for the leader, send again in order."""
         code = None if ack is None or ack.failure is None else ack.failure.code
-        self.cluster.scheduler.note("nack", self.name, sent.sequence, code)
+        why = None if ack is None or ack.failure is None else ack.failure.message
+        self.cluster.scheduler.note("nack", self.name, sent.sequence, code, why)
         if code is not None and not _may_retry(code):
             raise Violation("C", f"{self.name}: refused with {ack}")
+        if self._is_forgotten and code == errors.OutOfOrderSequenceNumber.code:
+            # what it sent before is neither there nor missed: the product's client gives up, too
+            self.waiting.clear()
+            self.stopped = True
+            return
         self.attempt += 1
         self.in_flight = 0
         self.disconnect()
         self.timer(20 + self.rng.random() * 100, self.find_leader)
+
+    @property
+    def _is_forgotten(self) -> bool:
+        """Whether records of it were deleted before all replicas had heard of them."""
+        ghost = self.ghost
+        if self.producer_id in ghost.sequences.forgotten:
+            return True
+        first = self.waiting[0].crc if self.waiting else None
+        return any(b.crc == first for b in ghost.committed if b.base < ghost.deleted_to)
 
     def check_history(self) -> None:
         """Every "ok" is committed exactly once at the offset told; nothing is there twice."""
         places: dict[int, list[int]] = {}
         for batch in self.ghost.committed:
             places.setdefault(batch.crc, []).append(batch.base)
-        for sent in self.history if self._idempotent else ():
+        for sent in self.history if self._idempotent and not self._is_forgotten else ():
             found = places.get(sent.crc, [])
             if len(found) > 1:
                 raise Violation("C", f"{self.name}: sequence {sent.sequence} is at {found}")
@@ -280,8 +323,10 @@ def _may_retry(code: int) -> bool:
 class ReaderClient(Client):
     """Reads one partition from the start; every batch that it gets must be committed."""
 
-    def __init__(self, cluster: Cluster, name: str, topic_partition: TopicPartition) -> None:
-        super().__init__(cluster, name, topic_partition)
+    def __init__(
+        self, cluster: Cluster, name: str, topic_id: TopicId, topic_partition: TopicPartition
+    ) -> None:
+        super().__init__(cluster, name, topic_id, topic_partition)
         self.position = 0
         self.waiting = False
 
@@ -302,7 +347,7 @@ class ReaderClient(Client):
         self.waiting = True
         swarm = self.cluster.swarm
         wanted = PartitionFetch(
-            self.topic_partition, None, Offset(self.position), swarm.fetch_max_bytes
+            self.topic_partition, self.topic_id, Offset(self.position), swarm.fetch_max_bytes
         )
         rpc.request(
             self.cluster.server(rpc).serve_fetch,
@@ -317,19 +362,57 @@ class ReaderClient(Client):
         if data is None or data.failure is not None:
             code = None if data is None or data.failure is None else data.failure.code
             if code == errors.OffsetOutOfRange.code and data is not None:
-                self.cluster.sometimes["reader out of range"] += 1
+                self._out_of_range(data)
             self.cluster.scheduler.note("read fails", self.name, code)
             self.disconnect()
             self.timer(50 + self.rng.random() * 100, self.find_leader)
             return
-        for _, header in iter_headers(data.records):
+        if data.log_start_offset > self.position:
+            raise Violation(
+                "C", f"{self.name} at {self.position} is served from {data.log_start_offset} on"
+            )
+        for position, header in iter_headers(data.records):
             if header.last_offset < self.position:
                 continue
-            batch = self.ghost.committed_at(header.base_offset)
-            if batch is None or batch.crc != header.crc:
-                raise Violation("I6", f"{self.name} reads {header}; committed there: {batch}")
-            if header.base_offset > self.position:
-                raise Violation("C", f"{self.name} at {self.position} is given {header}")
+            raw = bytes(data.records[position : position + header.size])
+            batch, _ = self.ghost.identify(header, raw)
+            if self.ghost.committed_at(header.base_offset) != batch:
+                raise Violation("I6", f"{self.name} reads {header}, which is not committed")
+            self._skipped(header.base_offset)
             self.position = header.last_offset + 1
             self.cluster.sometimes["read"] += 1
-        self.timer(1 + self.rng.random() * 20, self._poll)
+        self.timer(1 + self.rng.random() * 20, self._next)
+
+    def _next(self) -> None:
+        self._poll()
+
+    def _out_of_range(self, data: PartitionData) -> None:
+        """Only what is deleted, or not there yet at a new leader, is out of range."""
+        self.cluster.sometimes["reader out of range"] += 1
+        start = data.log_start_offset
+        if start <= self.position <= data.high_watermark:
+            raise Violation(
+                "C",
+                f"{self.name} at {self.position} is out of range of "
+                f"[{start}, {data.high_watermark}]",
+            )
+        if start > self.position:
+            self.position = start
+
+    def _skipped(self, offset: int) -> None:
+        """What lies between the position and the next batch must be compacted away."""
+        now_ms = self.cluster.true_ms()
+        for missing in range(self.position, offset):
+            if not self.ghost.may_compact or self.ghost.why_not_gone(missing, now_ms):
+                raise Violation("C", f"{self.name} at {self.position} is given {offset}")
+
+
+class WandererClient(ReaderClient):
+    """Reads here and there, also where records are deleted already."""
+
+    def _next(self) -> None:
+        self.position = self.rng.randint(0, self.ghost.committed_end)
+        self.timer(self.rng.random() * 500, self._poll)
+
+    def _skipped(self, offset: int) -> None:
+        """It may stand in a gap that another record closed since."""

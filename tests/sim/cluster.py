@@ -12,30 +12,27 @@ from dataclasses import replace
 
 from broker.config import BrokerConfig
 from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import CreateTopics, TopicsCreated
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
-    Failure,
-    MetadataBatch,
-    PartitionsAltered,
-)
+from broker.metadata.admin import CreateTopics
+from broker.metadata.image import MetadataImage, TopicImage
+from broker.metadata.messages import MetadataBatch, PartitionsAltered
 from broker.metadata.records import PartitionRecord, RegisterBrokerRecord
 from broker.replication.messages import ReplicaFailed, ReplicaFetched
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
+from pylog.config import LONG_MAX
 from pylog.model import NO_LEADER, BrokerId, NewTopic, Offset, ProducerId, TopicPartition
+from tests.sim.administrator import Administrator
 from tests.sim.broker_node import BrokerNode, BrokerProcess
-from tests.sim.clients import ProducerClient, ReaderClient
-from tests.sim.controller_node import ControllerNode, ControllerProcess
+from tests.sim.clients import ProducerClient, ReaderClient, WandererClient
+from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import DATA_ROOT
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import Violation
 from tests.sim.net import Net
-from tests.sim.rpc import Actor, Machine, Rpc, unary
+from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
 from tests.sim.swarm import Swarm, draw
 
-TOPIC = "t"
 WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
@@ -45,40 +42,72 @@ WAITING_MAX = 200
 class Cluster:
     """Everything of one run."""
 
+    TOPIC = "t"
+
     def __init__(self, seed: int, trace: Trace | None = None) -> None:
         self.scheduler = Scheduler(seed, trace)
-        self.swarm: Swarm = draw(self.scheduler.rng("swarm"))
+        rng = self.scheduler.rng
+        self.swarm: Swarm = draw(rng("swarm"), rng("upkeep"))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
-        self.shadows = Shadows(self.sometimes, self.scheduler.note)
+        self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
         self.image = MetadataImage()  # the ghost's: what the controller published
+        self.min_insync = {self.swarm.min_insync}  # all that it ever was
         self.controller = ControllerNode(self)
         self.brokers = {n: BrokerNode(self, n) for n in range(1, self.swarm.brokers + 1)}
         self.owners: dict[BrokerId, BrokerNode] = {}
+        self.administrator = Administrator(self)
         self.topic_created = False
+        self.healing = False
         self.producers: list[ProducerClient] = []
         self.readers: list[ReaderClient] = []
+        self.wanderers: list[WandererClient] = []
         self._producer_ids: set[int] = set()
-        self._admin = Actor(Machine("admin", self.scheduler, 0))
-        self._make_clients()
+        self._served: set[tuple[str, int]] = set()
 
     def _make_clients(self) -> None:
+        """For each partition that has none yet."""
+        topic = self.topic()
+        for number in () if topic is None else sorted(topic.partitions):
+            assert topic is not None
+            if (topic.topic_id, number) in self._served:
+                continue
+            self._served.add((topic.topic_id, number))
+            generation = len({topic_id for topic_id, _ in self._served})
+            suffix = f"{number}" if generation == 1 else f"{number}/{generation}"
+            self._make_clients_of(topic, number, suffix)
+
+    def _make_clients_of(self, topic: TopicImage, number: int, suffix: str) -> None:
         swarm = self.swarm
-        for partition in range(swarm.partitions):
-            where = TopicPartition(TOPIC, partition)
-            for number in range(swarm.producers + swarm.weak_producers):
-                self.producers.append(
-                    ProducerClient(
-                        self, f"p{partition}.{number}", where, idempotent=number < swarm.producers
-                    )
-                )
-            self.readers.append(ReaderClient(self, f"r{partition}", where))
+        where = (topic.topic_id, TopicPartition(topic.name, number))
+        made = [
+            ProducerClient(self, f"p{suffix}.{n}", *where, idempotent=n < swarm.producers)
+            for n in range(swarm.producers + swarm.weak_producers)
+        ]
+        self.producers += made
+        reader = ReaderClient(self, f"r{suffix}", *where)
+        self.readers.append(reader)
+        if self.healing:
+            for producer in made:
+                producer.stopped = True
+        for client in (*made, reader):
+            client.start()
+        if swarm.upkeep is not None:
+            wanderer = WandererClient(self, f"w{suffix}", *where)
+            self.wanderers.append(wanderer)
+            wanderer.start()
 
     # ---- what nodes and clients ask for
 
     def wall_ms(self) -> int:
-        """The time of day."""
+        """The true time of day."""
         return WALL_MS + self.scheduler.now_us // US_PER_MS
+
+    true_ms = wall_ms
+
+    def topic(self) -> TopicImage | None:
+        """The topic as the controller published it."""
+        return self.image.topics_by_name.get(self.TOPIC)
 
     def process(self, broker: BrokerId) -> BrokerProcess | None:
         """The running process of a broker."""
@@ -89,11 +118,6 @@ class Cluster:
         """The broker at the other end."""
         assert isinstance(rpc.server, BrokerProcess)
         return rpc.server
-
-    def ghost_of(self, topic_partition: TopicPartition) -> PartitionGhost:
-        """The ghost state of a partition that exists."""
-        topic = self.image.topics_by_name[topic_partition.topic]
-        return self.shadows.ghost(topic.topic_id, topic_partition.partition)
 
     def note_producer_id(self, producer_id: ProducerId) -> None:
         """No two producers ever get one id."""
@@ -126,6 +150,9 @@ class Cluster:
                 "log.index.interval.bytes": "100",
                 "replica.lag.time.max.ms": str(self.swarm.replica_lag_ms),
                 "replica.fetch.wait.max.ms": str(self.swarm.fetch_wait_ms),
+                "log.retention.check.interval.ms": "500",
+                "log.initial.task.delay.ms": "0",
+                "log.cleaner.dedupe.buffer.size": str(1 << 20),
             }
         )
 
@@ -152,6 +179,13 @@ class Cluster:
             return
         batch = replace(batch, first_offset=first, records=records)
         delta = self.image.apply(batch)
+        for removed in delta.removed_topics:
+            self.shadows.deleted.add(removed.topic_id)
+            for client in (*self.producers, *self.readers, *self.wanderers):
+                if client.topic_id == removed.topic_id:
+                    client.retire()
+        if delta.configs or delta.partitions:
+            self._configured()
         if self.image.controller_epoch < before:
             raise Violation("I2", f"controller epoch {self.image.controller_epoch} < {before}")
         for record in batch.records:
@@ -164,6 +198,19 @@ class Cluster:
                 self._check_isr(partition)
         for node in self.brokers.values():
             self._settle_damage(node)
+        if self._served and (delta.new_topics or delta.partitions):
+            self._make_clients()
+
+    def _configured(self) -> None:
+        topic = self.topic()
+        if topic is None:
+            return
+        values = self.image.topic_configs(topic.name)
+        self.min_insync.add(int(values["min.insync.replicas"]))
+        for number in topic.partitions:
+            ghost = self.shadows.ghost(topic.topic_id, number)
+            ghost.may_compact = ghost.may_compact or "compact" in values["cleanup.policy"]
+            ghost.delete_retention_ms = int(values["delete.retention.ms"])
 
     def _registered(self, record: RegisterBrokerRecord) -> None:
         node = self.owners[record.broker_id]
@@ -204,7 +251,7 @@ class Cluster:
         isr, elr = partition.isr, partition.eligible_leader_replicas
         if not set(isr) <= set(partition.replicas) or set(isr) & set(elr):
             raise Violation("I9", f"ISR, ELR and replicas do not fit: {partition}")
-        if len(isr) >= min(self.swarm.min_insync, len(partition.replicas)) and elr:
+        if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
         for broker in isr:
             if broker != partition.leader and not self.image.is_live(broker):
@@ -213,9 +260,13 @@ class Cluster:
     # ---- counters
 
     def on_replica_failed(self, process: BrokerProcess, effect: ReplicaFailed) -> None:
-        """A replica went offline: restart the broker, as a supervisor would."""
+        """A replica went offline. Somebody looks into it and restarts the broker, some day."""
         self.sometimes["replica failed"] += 1
         self.scheduler.note("failed", process.name, effect.topic_partition, effect.reason)
+        if effect.topic_id is not None:
+            process.report_failed(effect)
+            process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
+            return
         process.node.kill(process.node.rng.randint(100, 1_000))
 
     def count_fetched(self, fetched: ReplicaFetched) -> None:
@@ -247,50 +298,43 @@ class Cluster:
         self.controller.start()
         for node in self.brokers.values():
             node.start()
-        self._create_topic()
+
+        def created() -> None:
+            self.topic_created = True
+
+        self.administrator.create(created)
         deadline = self.scheduler.now_us + UP_WITHIN_S * US_PER_S
         self._run_until(lambda: self.topic_created and self._all_in_sync(), deadline)
         if not self.topic_created:
             raise Violation("L1", f"the topic was not created within {UP_WITHIN_S} s")
         self.net.calm = False
-        for client in (*self.producers, *self.readers):
-            client.start()
+        self._make_clients()
 
-    def _create_topic(self) -> None:
-        if self.topic_created:
-            return
-        swarm = self.swarm
-        topic = NewTopic(
-            TOPIC,
-            swarm.partitions,
-            swarm.replication_factor,
-            config={
-                "min.insync.replicas": str(swarm.min_insync),
-                "segment.bytes": str(swarm.segment_bytes),
-                "flush.messages": str(swarm.flush_messages),
-                "preallocate": str(swarm.preallocate).lower(),
-            },
-        )
-
-        def created(answer: object) -> None:
-            if isinstance(answer, TopicsCreated):
-                failure = answer.topics[0].failure
-                if failure is None or failure.code == errors.TopicAlreadyExists.code:
-                    self.topic_created = True
-                    return
-            if isinstance(answer, Failure):
-                self.scheduler.note("create", answer.code, answer.message)
-            self._admin.timer(200, self._create_topic)
-
-        unary(
-            self.net,
-            self._admin,
-            lambda: self.controller.process,
-            ControllerProcess.serve_create_topics,
-            CreateTopics((topic,), timeout_ms=500),
-            created,
-            1_000,
-        )
+    def new_topic(self) -> CreateTopics:
+        """The request for the topic."""
+        swarm, upkeep = self.swarm, self.swarm.upkeep
+        config = {
+            "min.insync.replicas": str(swarm.min_insync),
+            "segment.bytes": str(swarm.segment_bytes),
+            "flush.messages": str(swarm.flush_messages),
+            "preallocate": str(swarm.preallocate).lower(),
+            "cleanup.policy": "delete",
+            "delete.retention.ms": "0",
+            "retention.ms": "-1",
+        }
+        if upkeep is not None:
+            config |= {
+                "cleanup.policy": upkeep.policy,
+                "retention.ms": str(upkeep.retention_ms),
+                "retention.bytes": str(upkeep.retention_bytes),
+                "delete.retention.ms": str(upkeep.delete_retention_ms),
+                "file.delete.delay.ms": "1000",
+                "min.cleanable.dirty.ratio": "0.1",
+                # brokers whose clock is wrong refuse nothing
+                "message.timestamp.after.max.ms": str(LONG_MAX),
+            }
+        topic = NewTopic(self.TOPIC, swarm.partitions, swarm.replication_factor, config=config)
+        return CreateTopics((topic,), timeout_ms=500)
 
     def _run_until(self, done: Callable[[], bool], deadline_us: int) -> None:
         while self.scheduler.now_us < deadline_us and not done():
@@ -303,8 +347,10 @@ class Cluster:
         self.net.heal()
         self.controller.machine.resume()
         self.controller.start()
+        self.healing = True
         for node in self.brokers.values():
             node.disk.full = False
+            node.disk.failing = ""
             node.disk.torn_write_rng = None
             node.machine.resume()
             node.start()
@@ -324,18 +370,26 @@ class Cluster:
 
     def converged(self) -> bool:
         """Whether all replicas are in sync and equal, and no client waits."""
-        if not self._all_in_sync() or any(producer.waiting for producer in self.producers):
+        if not self._all_in_sync() or self.administrator.busy:
+            return False
+        if any(producer.waiting for producer in self.producers if producer.alive):
             return False
         for partition in self.image.partitions():
             ghost = self.shadows.ghost(partition.topic_id, partition.partition)
+            begin = ghost.shadow(partition.leader).log_start
             for broker in partition.replicas:
                 shadow = ghost.shadow(broker)
+                # retention is each broker's own business, so a follower may be ahead
+                if shadow.log_start < begin:
+                    return False
                 if not shadow.high_watermark == shadow.end == ghost.committed_end:
                     return False
                 process = self.process(broker)
                 if process is None or process.core is None:
                     return False
-        return all(reader.position == reader.ghost.committed_end for reader in self.readers)
+        return all(
+            reader.position == reader.ghost.committed_end for reader in self.readers if reader.alive
+        )
 
     def is_caught_up(self, node: BrokerNode) -> bool:
         """Whether the broker follows somewhere, and holds all that is committed or more."""
@@ -360,7 +414,7 @@ class Cluster:
                 shadow = ghost.shadow(broker)
                 process = self.process(broker)
                 lines.append(
-                    f"  broker {broker}: start {shadow.start} hw {shadow.high_watermark} "
+                    f"  broker {broker}: start {shadow.log_start} hw {shadow.high_watermark} "
                     f"end {shadow.end} committed {ghost.committed_end} "
                     f"running {process is not None and process.core is not None}"
                 )

@@ -241,6 +241,18 @@ class ControllerProcess(Actor):
     def serve_create_topics(self, request: Any, answer: Answer) -> None:
         self.perform(self.core.create_topics(self.machine.now_ms(), request, answer))
 
+    def serve_delete_topics(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.delete_topics(self.machine.now_ms(), request, answer))
+
+    def serve_create_partitions(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.create_partitions(self.machine.now_ms(), request, answer))
+
+    def serve_alter_configs(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.alter_configs(self.machine.now_ms(), request, answer))
+
+    def serve_replicas_failed(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.replicas_failed(self.machine.now_ms(), request, answer))
+
     def serve_watch(self, rpc: Rpc, from_offset: Offset) -> None:
         """A broker wants committed metadata from an offset on, for as long as it listens."""
         self._watchers.append(rpc)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import errno
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 PAGE = 512  # smaller than a real page: simulated segments are small
 LOG_SUFFIX = ".log"
@@ -25,10 +25,11 @@ class TornWrite(BaseException):
 class Inode:
     """One file's bytes."""
 
-    __slots__ = ("appended_only", "changes", "data", "synced")
+    __slots__ = ("appended_only", "changes", "data", "modified_ms", "synced")
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.modified_ms = 0  # by the clock of its machine
         self.synced = bytearray()
         self.changes = 0
         self.appended_only = True  # since the last fsync: `synced` is a prefix of `data`
@@ -70,9 +71,15 @@ class Inode:
         """Keep what was synced, and of the rest a random subset of pages."""
         if not self.dirty:
             return
+        low, high = sorted((len(self.synced), len(self.data)))
+        self._keep_some(rng, rng.choice((low, high, rng.randint(low, high))))
+
+    def drop_pages(self, rng: random.Random) -> None:
+        """A sync failed: some pages that it should have written are as they were, or zeros."""
+        self._keep_some(rng, len(self.data))
+
+    def _keep_some(self, rng: random.Random, length: int) -> None:
         old, new = self.synced, self.data
-        low, high = sorted((len(old), len(new)))
-        length = rng.choice((low, high, rng.randint(low, high)))
         result = bytearray(old[:length]) + bytes(max(0, length - len(old)))
         pages = [
             page
@@ -145,6 +152,11 @@ class Disk:
         self.torn_write_rng: random.Random | None = None
         """Set: the next append writes a random part and raises TornWrite."""
         self.full = False
+        self.failing = ""
+        """"append", "fsync" or "read": the next one of a partition's segment fails with EIO."""
+        self.on_failure: Callable[[str], bool] = lambda directory: True
+        """Hears of the directory before the error is raised; False: not now."""
+        self.wall_ms: Callable[[], int] = lambda: 0
         self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
         """How often log files of a directory were cut, replaced or removed, by directory path:
@@ -274,12 +286,26 @@ class Disk:
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.write_at(chunk, position)
 
+    def fail(self, act: str, directory: str, name: str) -> bool:
+        """Whether this one fails: once, and only in the log of a partition."""
+        if self.failing != act or not name.endswith(LOG_SUFFIX) or directory.count("/") != 3:
+            return False
+        self.failing = ""
+        return self.on_failure(directory)
+
     def note_cut(self, directory: str, name: str) -> None:
         """A log file in `directory` changed other than by growing."""
         if name.endswith(LOG_SUFFIX):
             self.cuts[directory] = self.cuts.get(directory, 0) + 1
 
     # ---- faults
+
+    def wipe(self, path: str) -> None:
+        """Somebody removes a directory with all in it, for good."""
+        parent, name = split(path)
+        directory = self.directory(parent)
+        directory.change({name: None})
+        directory.fsync()
 
     def lose_power(self, rng: random.Random) -> None:
         """Back to what is durable, more or less; the machine has a new boot id."""

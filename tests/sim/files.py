@@ -64,17 +64,34 @@ class SimFiles:
     def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
         inode = self._inode(handle)
         data = b"".join(buffers)
+        inode.modified_ms = self.disk.wall_ms()
+        if self._fails("append", handle):
+            inode.append(data[: self._rng.randint(0, len(data))])
+            raise OSError(errno.EIO, "input/output error")
         self.disk.append(inode, data)
         return len(data)
 
     def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
         inode = self._inode(handle)
         data = b"".join(buffers)
+        inode.modified_ms = self.disk.wall_ms()
+        if self._fails("append", handle):
+            inode.write_at(data[: self._rng.randint(0, len(data))], position)
+            raise OSError(errno.EIO, "input/output error")
         self.disk.write_at(inode, data, position)
         return len(data)
 
+    def _fails(self, act: str, handle: int) -> bool:
+        if not self.disk.failing:
+            return False
+        directory, name, _ = self._handles[handle]
+        return self.disk.fail(act, directory, name)
+
     def pread(self, handle: int, length: int, position: int) -> bytes:
-        return bytes(self._inode(handle).data[position : position + length])
+        inode = self._inode(handle)
+        if self._fails("read", handle):
+            raise OSError(errno.EIO, "input/output error")
+        return bytes(inode.data[position : position + length])
 
     def pread_nowait(self, handle: int, length: int, position: int) -> bytes | None:
         if self._cold_share and self._rng.random() < self._cold_share:
@@ -86,11 +103,19 @@ class SimFiles:
         if size < len(inode.data):
             parent, name, _ = self._handles[handle]
             self.disk.note_cut(parent, name)
+        inode.modified_ms = self.disk.wall_ms()
         inode.truncate(size)
 
     def fsync(self, handle: int) -> None:
         self.syncs += 1
-        self._inode(handle).fsync()
+        inode = self._inode(handle)
+        if self._fails("fsync", handle):
+            # the kernel drops what it could not write; the next sync would succeed over nothing
+            inode.drop_pages(self._rng)
+            directory, name, _ = self._handles[handle]
+            self.disk.note_cut(directory, name)
+            raise OSError(errno.EIO, "input/output error")
+        inode.fsync()
 
     def fsync_dir(self, path: str) -> None:
         assert self.alive
@@ -127,8 +152,8 @@ class SimFiles:
             return None
         if isinstance(node, Directory):
             return FileStat("directory", 0, 0)
-        # the times of change stand in for a clock: they only have to differ
-        return FileStat("file", len(node.data), node.changes)
+        # two changes within a millisecond differ by their number
+        return FileStat("file", len(node.data), node.modified_ms * 1_000_000 + node.changes)
 
     def exists(self, path: str) -> bool:
         return self.disk.find(path) is not None

@@ -9,12 +9,15 @@ incremental: a step costs what it changed. The numbers are those of ARCHITECTURE
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from broker.metadata.records import PartitionRecord
 from broker.replication.messages import PartitionState
 from pylog.model import BrokerId, TopicId
+from pylog.records.batch import BatchHeader
+from tests.sim.contents import Contents, left_of
 
 PartitionKey = tuple[TopicId, int]
 
@@ -44,16 +47,22 @@ class SequenceBook:
 
     def __init__(self) -> None:
         self._next: dict[tuple[int, int], int] = {}
+        self._last: dict[tuple[int, int], int] = {}
+        self.forgotten: set[int] = set()
+        """Producers whose records were all deleted before a replica heard of them (KIP-360)."""
 
-    def add(self, batch: Batch) -> None:
-        """Note a committed batch."""
+    def add(self, batch: Batch, deleted_to: int) -> None:
+        """Note a committed batch; records up to `deleted_to` may be gone."""
         if batch.producer_id < 0:
             return
         producer = (batch.producer_id, batch.producer_epoch)
         wanted = self._next.get(producer, 0)
         if batch.sequence != wanted:
-            raise Violation("I11", f"sequence {batch.sequence} instead of {wanted}: {batch}")
+            if self._last.get(producer, 0) >= deleted_to:
+                raise Violation("I11", f"sequence {batch.sequence} instead of {wanted}: {batch}")
+            self.forgotten.add(batch.producer_id)
         self._next[producer] = (batch.sequence + batch.last - batch.base + 1) % 2**31
+        self._last[producer] = batch.last
 
 
 @dataclass(slots=True)
@@ -64,6 +73,13 @@ class Shadow:
     start: int = 0
     end: int = 0
     high_watermark: int = 0
+    log_start: int = 0  # as last seen there
+    holes: dict[int, frozenset[int]] = field(default_factory=dict)  # base -> offsets that are gone
+    sizes: dict[int, int] = field(default_factory=dict)  # base -> bytes of the batch
+    leads: int = -1  # the epoch that it acts as leader in
+    isr: tuple[BrokerId, ...] = ()
+    min_insync: int = 1
+    has_gaps: bool = False  # since the last look: batches are missing, or records of batches
     epochs: tuple[int, int] = (-1, -1)  # of the leader and of the partition, as last seen there
     agreed: int = 0  # number of leading batches that are known to equal `committed`
     intact: bool = True  # False from a power loss until the controller took the new registration
@@ -76,32 +92,68 @@ class Shadow:
 class PartitionGhost:
     """One partition over all its replicas."""
 
-    def __init__(self, key: PartitionKey) -> None:
+    def __init__(self, key: PartitionKey, contents: Contents) -> None:
         self.key = key
+        self.contents = contents
+        self.written: dict[tuple[int, int], Batch] = {}  # by base and epoch, as first seen
         self.committed: list[Batch] = []
         self.committed_end = 0
         self.deleted_to = 0  # log starts may move up to here
+        self.acknowledged_start = 0  # a DeleteRecords up to here was answered with "ok"
+        self.may_compact = False  # its policy says, or once said, compact
+        self.delete_retention_ms = 0
         self.shadows: dict[BrokerId, Shadow] = {}
         self.leader_of: dict[int, BrokerId] = {}
         self.newest_epoch = -1
         self.record: PartitionRecord | None = None  # as the controller last published it
         self.members: tuple[BrokerId, ...] = ()  # its ISR and ELR
-        self._sequences = SequenceBook()
+        self.sequences = SequenceBook()
         self._links: dict[tuple[int, int], tuple[int, int, int]] = {}
         self._bases: list[int] = []
+        self._newest: dict[bytes | None, int] = {}  # the last committed offset of each key
+        self._tombstones: dict[int, int] = {}  # committed, and when that was
 
     # ---- logs
+
+    def identify(self, header: BatchHeader, raw: bytes) -> tuple[Batch, frozenset[int]]:
+        """The batch as its producer wrote it, and the offsets of its records that are gone."""
+        place = (header.base_offset, header.partition_leader_epoch)
+        found = Batch(
+            header.base_offset,
+            header.last_offset,
+            header.partition_leader_epoch,
+            header.crc,
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+        )
+        original = self.contents.get(header.crc)
+        if original is not None:
+            if original.home != self.key:
+                raise Violation("C", f"{self.key} holds {found} of {original.home}: {original}")
+            return self.written.setdefault(place, found), frozenset()
+        written = self.written.get(place)
+        if written is None or not self.may_compact or found != written._replace(crc=header.crc):
+            raise Violation("I3", f"{self.key}: nobody wrote {found}; there was {written}")
+        left = left_of(self.contents.of(written.crc), written.base, raw)
+        if isinstance(left, str):
+            raise Violation("I3", f"{self.key}: {found} has {left}")
+        return written, frozenset(range(written.base, written.last + 1)) - left
 
     def shadow(self, broker: BrokerId) -> Shadow:
         """What `broker`'s log of this partition holds; empty at first."""
         return self.shadows.setdefault(broker, Shadow())
 
-    def grow(self, broker: BrokerId, batches: list[Batch]) -> None:
+    def grow(self, broker: BrokerId, batches: Iterable[Batch]) -> None:
         """`broker` appended."""
         shadow = self.shadow(broker)
         for batch in batches:
             if batch.base < shadow.end:
                 raise Violation("I3", f"{self._name(broker)}: offsets go back at {batch}")
+            if batch.base > shadow.end:
+                if not self.may_compact:
+                    raise Violation("I3", f"{self._name(broker)}: {batch} follows {shadow.end}")
+                shadow.has_gaps = True
             self._link(broker, shadow, batch)
             shadow.batches.append(batch)
             shadow.end = batch.last + 1
@@ -135,6 +187,10 @@ class PartitionGhost:
             return
         if before.epoch > batch.epoch:
             raise Violation("I8", f"{self._name(broker)}: epoch falls from {before} to {batch}")
+        if before.last + 1 != batch.base:
+            if known is not None and known[0] != batch.crc:
+                raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
+            return  # what lay between was compacted away
         link = (batch.crc, before.base, before.epoch)
         if known is None:
             self._links[place] = link
@@ -145,8 +201,13 @@ class PartitionGhost:
 
     # ---- checks
 
-    def observe(self, broker: BrokerId, state: PartitionState) -> None:
-        """Check one replica after a step of its broker, its shadow being up to date."""
+    def observe(
+        self, broker: BrokerId, state: PartitionState, now_ms: int, min_insync: int
+    ) -> None:
+        """Check one replica after a step of its broker, its shadow being up to date.
+
+        `min_insync`: as the broker knows it from the metadata.
+        """
         shadow = self.shadow(broker)
         epochs = (state.leader_epoch, state.partition_epoch)
         if state.partition_epoch >= 0 and (
@@ -159,12 +220,28 @@ class PartitionGhost:
             raise Violation("I15", f"{self._name(broker)}: log end {end}, batches {shadow.end}")
         if start > self.deleted_to:
             raise Violation(
-                "I3", f"{self._name(broker)}: starts at {start}, nobody deleted records"
+                "I3",
+                f"{self._name(broker)}: starts at {start}, records were deleted up to "
+                f"{self.deleted_to}",
             )
+        if start < shadow.log_start and shadow.intact:
+            raise Violation(
+                "I3", f"{self._name(broker)}: starts at {start}, before at {shadow.log_start}"
+            )
+        shadow.log_start = start
         if not start <= hw <= end:
             raise Violation("I6", f"{self._name(broker)}: start {start} hw {hw} end {end}")
         if state.leader == broker:
-            self._acting_leader(broker, state, shadow)
+            if hw > shadow.high_watermark and shadow.leads == state.leader_epoch:
+                # within the step both may have changed
+                insync = max(len(state.isr), len(shadow.isr))
+                if insync < min(min_insync, shadow.min_insync):
+                    raise Violation(
+                        "R14", f"{self._name(broker)}: hw {hw} moved with {insync} in sync"
+                    )
+            self._acting_leader(broker, state, shadow, now_ms)
+        shadow.leads = state.leader_epoch if state.leader == broker else -1
+        shadow.isr, shadow.min_insync = state.isr, min_insync
         shadow.high_watermark = hw
         if self._agreed_end(shadow) < min(hw, end):
             raise Violation(
@@ -172,8 +249,12 @@ class PartitionGhost:
                 f"{self._name(broker)}: below its hw {hw} the log equals what is committed "
                 f"(to {self.committed_end}) only up to {self._agreed_end(shadow)}",
             )
+        if shadow.has_gaps:
+            self._check_gaps(broker, shadow, now_ms)
 
-    def _acting_leader(self, broker: BrokerId, state: PartitionState, shadow: Shadow) -> None:
+    def _acting_leader(
+        self, broker: BrokerId, state: PartitionState, shadow: Shadow, now_ms: int
+    ) -> None:
         epoch = state.leader_epoch
         if self.leader_of.setdefault(epoch, broker) != broker:
             raise Violation("I1", f"{self._name(broker)} and {self.leader_of[epoch]} lead {epoch}")
@@ -185,10 +266,16 @@ class PartitionGhost:
                 f"{self._name(broker)} leads epoch {epoch} and equals what is committed only up "
                 f"to {self._agreed_end(shadow)} of {self.committed_end}",
             )
+        if epoch == self.newest_epoch and state.log_start_offset < self.acknowledged_start:
+            raise Violation(
+                "I3",
+                f"{self._name(broker)} leads and starts at {state.log_start_offset}; records "
+                f"below {self.acknowledged_start} were deleted for good",
+            )
         if state.high_watermark > self.committed_end:
-            self._commit(broker, shadow, state.high_watermark)
+            self._commit(broker, shadow, state.high_watermark, now_ms)
 
-    def _commit(self, broker: BrokerId, shadow: Shadow, high_watermark: int) -> None:
+    def _commit(self, broker: BrokerId, shadow: Shadow, high_watermark: int, now_ms: int) -> None:
         """I3: the leader calls everything below `high_watermark` committed."""
         if self._agreed_end(shadow) < self.committed_end:
             raise Violation(
@@ -200,15 +287,61 @@ class PartitionGhost:
         for batch in shadow.batches[first:]:
             if batch.last >= high_watermark:
                 break
-            self._sequences.add(batch)
+            self.sequences.add(batch, self.deleted_to)
             self.committed.append(batch)
             self._bases.append(batch.base)
             self.committed_end = batch.last + 1
+            self._note_keys(batch, now_ms)
         if self.committed_end != high_watermark:
             raise Violation(
                 "I3", f"{self._name(broker)}: hw {high_watermark} is not at the end of a batch"
             )
         self.check_members()
+
+    def _note_keys(self, batch: Batch, now_ms: int) -> None:
+        original = self.contents.of(batch.crc)
+        pairs = zip(original.keys, original.values, strict=True)
+        for offset, (key, value) in enumerate(pairs, batch.base):
+            self._newest[key] = offset
+            if value is None:
+                self._tombstones[offset] = now_ms
+
+    # ---- what compaction and retention may take
+
+    def _check_gaps(self, broker: BrokerId, shadow: Shadow, now_ms: int) -> None:
+        """Compaction's rule: the last record of each key stays; one without a value for
+        `delete.retention.ms` at least.
+        """
+        shadow.has_gaps = False
+        there = {batch.base for batch in shadow.batches}
+        end = self._agreed_end(shadow)
+        first = bisect_left(self._bases, shadow.start)
+        for batch in self.committed[first:]:
+            if batch.last >= end:
+                return
+            gone: Iterable[int] = shadow.holes.get(batch.base, ())
+            if batch.base not in there:
+                gone = range(batch.base, batch.last + 1)
+            for offset in gone:
+                why = self.why_not_gone(offset, now_ms)
+                if why and offset >= shadow.log_start:
+                    raise Violation("K", f"{self._name(broker)}: {offset} is gone: {why}")
+
+    def why_not_gone(self, offset: int, now_ms: int) -> str | None:
+        """Why a cleaner must not have taken that committed record; None when it may."""
+        index = bisect_left(self._bases, offset + 1) - 1
+        batch = self.committed[index]
+        original = self.contents.of(batch.crc)
+        key = original.keys[offset - batch.base]
+        newest = self._newest[key]
+        if newest > offset:
+            return None
+        since = self._tombstones.get(offset)
+        if since is None:
+            return f"it is the last of key {key!r}"
+        if now_ms < since + self.delete_retention_ms:
+            return f"it deletes key {key!r}, and was committed {now_ms - since} ms ago"
+        return None
 
     def check_members(self) -> None:
         """I4: every intact member of the controller's ISR and ELR holds all that is committed."""
@@ -226,6 +359,9 @@ class PartitionGhost:
         batches, committed = shadow.batches, self.committed
         while shadow.agreed < len(batches):
             batch = batches[shadow.agreed]
+            if batch.last < shadow.log_start:
+                shadow.agreed += 1  # nobody will ever see it
+                continue
             index = bisect_left(self._bases, batch.base)
             if index >= len(committed) or committed[index] != batch:
                 break

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 PAUSE_MS_MAX = 4_000
 FULL_MS_MAX = 1_500
 ATTEMPTS = 300
+CLOCK_STEPS_MS = (1_000, -1_000, 3_600_000, -3_600_000, 864_000_000, -864_000_000)
 
 
 class Nemesis:
@@ -42,6 +43,12 @@ class Nemesis:
             "kill_all": self._kill_all,
             "disk_full": self._disk_full,
             "stop": self._stop,
+            "delete_records": cluster.administrator.delete_records,
+            "recreate": self._recreate,
+            "grow": cluster.administrator.grow,
+            "reconfigure": cluster.administrator.reconfigure,
+            "set_clock": self._set_clock,
+            "disk_fails": self._disk_fails,
         }
 
     def start(self) -> None:
@@ -148,6 +155,26 @@ class Nemesis:
             disk.full = False
 
         self._later(self.rng.randint(50, FULL_MS_MAX), free)
+
+    def _disk_fails(self) -> None:
+        # one access, which may be a while away; the budget is looked at then
+        self._target().disk.failing = self.rng.choice(("append", "fsync", "read"))
+
+    # ---- administrators
+
+    def _recreate(self) -> None:
+        # seldom: what a topic goes through in its life is worth more than its birth
+        if self.rng.random() < 0.3:
+            self.cluster.administrator.recreate()
+
+    def _set_clock(self) -> None:
+        """Forward or back, by much or little; or right again."""
+        clock = self._any().clock
+        step_ms = self.rng.choice(CLOCK_STEPS_MS)
+        if clock.ahead_ms and self.rng.random() < 0.5:
+            step_ms = -clock.ahead_ms
+        self.cluster.sometimes["clock set"] += 1
+        clock.set(step_ms)
 
     def _stop(self) -> None:
         process = self._target().process

@@ -36,6 +36,16 @@ REQUIRED = (
     "clean stop",
     "cold read",
     "read",
+    "retention",
+    "compaction",
+    "records deleted",
+    "reader out of range",
+    "topic re-created",
+    "topic grown",
+    "min.insync.replicas changed",
+    "cleanup.policy changed",
+    "clock set",
+    "disk failed",
 )
 """Things that must happen at least once in a set of runs, or the set has proved nothing."""
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from broker.replication.messages import PartitionState
+from broker.storage.partition_directories import PARTITION_METADATA
 from pylog.errors import CorruptMessage
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, crc_matches, iter_headers
+from tests.sim.contents import Contents
 from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
-from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Violation
+from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation
 
 
 @dataclass(slots=True)
@@ -36,21 +38,29 @@ class _Reading:
 class Shadows:
     """All partitions' ghost states, fed from the disks."""
 
-    def __init__(self, sometimes: Counter[str], note: Callable[..., None]) -> None:
+    def __init__(
+        self, sometimes: Counter[str], note: Callable[..., None], now_ms: Callable[[], int]
+    ) -> None:
         self.ghosts: dict[PartitionKey, PartitionGhost] = {}
+        self.contents = Contents()
+        self._now_ms = now_ms
         self._sometimes = sometimes
         self._note = note
+        self.deleted: set[TopicId] = set()
         self._readings: dict[tuple[BrokerId, PartitionKey], _Reading] = {}
+        self._closed: set[tuple[BrokerId, PartitionKey]] = set()  # could not be opened
 
     def ghost(self, topic_id: TopicId, partition: int) -> PartitionGhost:
         """The ghost state of one partition."""
         key = (topic_id, partition)
         found = self.ghosts.get(key)
         if found is None:
-            found = self.ghosts[key] = PartitionGhost(key)
+            found = self.ghosts[key] = PartitionGhost(key, self.contents)
         return found
 
-    def observe(self, broker: BrokerId, state: PartitionState, root: str, disk: Disk) -> None:
+    def observe(
+        self, broker: BrokerId, state: PartitionState, root: str, disk: Disk, min_insync: int
+    ) -> None:
         """Bring one replica's shadow up to date and check it."""
         key = (state.topic_id, state.topic_partition.partition)
         reading = self._readings.get((broker, key))
@@ -74,16 +84,19 @@ class Shadows:
                 f"broker {broker} partition {key[1]} leader {marks[0]} epoch {marks[1]} "
                 f"start {marks[2]} hw {marks[3]} end {marks[4]} isr {marks[5]}",
             )
-        ghost.observe(broker, state)
+        ghost.observe(broker, state, self._now_ms(), min_insync)
 
     def _read(self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk) -> None:
         cuts = disk.cuts.get(reading.directory, 0)
         if cuts != reading.cuts:
-            first, batches, end = self._read_all(reading, disk)
+            holes = dict(ghost.shadow(broker).holes)
+            first, batches, end = self._read_all(broker, ghost, reading, disk)
             if reading.cuts >= 0:
                 self._sometimes["log cut"] += 1
             reading.cuts = cuts
             ghost.replace(broker, first, batches, end)
+            shadow = ghost.shadow(broker)
+            shadow.has_gaps = shadow.has_gaps or shadow.holes != holes
             return
         self._read_more(broker, ghost, reading, disk)
 
@@ -97,7 +110,7 @@ class Shadows:
         if newest == reading.segment:
             node = directory.entries.get(newest)
             if isinstance(node, Inode) and len(node.data) > reading.position:
-                ghost.grow(broker, _batches(node.data, reading))
+                ghost.grow(broker, self._batches(broker, ghost, node.data, reading))
             return
         for name in sorted(directory.entries):
             if name.endswith(LOG_SUFFIX) and name >= reading.segment:
@@ -105,14 +118,17 @@ class Shadows:
                 assert isinstance(node, Inode)
                 if name != reading.segment:
                     reading.segment, reading.position = name, 0
-                ghost.grow(broker, _batches(node.data, reading))
+                ghost.grow(broker, self._batches(broker, ghost, node.data, reading))
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
 
-    def _read_all(self, reading: _Reading, disk: Disk) -> tuple[int, list[Batch], int]:
+    def _read_all(
+        self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
+    ) -> tuple[int, list[Batch], int]:
         """(first offset, batches, end) of the replica's log files."""
         directory = disk.find(reading.directory)
         reading.segment, reading.position = "", 0
+        ghost.shadow(broker).holes.clear()
         batches: list[Batch] = []
         first = end = 0
         if not isinstance(directory, Directory):
@@ -122,122 +138,187 @@ class Shadows:
             node = directory.entries[name]
             assert isinstance(node, Inode)
             reading.segment, reading.position = name, 0
-            batches.extend(_batches(node.data, reading, check=True))
+            batches += self._batches(broker, ghost, node.data, reading, check=True)
             if index == 0:
-                first = batches[0].base if batches else _base(name)
+                first = _base(name)
+                if batches and not ghost.may_compact:
+                    first = batches[0].base
             end = max(end, _base(name), batches[-1].last + 1 if batches else 0)
         return first, batches, end
 
+    def _batches(
+        self,
+        broker: BrokerId,
+        ghost: PartitionGhost,
+        data: bytearray,
+        reading: _Reading,
+        *,
+        check: bool = False,
+    ) -> list[Batch]:
+        """The whole batches from `reading.position` on, which moves behind them.
+
+        A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
+        """
+        found = []
+        shadow = ghost.shadow(broker)
+        stop = len(data.rstrip(b"\0"))
+        with memoryview(data) as view:
+            while reading.position < stop:
+                position = reading.position
+                header = _header_at(view, position)
+                if header is None:
+                    break  # torn
+                end = position + header.size
+                if (check or stop < len(data)) and not crc_matches(view, position, header):
+                    if stop <= end < len(data):
+                        break
+                    raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
+                batch, gone = ghost.identify(header, bytes(view[position:end]))
+                found.append(batch)
+                shadow.sizes[batch.base] = header.size
+                if gone:
+                    shadow.holes[batch.base] = gone
+                    shadow.has_gaps = True
+                reading.position = end
+        return found
+
     # ---- crashes
 
-    def before_kill(self, broker: BrokerId, disk: Disk) -> None:
-        """Take in what the last step wrote before it was cut short."""
-        for (owner, key), reading in self._readings.items():
-            if owner == broker:
-                self._read(broker, self.ghosts[key], reading, disk)
+    def _readings_of(self, broker: BrokerId, disk: Disk) -> list[tuple[PartitionGhost, _Reading]]:
+        """Of the replicas that the broker's directory still holds."""
+        found = []
+        for (owner, key), reading in list(self._readings.items()):
+            if owner != broker:
+                continue
+            if _topic_id_in(disk, reading.directory) == key[0]:
+                found.append((self.ghosts[key], reading))
+            elif key[0] not in self.deleted:
+                raise Violation("I15", f"broker {broker} has lost {reading.directory}")
+            else:
+                del self._readings[owner, key]  # deleted, or another topic's by now
+        return found
+
+    def refresh(self, broker: BrokerId, disk: Disk) -> None:
+        """Take in what was written outside of a whole step: by a pass of the cleaner, or before a
+        step was cut short.
+        """
+        for ghost, reading in self._readings_of(broker, disk):
+            if ghost.shadow(broker).intact:
+                self._read(broker, ghost, reading, disk)
 
     def before_power_loss(self, broker: BrokerId, disk: Disk) -> None:
         """Note what is synced, and that the broker's logs are not to be trusted for a while."""
-        for (owner, key), reading in self._readings.items():
-            if owner != broker:
-                continue
-            shadow = self.ghosts[key].shadow(broker)
-            shadow.intact = False
-            synced = _synced_batches(disk, reading.directory)
-            reading.synced = {batch.base: batch for batch in synced}
-            reading.must_reach = shadow.start
-            written = {batch.base: batch for batch in shadow.batches}
-            for batch in synced:
-                if written.get(batch.base) != batch or batch.base > reading.must_reach:
-                    break
-                reading.must_reach = batch.last + 1
+        for ghost, reading in self._readings_of(broker, disk):
+            self._distrust(broker, ghost, reading, disk)
 
-    def recovered(self, broker: BrokerId, disk: Disk) -> None:
-        """I15: the broker opened its logs again; what it found must be what was there before."""
-        for (owner, key), reading in self._readings.items():
-            if owner == broker:
-                self._check_recovered(broker, self.ghosts[key], reading, disk)
-                self._read(broker, self.ghosts[key], reading, disk)
+    def before_failure(self, broker: BrokerId, directory: str, disk: Disk) -> None:
+        """The same for one log, whose next access fails."""
+        for ghost, reading in self._readings_of(broker, disk):
+            if reading.directory == directory:
+                self._read(broker, ghost, reading, disk)
+                self._distrust(broker, ghost, reading, disk)
+
+    def _distrust(
+        self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
+    ) -> None:
+        shadow = ghost.shadow(broker)
+        shadow.intact = False
+        synced = _synced_batches(disk, reading.directory, ghost)
+        reading.synced = {batch.base: batch for batch in synced}
+        reading.must_reach = shadow.start
+        for batch in shadow.batches:
+            if reading.synced.get(batch.base) != batch:
+                break
+            reading.must_reach = batch.last + 1
+
+    def recovered(self, broker: BrokerId, disk: Disk, opened: Collection[PartitionKey]) -> None:
+        """I15: the broker opened its logs again; what it found must be what was there before.
+
+        A log whose disk failed may be beyond opening.
+        """
+        for ghost, reading in self._readings_of(broker, disk):
+            if ghost.key not in opened:
+                if ghost.shadow(broker).intact:
+                    raise Violation("I15", f"broker {broker} cannot open {reading.directory}")
+                self._sometimes["log beyond opening"] += 1
+                self._closed.add((broker, ghost.key))
+                continue
+            self._closed.discard((broker, ghost.key))
+            self._check_recovered(broker, ghost, reading, disk)
+            self._read(broker, ghost, reading, disk)
 
     def _check_recovered(
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
     ) -> None:
         shadow = ghost.shadow(broker)
-        first, found, end = self._read_all(reading, disk)
+        begin, reach = shadow.start, shadow.end
         written = {batch.base: batch for batch in shadow.batches}
+        first, found, end = self._read_all(broker, ghost, reading, disk)
         for batch in found:
-            if written.get(batch.base) != batch and reading.synced.get(batch.base) != batch:
-                raise Violation(
-                    "I15",
-                    f"broker {broker} recovered {batch}; written there: {written.get(batch.base)}",
-                )
-        must_reach = reading.must_reach if not shadow.intact else shadow.end
-        if first > shadow.start:
+            if written.get(batch.base) == batch or reading.synced.get(batch.base) == batch:
+                continue
+            if ghost.committed_at(batch.base) == batch and (
+                batch.base < begin or ghost.may_compact
+            ):
+                continue  # what retention or the cleaner had taken, but not durably
             raise Violation(
                 "I15",
-                f"broker {broker} recovered {first} to {end}, the log began at {shadow.start}",
+                f"broker {broker} recovered {batch}; written there: {written.get(batch.base)}",
+            )
+        must_reach = reading.must_reach if not shadow.intact else reach
+        if first > max(begin, ghost.deleted_to):
+            raise Violation(
+                "I15",
+                f"broker {broker} recovered {first} to {end}, the log began at {begin}",
             )
         if end < must_reach:
             raise Violation(
                 "I15", f"broker {broker} recovered {first} to {end}, must reach {must_reach}"
             )
         for before, after in itertools.pairwise(found):
-            if after.base != before.last + 1:
+            if after.base != before.last + 1 and not ghost.may_compact:
                 raise Violation("I15", f"broker {broker} recovered {before} and then {after}")
-        if end < shadow.end:
+        if end < reach:
             self._sometimes["tail lost in recovery"] += 1
+        shadow.has_gaps = shadow.has_gaps or ghost.may_compact
         reading.synced = {}
         reading.cuts = -2  # read it anew
 
+    def wiped(self, broker: BrokerId, directory: str) -> None:
+        """Somebody removed a replica's files."""
+        for (owner, key), reading in list(self._readings.items()):
+            if owner == broker and reading.directory == directory:
+                del self._readings[owner, key]
+                self._closed.discard((owner, key))
+                self.ghosts[key].shadows[broker] = Shadow(intact=False)
+
     def trusted_again(self, broker: BrokerId) -> None:
         """The controller took the broker's new registration: its logs count again."""
-        for ghost in self.ghosts.values():
-            ghost.shadow(broker).intact = True
+        for key, ghost in self.ghosts.items():
+            if (broker, key) not in self._closed:
+                ghost.shadow(broker).intact = True
+
+
+def _header_at(view: memoryview, position: int) -> BatchHeader | None:
+    try:
+        return next((header for _, header in iter_headers(view, position)), None)
+    except CorruptMessage:
+        return None
+
+
+def _topic_id_in(disk: Disk, path: str) -> str:
+    """Whose partition the directory holds, by its own file."""
+    node = disk.find(f"{path}/{PARTITION_METADATA}")
+    if not isinstance(node, Inode):
+        return ""
+    return node.data.decode().partition("topic_id: ")[2].strip()
 
 
 def _base(name: str) -> int:
     return int(name.removesuffix(LOG_SUFFIX))
 
 
-def _batches(data: bytearray, reading: _Reading, *, check: bool = False) -> list[Batch]:
-    """The whole batches from `reading.position` on, which moves behind them.
-
-    A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
-    """
-    found = []
-    stop = len(data.rstrip(b"\0"))
-    with memoryview(data) as view:
-        while reading.position < stop:
-            position = reading.position
-            try:
-                header = next(iter_headers(view, position), (0, None))[1]
-            except CorruptMessage:
-                header = None
-            if header is None:
-                break  # torn
-            end = position + header.size
-            if (check or stop < len(data)) and not crc_matches(view, position, header):
-                if stop <= end < len(data):
-                    break
-                raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
-            found.append(_batch(header))
-            reading.position = end
-    return found
-
-
-def _batch(header: BatchHeader) -> Batch:
-    return Batch(
-        header.base_offset,
-        header.last_offset,
-        header.partition_leader_epoch,
-        header.crc,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-    )
-
-
-def _synced_batches(disk: Disk, path: str) -> list[Batch]:
+def _synced_batches(disk: Disk, path: str, ghost: PartitionGhost) -> list[Batch]:
     """What of a replica's log would be left if nothing unsynced survived."""
     parent = disk.find(path)
     if not isinstance(parent, Directory):
@@ -253,8 +334,9 @@ def _synced_batches(disk: Disk, path: str) -> list[Batch]:
             for position, header in iter_headers(data):
                 if not crc_matches(data, position, header):
                     break
-                found.append(_batch(header))
-                position += header.size
+                end = position + header.size
+                found.append(ghost.identify(header, data[position:end])[0])
+                position = end
         except CorruptMessage:
             return found
         if position != len(data):

@@ -32,6 +32,34 @@ FAULTS = (
 
 LATE_LIVES_SHARE = 0.25
 
+UPKEEP_FAULTS = (
+    "delete_records",
+    "recreate",
+    "grow",
+    "reconfigure",
+    "set_clock",
+    "disk_fails",
+)
+"""What administrators and old disks do; in seeds where records may go at all."""
+
+UPKEEP_SHARE = 0.4
+
+POLICIES = ("delete", "delete", "compact", "compact", "compact,delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """How the topic forgets, and what is done to it on the way. Times in milliseconds."""
+
+    policy: str
+    retention_ms: int
+    retention_bytes: int
+    delete_retention_ms: int
+    keys: int  # of so many different keys
+    tombstone_share: float
+    clean_wait_ms: float
+    faults: tuple[str, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Swarm:
@@ -64,17 +92,42 @@ class Swarm:
     slow_node_ms: float  # mean extra delay of everything one broker hears; 0: none
     flush_messages: int = LONG_MAX
     preallocate: bool = False
+    upkeep: Upkeep | None = None  # None: nothing is ever forgotten
 
 
-def draw(rng: random.Random) -> Swarm:
+def draw(rng: random.Random, upkeep_rng: random.Random) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng)
     if rng.random() < LATE_LIVES_SHARE:
         swarm = _late_lives(swarm)
+    elif upkeep_rng.random() < UPKEEP_SHARE:
+        swarm = _forgetful(swarm, upkeep_rng)
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),
         preallocate=rng.random() < 0.25,
+    )
+
+
+def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Records go by retention, compaction and on request, while everything else goes on."""
+    faults = tuple(fault for fault in UPKEEP_FAULTS if rng.random() < 0.5)
+    upkeep = Upkeep(
+        policy=rng.choice(POLICIES),
+        retention_ms=rng.choice((-1, 1_500, 4_000)),
+        retention_bytes=rng.choice((-1, -1, 3_000)),
+        delete_retention_ms=rng.choice((0, 1_500, 6_000)),
+        keys=rng.choice((2, 10, 40)),
+        tombstone_share=rng.choice((0.0, 0.1, 0.3)),
+        clean_wait_ms=rng.choice((100.0, 700.0)),
+        faults=faults,
+    )
+    return replace(
+        swarm,
+        upkeep=upkeep,
+        segment_bytes=min(swarm.segment_bytes, 2_000),
+        # each as likely as a fault of the network
+        faults=(*swarm.faults, *faults, *faults),
     )
 
 

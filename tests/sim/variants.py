@@ -7,31 +7,45 @@ the reference of known bugs, each once in a real system; the last variant was on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
+from broker.controller import topic_growth
 from broker.controller.election import Elections
 from broker.metadata.messages import Failure, PartitionIsr
 from broker.metadata.records import PartitionRecord
 from broker.replication.follower import FollowerState
 from broker.replication.isr import FollowerProgress, LeaderState
 from broker.replication.messages import EpochEnd
+from broker.replication.partition import Partition
 from broker.replication.produces import DelayedProduce
 from broker.replication.replica_fetches import ReplicaFetches
+from broker.storage import log
+from broker.storage.cleaner.choice import Cleanable
+from broker.storage.cleaner.clean_task import CleanPlan
+from broker.storage.cleaner.cleaner import LogCleaner
+from broker.storage.guard import FaultGuard
+from broker.storage.log import Log, LogRead
+from broker.storage.log_checkpoints import LogCheckpoints
+from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import AppendedBatch, ProducerStates
 from broker.storage.recovery import SegmentLoader
-from pylog.model import BrokerEpoch, BrokerId, Offset
+from broker.storage.retention import RetentionClock
+from pylog.errors import KafkaStorageError
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import BatchHeader
 
 
 @dataclass(frozen=True)
 class Variant:
-    """Which decisions are overridden: (class, method's name, what to do instead)."""
+    """Which decisions are overridden: (class or module, name, what to do instead)."""
 
     what: str
-    overrides: tuple[tuple[type, str, Callable[..., Any]], ...] = ()
+    overrides: tuple[tuple[type | ModuleType, str, Any], ...] = ()
+    caught_by: int = 1  # a seed that caught it when last looked at, to begin with
 
     @contextmanager
     def installed(self) -> Iterator[Variant]:
@@ -43,7 +57,7 @@ class Variant:
 
 
 @contextmanager
-def _overridden(owner: type, name: str, instead: Callable[..., Any]) -> Iterator[None]:
+def _overridden(owner: type | ModuleType, name: str, instead: Any) -> Iterator[None]:
     production = owner.__dict__[name]
     setattr(owner, name, instead)
     try:
@@ -130,6 +144,68 @@ def _begins_where_it_begins(_self: SegmentLoader, _base: int) -> bool:
     return False
 
 
+# ---- what forgets, forgets too much --------------------------------------------------------------
+
+_production_doomed = log.doomed_segments
+_production_candidates = LogCleaner.candidates
+_production_plan = LogCleaner._plan
+_production_write_partition = topic_growth.write_partition
+_production_read = Log.read
+_production_position_fault = Partition.position_fault
+_FOR_EVER = Offset(2**62)
+
+
+def _doomed_beyond(segments: Any, config: Any, **known: Any) -> Any:
+    return _production_doomed(segments, config, **{**known, "high_watermark": _FOR_EVER})
+
+
+def _any_clock(self: RetentionClock, _retention_ms: int) -> int | None:
+    return None if self._last is None else self._last[1]
+
+
+def _clean_beyond(
+    self: LogCleaner, wall_ms: int, marks: Mapping[TopicPartition, Offset]
+) -> list[Cleanable]:
+    ends = {name: self._logs[name].log_end_offset for name in marks if name in self._logs}
+    return _production_candidates(self, wall_ms, ends)
+
+
+def _no_delete_retention(self: LogCleaner, *args: Any) -> CleanPlan:
+    return replace(_production_plan(self, *args), delete_retention_ms=0)
+
+
+def _not_at_all(_self: object, *_args: object) -> None:
+    return None
+
+
+def _read_on_disk(self: Log, offset: int, max_bytes: int, **how: Any) -> LogRead:
+    if self.segments[0].base_offset <= offset < self.log_start_offset:
+        return self._reader.read(offset, max_bytes, **how)
+    return _production_read(self, offset, max_bytes, **how)
+
+
+def _on_disk(self: Partition, offset: Offset, epoch: LeaderEpoch) -> Any:
+    if self.log.segments[0].base_offset <= offset < self.log.log_start_offset:
+        return None
+    return _production_position_fault(self, offset, epoch)
+
+
+def _any_isr_will_do(_self: Partition) -> bool:
+    return False
+
+
+def _same_min_isr(self: LeaderState, now_ms: int, _min_isr: int) -> Any:
+    return self._advance(now_ms)
+
+
+def _one_too_low(ledger: Any, topic_id: Any, number: int, brokers: Any) -> None:
+    _production_write_partition(ledger, topic_id, number - 1, brokers)
+
+
+def _forgiven(_self: FaultGuard, error: KafkaStorageError, **_how: object) -> KafkaStorageError:
+    return error
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -167,5 +243,64 @@ VARIANTS: dict[str, Variant] = {
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
         ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
+    ),
+    "retention_beyond_high_watermark": Variant(
+        "B-S16: retention deletes segments that are not committed",
+        ((log, "doomed_segments", _doomed_beyond),),
+        caught_by=11,
+    ),
+    "clock_believed": Variant(
+        "B-S18: a clock that jumped days ahead makes every record too old",
+        ((RetentionClock, "time_for", _any_clock),),
+        caught_by=60,
+    ),
+    "cleaned_beyond_high_watermark": Variant(
+        "B-S25: compaction lets a record go for a newer one that is not committed",
+        ((LogCleaner, "candidates", _clean_beyond),),
+        caught_by=26,
+    ),
+    "tombstones_at_once": Variant(
+        "B-S24: compaction removes deletions before readers can have seen them",
+        ((LogCleaner, "_plan", _no_delete_retention),),
+        caught_by=71,
+    ),
+    "log_start_in_memory": Variant(
+        "B-S17: a log start that moved is not written down, and deleted records come back",
+        ((LogCheckpoints, "write_log_starts", _not_at_all),),
+        caught_by=11,
+    ),
+    "deleted_is_served": Variant(
+        "Records below the log start are given to readers",
+        ((Log, "read", _read_on_disk), (Partition, "position_fault", _on_disk)),
+    ),
+    "deleted_under_min_isr": Variant(
+        "DeleteRecords is answered by a leader that may be replaced without its ISR",
+        ((Partition, "is_under_min_isr", property(_any_isr_will_do)),),
+        caught_by=96,
+    ),
+    "old_marks_under_new_name": Variant(
+        "B-R32: a re-created topic takes up the checkpoints of the old one",
+        ((LogCheckpoints, "forget", _not_at_all), (LogCheckpoints, "deleted", _not_at_all)),
+        caught_by=22,
+    ),
+    "min_isr_not_raised": Variant(
+        "B-R14: a leader does not hear that min.insync.replicas has changed",
+        ((LeaderState, "on_min_isr_changed", _same_min_isr),),
+        caught_by=64,
+    ),
+    "grown_over_the_last": Variant(
+        "Growing a topic begins with the partition that was the last",
+        ((topic_growth, "write_partition", _one_too_low),),
+        caught_by=11,
+    ),
+    "failed_disk_believed": Variant(
+        "B-S13: a log goes on after an error of its disk",
+        ((FaultGuard, "fail", _forgiven),),
+        caught_by=11,
+    ),
+    "sequences_compacted_away": Variant(
+        "B-T16: after a crash a producer's batches that a cleaner took are not known any more",
+        ((ProducerHistory, "_learn", _not_at_all),),
+        caught_by=232,
     ),
 }

@@ -1,0 +1,208 @@
+"""What administrators do while everything runs: delete records and topics, grow, reconfigure.
+
+One command at a time, each repeated until it is answered: its outcome may be unknown in between, as
+it is to a person whose connection broke. What the ghost state may believe follows from the asking
+(records may go from then on) and from the answer (then they have to stay away).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.metadata.admin import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigsAltered,
+    CreatePartitions,
+    DeleteTopics,
+    NewPartitionsOf,
+    PartitionsCreated,
+    TopicsDeleted,
+)
+from broker.metadata.messages import Failure
+from broker.metadata.records import ConfigResourceType
+from broker.replication.messages import DeleteRecords, DeleteRecordsDone
+from pylog import errors
+from pylog.model import Offset, TopicId, TopicPartition
+from tests.sim.clients import Client
+from tests.sim.controller_node import ControllerProcess
+from tests.sim.rpc import Actor, Machine, unary
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
+
+ASK_MS = 1_000
+TO_HIGH_WATERMARK = Offset(-1)
+PARTITIONS_MAX = 3
+
+
+class Administrator(Actor):
+    """Owns the topic's fate. `busy`: a command is not settled yet."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        super().__init__(Machine("admin", cluster.scheduler, 0))
+        self.cluster = cluster
+        self.busy = False
+        self.rng = cluster.scheduler.rng("administrator")
+        self._deletions = 0
+
+    def _ask(
+        self, handler: Callable[..., None], request: object, heard: Callable[[Any], None]
+    ) -> None:
+        controller = self.cluster.controller
+        unary(self.cluster.net, self, lambda: controller.process, handler, request, heard, ASK_MS)
+
+    def _again(self, step: Callable[[], None]) -> None:
+        self.timer(200, step)
+
+    # ---- the topic
+
+    def create(self, then: Callable[[], None] = lambda: None) -> None:
+        """The topic, with all that the swarm wants of it."""
+        self.busy = True
+
+        def heard(answer: Any) -> None:
+            failure = answer if isinstance(answer, Failure | None) else answer.topics[0].failure
+            created = answer is not None and failure is None
+            if created or (failure and failure.code == errors.TopicAlreadyExists.code):
+                self.busy = False
+                then()
+                return
+            self.cluster.scheduler.note("create", failure)
+            self._again(partial(self.create, then))
+
+        self._ask(ControllerProcess.serve_create_topics, self.cluster.new_topic(), heard)
+
+    def recreate(self) -> None:
+        """Delete the topic, and make another one of its name."""
+        if self.busy or not self.cluster.image.topics_by_id:
+            return
+        self.busy = True
+        topic_id = next(iter(self.cluster.image.topics_by_id))
+        self._delete(topic_id)
+
+    def _delete(self, topic_id: TopicId) -> None:
+        def heard(answer: Any) -> None:
+            if isinstance(answer, TopicsDeleted):
+                failure = answer.topics[0].failure
+                if failure is None or failure.code == errors.UnknownTopicId.code:
+                    self.cluster.sometimes["topic re-created"] += 1
+                    self.timer(self.rng.choice((0, 50, 2_000)), self.create)
+                    return
+            self._again(partial(self._delete, topic_id))
+
+        request = DeleteTopics(topic_ids=(topic_id,))
+        self._ask(ControllerProcess.serve_delete_topics, request, heard)
+
+    def grow(self) -> None:
+        """One partition more."""
+        topic = self.cluster.topic()
+        if self.busy or topic is None or len(topic.partitions) >= PARTITIONS_MAX:
+            return
+        self.busy = True
+        self._grow(len(topic.partitions) + 1)
+
+    def _grow(self, count: int) -> None:
+        def heard(answer: Any) -> None:
+            if isinstance(answer, PartitionsCreated):
+                failure = answer.topics[0].failure
+                # refused: it took effect, and only the answer was lost
+                if failure is None or failure.code == errors.InvalidPartitions.code:
+                    self.busy = False
+                    self.cluster.sometimes["topic grown"] += 1
+                    return
+            self._again(partial(self._grow, count))
+
+        request = CreatePartitions((NewPartitionsOf(self.cluster.TOPIC, count),), timeout_ms=500)
+        self._ask(ControllerProcess.serve_create_partitions, request, heard)
+
+    def reconfigure(self) -> None:
+        """Another policy, another retention, or another number of replicas for a commit."""
+        if self.busy:
+            return
+        self.busy = True
+        swarm = self.cluster.swarm
+        name, value = self.rng.choice(
+            (
+                ("cleanup.policy", self.rng.choice(("delete", "compact", "compact,delete"))),
+                ("retention.ms", self.rng.choice(("-1", "1000", "3000"))),
+                ("retention.bytes", self.rng.choice(("-1", "1500"))),
+                # never below what the budget of faults was reckoned by
+                (
+                    "min.insync.replicas",
+                    str(self.rng.randint(swarm.min_insync, swarm.replication_factor)),
+                ),
+            )
+        )
+        self._alter(name, value)
+
+    def restore(self) -> None:
+        """At the end: a number of replicas that all brokers together can give."""
+
+    def _alter(self, name: str, value: str) -> None:
+        def heard(answer: Any) -> None:
+            if isinstance(answer, ConfigsAltered):
+                failure = answer.resources[0].failure
+                assert failure is None or failure.code in (
+                    errors.UnknownTopicOrPartition.code,
+                    errors.RequestTimedOut.code,
+                ), failure
+                self.busy = False
+                self.cluster.sometimes[f"{name} changed"] += 1
+                return
+            self._again(partial(self._alter, name, value))
+
+        change = ConfigChange(ConfigResourceType.TOPIC, self.cluster.TOPIC, {name: value})
+        self._ask(ControllerProcess.serve_alter_configs, AlterConfigs((change,)), heard)
+
+    # ---- records
+
+    def delete_records(self) -> None:
+        """Up to somewhere, in some partition."""
+        topic = self.cluster.topic()
+        if topic is None:
+            return
+        number = self.rng.choice(sorted(topic.partitions))
+        self._deletions += 1
+        DeleterClient(
+            self.cluster,
+            f"d{self._deletions}",
+            topic.topic_id,
+            TopicPartition(topic.name, number),
+        ).start()
+
+
+class DeleterClient(Client):
+    """Asks once for records to be deleted."""
+
+    def start(self) -> None:
+        self.find_leader()
+        self.timer(5_000, self.retire)
+
+    def connected(self) -> None:
+        rpc, ghost = self.rpc, self.ghost
+        assert rpc is not None
+        offset = Offset(self.rng.randint(0, ghost.committed_end))
+        if self.rng.random() < 0.2:
+            offset = TO_HIGH_WATERMARK
+        else:
+            ghost.deleted_to = max(ghost.deleted_to, offset)
+        self.cluster.scheduler.note("delete", self.topic_partition, offset)
+        request = DeleteRecords(((self.topic_partition, offset),), ASK_MS)
+        rpc.request(
+            self.cluster.server(rpc).serve_delete_records,
+            (request, self.topic_id),
+            self._answered,
+            2 * ASK_MS,
+        )
+
+    def _answered(self, done: DeleteRecordsDone | None) -> None:
+        low = None if done is None else done.watermarks[0]
+        if low is not None and low.failure is None:
+            self.cluster.sometimes["records deleted"] += 1
+            self.cluster.scheduler.note("deleted", self.topic_partition, low.low_watermark)
+            ghost = self.ghost
+            ghost.acknowledged_start = max(ghost.acknowledged_start, low.low_watermark)
+        self.retire()

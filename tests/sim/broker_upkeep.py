@@ -1,0 +1,129 @@
+"""What a simulated broker does for its logs as time passes: syncs, checkpoints, retention, passes
+of the cleaner. The shells of the product do the same on their loop and pool.
+
+Whatever retention takes is judged here, by the rules of `tests.sim.contents`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.replication.manager import ReplicaManager
+from broker.storage.cleaner.clean_task import CleanTask
+from broker.storage.log import Log
+from broker.storage.log_directories import LogDirectories
+from broker.storage.manager import LogManager
+from pylog import errors
+from pylog.model import Offset
+from tests.sim.contents import may_forget
+from tests.sim.ghost import Violation
+
+if TYPE_CHECKING:
+    from tests.sim.broker_node import BrokerProcess
+
+
+class BrokerUpkeep:
+    """Of one life of a broker, from its registration on."""
+
+    def __init__(
+        self, process: BrokerProcess, directories: LogDirectories, core: ReplicaManager
+    ) -> None:
+        self._process = process
+        self._node = process.node
+        self._cluster = process.cluster
+        self._directories = directories
+        (self._logs,) = directories.live
+        self._core = core
+
+    def start(self) -> None:
+        """Begin all of it."""
+        self._sync()
+        self._checkpoint()
+        if self._cluster.swarm.upkeep is not None:
+            self._clean()
+
+    def _sync(self) -> None:
+        """fsync some log, as the flush settings or the kernel would."""
+        logs = [log for log in self._logs.logs if log.failure is None]
+        try:
+            if logs:
+                self._node.rng.choice(logs).flush()
+        except errors.PylogError as error:
+            self._cluster.scheduler.note("sync", self._process.name, error)
+        self._look_for_failures()
+        interval = self._cluster.swarm.sync_interval_ms
+        self._process.timer(self._node.rng.expovariate(1.0 / interval), self._sync)
+
+    def _checkpoint(self) -> None:
+        try:
+            self._directories.checkpoint_high_watermarks(self._core.high_watermarks())
+            self._logs.checkpoint_recovery_points()
+            self._maintain(self._logs)
+            if (removal := self._logs.removal_task(self._process.now_ms())) is not None:
+                removal.run()
+        except (OSError, errors.PylogError) as error:
+            self._cluster.scheduler.note("checkpoint", self._process.name, error)
+        self._look_for_failures()
+        self._process.timer(500 + self._node.rng.random() * 2_000, self._checkpoint)
+
+    def _maintain(self, logs: LogManager) -> None:
+        """Rolls and retention; whatever goes must be allowed to."""
+        # after a pass of the cleaner no step has looked at the files
+        self._cluster.shadows.refresh(self._process.broker_id, self._node.disk)
+        before = {log.topic_partition: log.log_start_offset for log in logs.logs}
+        watermarks = self._core.high_watermarks()
+        try:
+            logs.maintain(self._process.now_ms(), self._node.clock.now_ms(), watermarks)
+        finally:
+            for log in logs.logs:
+                if log.log_start_offset > before[log.topic_partition]:
+                    self._retained(log, before[log.topic_partition])
+
+    def _retained(self, log: Log, before: Offset) -> None:
+        number = log.topic_partition.partition
+        ghost = self._cluster.shadows.ghost(log.topic_id, number)
+        shadow = ghost.shadow(self._process.broker_id)
+        self._cluster.scheduler.note("retained", self._process.name, number, log.log_start_offset)
+        self._cluster.sometimes["retention"] += 1
+        batches = [b for b in shadow.batches if before <= b.last < log.log_start_offset]
+        behind = sum(shadow.sizes[b.base] for b in shadow.batches if b.last >= before)
+        for batch in batches:
+            behind -= shadow.sizes[batch.base]
+            if len(shadow.holes.get(batch.base, ())) > batch.last - batch.base:
+                continue  # compaction had taken all of its records
+            timestamp = ghost.contents.of(batch.crc).timestamp
+            why = may_forget(log.config, timestamp, behind, self._node.clock)
+            if why is not None:
+                raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")
+        ghost.deleted_to = max(ghost.deleted_to, log.log_start_offset)
+
+    def _look_for_failures(self) -> None:
+        if failed := self._directories.take_new_failures():
+            self._process.step(self._core.on_logs_failed(self._process.now_ms(), failed))
+
+    # ---- compaction: a step on the pool's thread, then one here, until the pass is over
+
+    def _clean(self) -> None:
+        wait_ms = self._cluster.swarm.upkeep.clean_wait_ms if self._cluster.swarm.upkeep else 0
+        cleaner = self._logs.cleaner
+        task = cleaner.next_task(self._node.clock.now_ms(), self._core.high_watermarks())
+        if task is None:
+            self._process.timer(wait_ms, self._clean)
+        else:
+            self._process.timer(self._node.rng.random() * wait_ms, self._clean_on, task)
+
+    def _clean_on(self, task: CleanTask) -> None:
+        wait_ms = self._node.rng.random() * 50
+        task.run()
+        self._process.timer(wait_ms, self._cleaned, task)
+
+    def _cleaned(self, task: CleanTask) -> None:
+        passes = self._logs.cleaner.passes
+        if self._logs.cleaner.on_ran(task):
+            self._clean_on(task)
+            return
+        self._cluster.sometimes["compaction"] += self._logs.cleaner.passes - passes
+        for name, why in self._logs.cleaner.uncleanable.items():
+            if "input/output error" not in why:
+                raise Violation("K", f"{self._process.name} cannot clean {name}: {why}")
+        self._process.timer(1, self._clean)
