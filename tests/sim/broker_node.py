@@ -138,7 +138,7 @@ class BrokerNode:
 
     def _disk_fails(self, directory: str) -> bool:
         others = sum(node.damaged for node in self.cluster.brokers.values() if node is not self)
-        if others >= self.cluster.swarm.min_insync - 1:
+        if others >= self.cluster.swarm.min_insync - 1 or self.cluster.holds_alone(self):
             return False
         self._is_damaged()
         self.cluster.sometimes["disk failed"] += 1

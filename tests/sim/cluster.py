@@ -404,6 +404,15 @@ class Cluster:
             for ghost in (self.shadows.ghost(partition.topic_id, partition.partition),)
         )
 
+    def holds_alone(self, node: BrokerNode) -> bool:
+        """Whether some partition counts on this broker only: one that was made while no other was
+        there. Then a loss is beyond the budget, and the partition rightly stays offline.
+        """
+        return self.swarm.upkeep is not None and any(
+            {*partition.isr, *partition.eligible_leader_replicas} == {node.broker_id}
+            for partition in self.image.partitions_of(node.broker_id)
+        )
+
     def describe(self) -> str:
         """Where everything stands, for a report."""
         lines = []

@@ -101,6 +101,8 @@ class Nemesis:
         damaged = [node for node in cluster.brokers.values() if node.damaged]
         budget = cluster.swarm.min_insync - 1
         node = self._any() if len(damaged) < budget else None
+        if node is not None and cluster.holds_alone(node):
+            node = None
         if node is None:
             # one that lost its power already may lose it again
             node = self.rng.choice(damaged) if damaged and self.rng.random() < 0.3 else None

@@ -158,6 +158,7 @@ def test_upkeep_goes_on_with_the_directory_that_works(monkeypatch: pytest.Monkey
             broker.files.fail("append", f"{TWO}/replication", errno.EIO)
             await until(lambda: bool(broker.sent))
             marks = f"{ONE}/replication-offset-checkpoint"
+            await until(lambda: marks in broker.files.names)
             append(broker.log("a"), b"v")
             broker.manager.told.append("again")  # other high watermarks are to be written
             before = broker.files.names.get(marks)
