@@ -95,6 +95,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
         self._unanswered = 0  # messages
         self._refused: tuple[StreamWay, str] | None = None  # by a framed port; gRPC is being tried
         self._refusals = 0  # in a row
+        self._draining = False  # requests wait until all before them are answered
         self._fallen = False  # gRPC answers where a framed port did not
         server.waiting += 1
         way = cluster.stream_way(broker, kind.kind)
@@ -103,18 +104,27 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def send(self, request: RequestT) -> None:
         """Write after everything sent before. The caller bounds what it has in flight."""
-        if self._fallen and not self._unanswered and not self._queue:
-            self._try_framed_again()
         self._queue.append(request)
-        self._carrier.wake()
+        if self._fallen and self._wants_framed_again():
+            self._switch_when_idle()
+        else:
+            self._carrier.wake()
 
-    def _try_framed_again(self) -> None:
-        """Nothing is under way, so that the order of requests stays what it is."""
+    def _wants_framed_again(self) -> bool:
+        return self._cluster.stream_way(self.broker, self.kind.kind) is not None
+
+    def _switch_when_idle(self) -> None:
+        """Nothing may be under way, or the order of requests would not stay what it is: until then
+        they wait.
+        """
+        self._draining = True
+        if self._unanswered:
+            return
+        self._draining = self._fallen = False
+        self._carrier.close(abort=False)
         way = self._cluster.stream_way(self.broker, self.kind.kind)
-        if way is not None:
-            self._fallen = False
-            self._carrier.close(abort=False)
-            self._carrier = FramedCarrier(self, way)
+        self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, self._server)
+        self._carrier.wake()
 
     def close(self, *, abort: bool = False) -> None:
         """Cut the stream; nothing is reported any more. `abort`: nor sent, if it has not gone."""
@@ -136,8 +146,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     @property
     def has_requests(self) -> bool:
-        """Whether anything waits to be written."""
-        return bool(self._queue)
+        """Whether anything is to be written now."""
+        return bool(self._queue) and not self._draining
 
     def next_message(self) -> Message:
         """Takes the next one out of the queue, which is not empty."""
@@ -160,6 +170,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
             self._fallen = True
             if self._refusals > 1:
                 self._cluster.stream_refused(way, reason)
+        if self._draining and not self._closed:
+            self._switch_when_idle()
         if not self._closed:
             self._on_response(self.broker, response)
 

@@ -86,6 +86,7 @@ class FakeCluster:
     def __init__(self, brokers: int = 1, *, framed: bool = True) -> None:
         self.framed = framed
         self.streams: dict[int, FakeStreamPort] = {}
+        self.services: dict[int, _Service] = {}
         self.announced: dict[int, int] = {}
         """Framed port by broker, where metadata tells of another than its own."""
         self.changed = threading.Condition()
@@ -121,7 +122,7 @@ class FakeCluster:
             futures.ThreadPoolExecutor(max_workers=24),
             options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)],
         )
-        service = _Service(self, broker)
+        service = self.services[broker] = _Service(self, broker)
         log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         admin_pb2_grpc.add_AdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")

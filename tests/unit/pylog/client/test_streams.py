@@ -178,3 +178,18 @@ def test_after_a_while_the_port_is_tried_again(
             sending.send("t", b"4").result(10)
             assert fake.streams[1].connections == 1
     assert consume(fake, 5) == [b"%d" % number for number in range(5)]
+
+
+def test_a_busy_stream_changes_back_in_order(fake: FakeCluster) -> None:
+    """It never has nothing under way by itself: what comes waits for what is under way."""
+    port = fake.streams[1].port
+    fake.streams[1].close()
+    with producer(fake, batch_size=0) as sending:
+        sending.send("t", b"0").result(10)
+        service = fake.services[1]
+        fake.streams[1] = FakeStreamPort(1, service.ProduceStream, service.FetchStream, port=port)
+        for number in range(1, 200):
+            sending.send("t", b"%d" % number)
+        sending.flush()
+        assert fake.streams[1].connections == 1
+    assert consume(fake, 200) == [b"%d" % number for number in range(200)]
