@@ -118,6 +118,11 @@ class FramedCarrier(asyncio.BufferedProtocol):
         if self._stream.has_requests:
             self.wake()
 
+    def _refuse(self, error: Exception) -> None:
+        if not self._greeted.done():
+            self._greeted.set_exception(error)
+            self._greeted.exception()  # looked at: nobody may wait for it any more
+
     # ---- what the transport says ---------------------------------------------------------------
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -127,9 +132,8 @@ class FramedCarrier(asyncio.BufferedProtocol):
         if self._state is State.OPEN:
             self._state = State.CLOSED
             self._stream.ended(reason)
-        elif not self._greeted.done():
-            self._greeted.set_exception(ConnectionError(reason))
-            self._greeted.exception()  # looked at: nobody may wait for it any more
+        else:
+            self._refuse(ConnectionError(reason))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._cutter.free_buffer()
@@ -142,11 +146,10 @@ class FramedCarrier(asyncio.BufferedProtocol):
                 self._on_frame(body)
         except errors.PylogError as error:
             if self._state is State.CONNECTING:
-                if not self._greeted.done():
-                    self._greeted.set_exception(error)
+                self._refuse(error)
                 return
             self._break(f"{error.name}: {error}")
-        except DecodeError as error:
+        except DecodeError as error:  # of an answer: a greeting's is an InvalidRequest
             self._break(f"its answer cannot be read: {error}")
 
     def pause_writing(self) -> None:
