@@ -72,7 +72,19 @@ _INT64_MAX: Final = 2**63 - 1
 
 @helper
 def read_varint(address: int, end: int, most: int) -> tuple[int, int]:
-    """(value, address after it), the address 0 for a fault. `most` bytes: 5 or 10."""
+    """(value, address after it), the address 0 for a fault. `most` bytes: 5 or 10.
+
+    One byte and two are by far the most common and have a way of their own.
+    """
+    if address < end:
+        zigzag = load_byte(address)
+        if zigzag < 128:
+            return (zigzag >> 1) ^ -(zigzag & 1), address + 1
+        if address + 1 < end:
+            byte = load_byte(address + 1)
+            if byte < 128:
+                zigzag = zigzag & 127 | byte << 7
+                return (zigzag >> 1) ^ -(zigzag & 1), address + 2
     zigzag = 0
     shift = 0
     stop = min(end, address + most)
