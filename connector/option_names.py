@@ -56,6 +56,9 @@ _ENGINE: Final = (
     "_asyncProgressTrackingOverrideSinkSupportCheck",
 )
 
+_TABLE: Final = "option."
+"""Spark gives the options of a table made by SQL twice, once with this before the name."""
+
 _SECRET: Final = re.compile(r"secret|password|token|access[.]?key|jaas|credential", re.IGNORECASE)
 _SECURITY: Final = ("security.", "ssl.", "sasl.")
 """Kafka's settings for TLS and authentication begin so."""
@@ -175,6 +178,8 @@ def check_names(options: Mapping[str, str]) -> None:
     """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
     for name, text in options.items():
         lower = name.lower()
+        if lower.startswith(_TABLE) and options.get(lower[len(_TABLE) :]) == text:
+            continue
         value = told(name, text)
         if lower == "path":
             raise UnknownOption(

@@ -125,15 +125,25 @@ def test_lost_answers_make_no_duplicates(spark: SparkSession, cluster: FakeClust
     assert [int(r.value or b"-1") for r in records(cluster, "a")] == list(range(10_000))
 
 
-def test_refusals(spark: SparkSession, cluster: FakeCluster) -> None:
+def test_60_refusals(spark: SparkSession, cluster: FakeCluster) -> None:
     """The full tables are unit tests; here, that Spark shows what they say."""
     cluster.create_topic("a")
     for query, options, words in (
         ("select 'v' v", {"topic": "a"}, ["[PYLOG_SINK_SCHEMA] the column value is missing"]),
         ("select 'v' value", {}, ["[PYLOG_SINK_SCHEMA] there is neither"]),
-        ("select 'v' value", {"topics": "a"}, ["[PYLOG_UNKNOWN_OPTION] topics='a'", "topic?"]),
+        (
+            "select 'v' value",
+            {"topics": "a"},
+            ["[PYLOG_UNKNOWN_OPTION] topics='a'", "or topic (to write)"],
+        ),
         ("select 'v' value", {"subscribe": "a"}, ["[PYLOG_OPTION_NOT_APPLICABLE] subscribe='a'"]),
         ("select 'k1' key, 'v' value, cast(null as string) topic", {}, ["[PYLOG_SINK_ROW] ", "k1"]),
+        (
+            "select 'k2' key, repeat('x', 20971520) value",
+            {"topic": "a"},
+            ["[PYLOG_SINK_ROW] topic a: 20971522 bytes", "b'k2'", "pylog.max.request.size"],
+        ),
+        ("select 1 value", {"topic": "a"}, ["the column value is int; it must be string or bin"]),
     ):
         text = refusal(spark.sql(query), cluster, **options)
         for word in words:
@@ -141,7 +151,7 @@ def test_refusals(spark: SparkSession, cluster: FakeCluster) -> None:
     assert not cluster.produce_requests
 
 
-def test_an_unknown_topic_and_partition(spark: SparkSession, cluster: FakeCluster) -> None:
+def test_60_an_unknown_topic_and_partition(spark: SparkSession, cluster: FakeCluster) -> None:
     cluster.create_topic("a")
     text = refusal(spark.sql("select 'v' value"), cluster, topic="none")
     assert "[PYLOG_UNKNOWN_TOPIC] cannot write to topic none" in text
@@ -191,9 +201,11 @@ def test_from_topic_to_topic(spark: SparkSession, cluster: FakeCluster, tmp_path
     )
     write(rows, cluster, topic="a")
     copy = source(spark, cluster, "a")  # its columns are the sink's; offset is left alone
-    for _ in range(2):
+    for run in range(2):
         query = stream(cluster, copy, tmp_path, topic="b").start()
         query.awaitTermination()
+        written = [progress.sink.numOutputRows for progress in query.recentProgress]
+        assert written == ([50] if run == 0 else [-1]), written  # -1: no batch at all
     copied, original = records(cluster, "b"), records(cluster, "a")
     assert len(copied) == 50
     for record in original:
@@ -217,7 +229,7 @@ def test_complete_mode_appends_the_whole_result(
     assert [r.value for r in records(cluster, "b")] == [b"1", b"2"]
 
 
-def test_a_stream_that_cannot_be_written_fails(
+def test_60_a_stream_that_cannot_be_written_fails(
     spark: SparkSession, cluster: FakeCluster, tmp_path: Path
 ) -> None:
     cluster.create_topic("a")

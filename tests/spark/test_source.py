@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,9 +138,15 @@ def test_large_and_compressed_records_come_in_pieces(cluster: FakeCluster, reads
         ({"maxOffsetsPerTrigger": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),
         ({"topic": "a"}, "PYLOG_OPTION_NOT_APPLICABLE", "subscribe"),
         ({"pylog.bootstrap.servers": "h"}, "PYLOG_INVALID_OPTION", "host:port"),
+        ({"subscribe": None}, "PYLOG_MISSING_OPTION", "subscribePattern, or assign"),
+        ({"startingOffsets": "{"}, "PYLOG_INVALID_OPTION", "startingOffsets is not valid JSON"),
+        ({"startingOffsets": '{"a":{"0":"1"}}'}, "PYLOG_INVALID_OPTION", 'startingOffsets.a."0"'),
+        ({"subscribePattern": "(?<=a)b"}, "PYLOG_INVALID_OPTION", "no lookbehind"),
+        ({"minPartitions": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),
+        ({"kafka.sasl.password": "hunter2"}, "PYLOG_OPTION_NOT_OFFERED", "(redacted)"),
     ],
 )
-def test_wrong_options_are_told_at_load(
+def test_53_54_55_59_62_63_66_wrong_options_are_told_at_load(
     reads: Reads, options: dict[str, str], condition: str, words: str
 ) -> None:
     for load in (reads.batch, reads.stream):
@@ -147,6 +154,7 @@ def test_wrong_options_are_told_at_load(
             load(**options)
         assert f"[{condition}] " in str(error.value)
         assert words in str(error.value)
+        assert "hunter2" not in str(error.value)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +171,7 @@ def test_wrong_options_are_told_at_load(
         ),
     ],
 )
-def test_batches_that_cannot_be_read(
+def test_55_56_batches_that_cannot_be_read(
     cluster: FakeCluster, reads: Reads, options: dict[str, str], condition: str, words: str
 ) -> None:
     numbers(cluster, "a", 2)
@@ -173,7 +181,7 @@ def test_batches_that_cannot_be_read(
     assert words in str(error.value)
 
 
-def test_nobody_there(cluster: FakeCluster, reads: Reads) -> None:
+def test_63_67_nobody_there(cluster: FakeCluster, reads: Reads) -> None:
     addresses = cluster.bootstrap_servers
     cluster.close()
     with pytest.raises(PySparkException) as error:
@@ -182,7 +190,28 @@ def test_nobody_there(cluster: FakeCluster, reads: Reads) -> None:
     assert f"{addresses[0]}: connection refused" in str(error.value)
 
 
-def test_a_batch_that_lost_records(cluster: FakeCluster, reads: Reads) -> None:
+def test_67_an_executor_that_reaches_nobody(cluster: FakeCluster, reads: Reads) -> None:
+    """The driver planned, the task does not get through: it says from where it tried."""
+    numbers(cluster, "a", 2)
+    frame = reads.batch(**{"pylog.default.api.timeout.ms": "500", "minPartitions": "1"})
+    frame.rdd.getNumPartitions()  # plans
+    address = cluster.bootstrap_servers[0]
+    cluster.close()
+    with pytest.raises(PySparkException) as error:
+        frame.collect()
+    assert f"{address}: connection refused" in str(error.value)
+    assert f"tried from host {socket.gethostname()}" in str(error.value)
+
+
+def test_59_a_pattern_of_nested_quantifiers(cluster: FakeCluster, reads: Reads) -> None:
+    """It would take Java and Python minutes to see that it does not match."""
+    numbers(cluster, "x" * 60, 2)
+    by_pattern = {"subscribe": None, "subscribePattern": "(x+)+-$"}
+    assert values(reads.batch(**by_pattern)) == []
+    assert values(reads.batch(**{**by_pattern, "subscribePattern": "(x+)+$"})) == ["0-0", "0-1"]
+
+
+def test_57_a_batch_that_lost_records(cluster: FakeCluster, reads: Reads) -> None:
     numbers(cluster, "a", 5)
     start = {"startingOffsets": '{"a":{"0":1}}'}
     cluster.topics["a"].partitions[0].log_start = 3

@@ -139,7 +139,7 @@ def test_a_failed_batch_is_replayed_with_the_same_records(
     ]
 
 
-def test_retention_overtook_a_stream(cluster: FakeCluster, reads: Reads) -> None:
+def test_57_retention_overtook_a_stream(cluster: FakeCluster, reads: Reads) -> None:
     numbers(cluster, "a", 4)
     reads.run(startingOffsets="earliest")
     partition = cluster.topics["a"].partitions[0]
@@ -181,7 +181,7 @@ def test_a_log_that_was_cut_and_grew_anew_is_noticed(cluster: FakeCluster, reads
     assert "[PYLOG_DATA_LOSS] the log of a-0 was cut at 2" in text
 
 
-def test_a_damaged_or_foreign_checkpoint_is_refused(cluster: FakeCluster, reads: Reads) -> None:
+def test_58_a_damaged_or_foreign_checkpoint_is_refused(cluster: FakeCluster, reads: Reads) -> None:
     numbers(cluster, "a", 2)
     numbers(cluster, "b", 2)
     reads.run(startingOffsets="earliest")
@@ -194,6 +194,26 @@ def test_a_damaged_or_foreign_checkpoint_is_refused(cluster: FakeCluster, reads:
     assert "[PYLOG_CHECKPOINT_INVALID] the checkpoint's offset has version 9" in ends_with(
         reads.start()
     )
+
+
+def test_61_of_two_queries_on_one_checkpoint_one_goes_on(
+    cluster: FakeCluster, reads: Reads
+) -> None:
+    """Spark's own rule: the one that was started last; nothing is read twice or left out."""
+    numbers(cluster, "a", 2)
+    first = reads.start(trigger={"processingTime": "0 seconds"}, startingOffsets="earliest")
+    try:
+        first.processAllAvailable()
+        second = reads.start(trigger={"processingTime": "0 seconds"}, startingOffsets="earliest")
+        try:
+            assert not first.isActive
+            fill(cluster.topics["a"].partitions[0], "more")
+            second.processAllAvailable()
+        finally:
+            second.stop()
+    finally:
+        first.stop()
+    assert reads.out() == ["0-0", "0-1", "more"]
 
 
 def test_a_stream_has_no_end(cluster: FakeCluster, reads: Reads) -> None:

@@ -137,6 +137,14 @@ def test_settings_of_kafkas_clients_that_come_later(name: str, words: str) -> No
         refused(error, f"{name}='x'", words, "leave the option out")
 
 
+def test_a_table_made_by_sql_gives_its_options_twice() -> None:
+    twice = {**READ, "provider": "pylog"} | {f"option.{name}": READ[name] for name in READ}
+    assert source_options(twice, streaming=False).selection == by_names("a")
+    with pytest.raises(errors.UnknownOption) as error:
+        check_names({**twice, "option.subscribe": "b"})
+    refused(error, "option.subscribe='b'")
+
+
 @pytest.mark.parametrize(
     "name",
     [
