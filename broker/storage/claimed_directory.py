@@ -73,11 +73,24 @@ class ClaimedDirectory:
         return cls(directory, meta, marker, same_boot)
 
     def last_stop(
-        self, files: Files, name: str, recovery_point: Offset, *, is_suspect: bool
+        self,
+        files: Files,
+        name: str,
+        recovery_point: Offset,
+        *,
+        is_suspect: bool,
+        is_cleaned: bool,
     ) -> LastStop:
         """How the log in the partition directory `name` was left. `is_suspect`: it was damaged
-        before, so every CRC of it must be checked.
+        before, so every CRC of it must be checked. `is_cleaned`: by a cleaner's checkpoint; Kafka
+        leaves no other mark.
         """
+        found = self._last_stop(files, name, recovery_point, is_suspect)
+        return replace(found, cleaned=is_cleaned)
+
+    def _last_stop(
+        self, files: Files, name: str, recovery_point: Offset, is_suspect: bool
+    ) -> LastStop:
         if is_suspect:
             return LastStop(recovery_point, 0, self.same_boot)
         if self.marker is None:

@@ -137,7 +137,6 @@ class LogManager:
         self, claimed: ClaimedDirectory, topic_config: Callable[[str], TopicConfig] | None
     ) -> None:
         recovery_points = self._checkpoints.found_recovery_points
-        log_starts = self._checkpoints.found_log_starts
         found = find_partitions(self._files, self.directory)
         for path in found.deleted:
             self.remove_directory(path)
@@ -157,6 +156,7 @@ class LogManager:
                 str(topic_partition),
                 recovery_point,
                 is_suspect=self._health.is_suspect(topic_partition),
+                is_cleaned=self.cleaner.has_cleaned(topic_partition),
             )
             config = topic_config(topic_partition.topic) if topic_config else self._config.topic
             topic_id = None
@@ -171,7 +171,7 @@ class LogManager:
                     topic_id,
                     config,
                     last_stop,
-                    log_starts.get(topic_partition, Offset(0)),
+                    self._checkpoints.found_log_starts.get(topic_partition, Offset(0)),
                 )
                 self._health.opened(log)
             except KafkaStorageError as error:

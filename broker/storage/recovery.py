@@ -56,7 +56,8 @@ class LastStop:
     `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
     is there and only the last batch can be torn. `recovery_point`: everything below was synced.
     `facts`: no file of the log has changed since a clean stop that noted these; nothing is read.
-    `in_order`: whoever had it last closed it, so index files that tell the truth stay as they are.
+    `in_order`: whoever had it last closed it, so indexes that tell the truth stay as they are.
+    `cleaned`: by a cleaner, so offsets may be missing between batches.
     """
 
     recovery_point: int = 0
@@ -64,6 +65,7 @@ class LastStop:
     memory_survived: bool = True
     facts: Mapping[int, SegmentFacts] | None = None
     in_order: bool = False
+    cleaned: bool = False
 
     @classmethod
     def clean(cls, facts: Mapping[int, SegmentFacts] | None = None) -> LastStop:
@@ -115,7 +117,8 @@ class SegmentLoader:
         self._producers = producers
         self._wall_ms = wall_ms
         self._log_start = log_start_offset
-        self._gaps = config.compacted or files.exists(f"{directory}/{GAPS_ALLOWED}")
+        self._gaps = config.compacted or last_stop.cleaned
+        self._gaps = self._gaps or files.exists(f"{directory}/{GAPS_ALLOWED}")
         self.stored_epochs = read_epochs(files, f"{directory}/{EPOCH_CHECKPOINT}")
         self._stored = LeaderEpochCache(self.stored_epochs)
         self._epoch = -1
@@ -156,9 +159,8 @@ class SegmentLoader:
                     break
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
-                last = number + 1 == len(bases)
                 emptied = self._gaps and not self._lost_power_behind(base)
-                if not size and not last and not emptied:
+                if not size and not emptied and number + 1 < len(bases):
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
                     continue
@@ -173,8 +175,7 @@ class SegmentLoader:
             self._begin_reading(segments, segments[-1].end_offset if segments else 0)
             self._producers.take_no_more()
             if self._stop.in_order and segments:
-                bases = [segment.base_offset for segment in segments]
-                self._producers.compare(bases, segments[-1].end_offset)
+                self._producers.compare((s.base_offset for s in segments), segments[-1].end_offset)
             self._settle(segments)
         except BaseException:
             for segment in looked_at:

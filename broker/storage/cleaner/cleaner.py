@@ -61,6 +61,10 @@ class LogCleaner:
             if log is None or offset > log.log_end_offset:
                 del self._clean_to[key]
 
+    def has_cleaned(self, topic_partition: TopicPartition) -> bool:
+        """Whether a pass has been over the log, by the checkpoint."""
+        return self._clean_to.get(topic_partition, 0) > 0
+
     def truncated(self, log: Log, offset: int) -> None:
         """Before records go from `offset` on: what takes their place is dirty."""
         if self._clean_to.get(log.topic_partition, 0) > offset:

@@ -157,15 +157,12 @@ def test_recovery_keeps_what_kafka_s_keeps(tmp_path: Path) -> None:
 
 
 def test_a_broker_s_directory_that_kafka_closed_is_closed_as_it_was(tmp_path: Path) -> None:
-    """All of it, opened by a broker for the first time; what Kafka's next start would remove goes:
-    snapshots of an earlier stop. The transaction that is open keeps its snapshot.
+    """All of it, opened by a broker that does not know yet which topics are compacted. Only what
+    Kafka's next start would remove goes: snapshots of an earlier stop.
     """
     root = Path(shutil.copytree(FOLDER / "clean", tmp_path / "data"))
     meta = root / "meta.properties"
     meta.write_text(meta.read_text() + "boot.id=boot\n")
-    compacted = TopicConfig(
-        cleanup_policy=("compact",), segment_bytes=3000, index_interval_bytes=700
-    )
     manager = LogManager.open(
         OsFiles(),
         str(root),
@@ -174,7 +171,7 @@ def test_a_broker_s_directory_that_kafka_closed_is_closed_as_it_was(tmp_path: Pa
         boot_id="boot",
         new_directory_id="d",
         wall_ms=1_795_000_000_000,
-        topic_config=lambda topic: CONFIGS.get(f"clean/{topic}-0", compacted),
+        topic_config=lambda topic: CONFIGS.get(f"clean/{topic}-0", TopicConfig()),
     )
     assert not manager.failed
     assert len(manager.logs) == 11
