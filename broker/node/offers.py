@@ -17,6 +17,7 @@ from broker.storage.errors import StorageStartError
 from broker.storage.files import Files
 from broker.storage.opening import is_of_the_disk
 from broker.storage.partition_directories import check_identity
+from broker.storage.roster import newest_roster
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId
 
@@ -61,17 +62,27 @@ def _offer(found: FoundDirectory) -> BrokerDirectory:
 
 
 def refuse_left_out(files: Files, root: str, log_dirs: Sequence[str]) -> None:
-    """InvalidConfig when a broker's directory below the data root is not among `log.dirs`: what is
-    in it would be given up without a word.
+    """InvalidConfig when a broker's directory below the data root is not among `log.dirs`, or has
+    siblings that would not be used any more: what is in them would be given up without a word.
     """
-    if not log_dirs:
-        return
     for found in find_broker_directories(files, root):
+        if not log_dirs:
+            _refuse_siblings(files, root, found)
+            continue
         if found.path not in directories_of(root, int(found.meta.broker_id), log_dirs):
             raise InvalidConfig(
                 f"log.dirs={','.join(log_dirs)} leaves out {found.path}, which holds the logs of "
                 f"broker {found.meta.broker_id}: add {root} to it, or move that directory away"
             )
+
+
+def _refuse_siblings(files: Files, root: str, found: FoundDirectory) -> None:
+    siblings = sorted(newest_roster(files, [found.path]).ids.keys() - {found.path})
+    if siblings:
+        raise InvalidConfig(
+            f"log.dirs is empty, but broker {found.meta.broker_id} has logs in {siblings[0]} "
+            f"beside {found.path}: set it as it was, or to {root} to give all others up"
+        )
 
 
 def check_own(files: Files, root: str, log_dirs: Sequence[str], only: int | None) -> None:

@@ -7,6 +7,7 @@ offline, as long as one other works.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 from collections.abc import Callable, Sequence
@@ -24,7 +25,7 @@ from broker.storage.errors import (
 from broker.storage.files import Files
 from broker.storage.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager import LogManager
-from broker.storage.roster import Roster, newest_roster, write_roster
+from broker.storage.roster import ROSTER, Roster, newest_roster, write_roster
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 
@@ -59,7 +60,7 @@ class Opening:
         self._tail_budget = TailBudget(self._config.log_tail_cache_max_bytes)
         self._opened: dict[str, LogManager] = {}
         self._faults: dict[str, Exception] = {}
-        self._roster = newest_roster(files, paths) if len(paths) > 1 else Roster()
+        self._roster = newest_roster(files, paths)
         for path in paths:
             self._look_for_lock(path)
         self.steps = [partial(self._open, path, new_directory_id()) for path in paths]
@@ -115,24 +116,24 @@ class Opening:
         """
         try:
             self._raise_mistakes()
-            offline = [
-                OfflineDirectory(path, self._id_of(path), str(fault))
-                for path, fault in self._faults.items()
-            ]
             self._refuse_copies()
+            directories = LogDirectories(
+                [self._opened[path] for path in self._paths if path in self._opened],
+                [
+                    OfflineDirectory(path, self._id_of(path), str(fault))
+                    for path, fault in self._faults.items()
+                ],
+                config=self._config,
+            )
+            if not directories.is_one or self._roster.ids:
+                self._remember(directories)
         except Exception:
             for manager in self._opened.values():
-                manager.close(clean=True)
+                with contextlib.suppress(OSError, KafkaStorageError):
+                    manager.close(clean=True)
             raise
-        for directory in offline:
+        for directory in directories.missing:
             logger.error("the log directory %s is offline: %s", directory.path, directory.reason)
-        directories = LogDirectories(
-            [self._opened[path] for path in self._paths if path in self._opened],
-            offline,
-            config=self._config,
-        )
-        if len(self._paths) > 1:
-            self._remember(directories)
         return directories
 
     def _raise_mistakes(self) -> None:
@@ -170,10 +171,13 @@ class Opening:
         ids |= {gone.path: gone.directory_id for gone in directories.missing if gone.directory_id}
         roster = Roster(self._roster.generation + 1, ids)
         for manager in directories.opened:
-            try:
-                write_roster(self._files, manager.directory, roster)
-            except OSError as error:
-                directories.fail(manager, KafkaStorageError(str(error)))
+            directories.guard(manager, partial(self._write, manager.directory, roster))
+
+    def _write(self, directory: str, roster: Roster) -> None:
+        try:
+            write_roster(self._files, directory, roster)
+        except OSError as error:
+            raise KafkaStorageError(f"{directory}/{ROSTER} cannot be written: {error}") from error
 
 
 class _Missing(DirectoryUnwritable):

@@ -55,6 +55,17 @@ def test_one_directory_or_several_are_opened(tmp_path: Path) -> None:
         opened(tmp_path, "d1,d2")
 
 
+def test_the_others_are_given_up_by_name_only(tmp_path: Path) -> None:
+    data, disk = tmp_path / "data", tmp_path / "disk"
+    opened(data, f"{data},{disk}").close(clean=True)
+    with pytest.raises(InvalidConfig, match=f"has logs in {disk}/broker-1 beside"):
+        opened(data)
+    opened(data, str(data)).close(clean=True)
+    logs = opened(data)
+    assert logs.is_one
+    logs.close(clean=True)
+
+
 def test_two_names_of_one_directory_are_refused(tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk")

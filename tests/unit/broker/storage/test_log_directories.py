@@ -157,6 +157,19 @@ def test_a_copy_of_a_directory_is_refused(disk: MemoryFiles, ids: Ids) -> None:
     assert f"{ONE} and {TWO} bear the same directory.id dir-1" in str(fault)
 
 
+def test_a_roster_that_cannot_be_written_is_a_failed_disk(disk: MemoryFiles, ids: Ids) -> None:
+    disk.fail("append", f"{TWO}/{ROSTER}", errno.EIO)
+    logs = opened(disk, ids)
+    assert [gone.path for gone in logs.offline] == [TWO]
+    logs.close(clean=True)
+    disk.fail("append", f"{ONE}/{ROSTER}", errno.EIO, times=9)
+    start = opening(disk, ids, ONE)
+    start.steps[0]()
+    with pytest.raises(KafkaStorageError, match="cannot be written"):
+        start.finish()
+    assert disk.locked == set()
+
+
 # ---- placing
 
 
