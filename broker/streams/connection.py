@@ -211,7 +211,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._write([answer])
 
     def _write(self, chunks: Chunks) -> None:
-        if self._transport is not None:
+        """Nothing follows the fault that ends the connection."""
+        if self._transport is not None and self.state is not State.CLOSED:
             self._transport.writelines(chunks)
 
     # ---- produce -------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker.clients.batch_checks import BatchChecks
@@ -462,6 +462,7 @@ def test_a_fetch_of_too_much_is_refused() -> None:
 
 
 @settings(max_examples=150, deadline=None)
+@example(streams.PRODUCE, [2, 0], 1, 9)  # a batch is in the pool when the connection is refused
 @given(
     st.sampled_from((streams.PRODUCE, streams.FETCH)),
     st.lists(st.one_of(st.binary(max_size=40), st.integers(0, 3)), max_size=6),
@@ -471,11 +472,18 @@ def test_a_fetch_of_too_much_is_refused() -> None:
 def test_no_bytes_break_the_server(kind: Any, parts: list[Any], step: int, seed: int) -> None:
     """Whole messages, cut ones and noise: the connection serves, or ends with one error."""
     rng = random.Random(seed)
-    world = World(kind)
-    world.manager.at_once = True
     good = [produce(1), fetch(2), produce(3)[: rng.randrange(60)], produce(4, acks=0)]
-    world.feed(b"".join(part if isinstance(part, bytes) else good[part] for part in parts), step)
-    kinds = [kind for kind, _ in world.answers()]
-    assert kinds.count(streams.ERROR) == int(world.transport.closing) == len(world.lines)
-    assert streams.ERROR not in kinds[:-1]
-    assert world.requests.in_flight_bytes == 0
+    sent = b"".join(part if isinstance(part, bytes) else good[part] for part in parts)
+
+    async def test() -> None:
+        world = World(kind)
+        world.manager.at_once = True
+        world.feed(sent, step)
+        while world.connection._checking is not None:  # a cut batch may look like a compressed one
+            await asyncio.sleep(0)
+        kinds = [kind for kind, _ in world.answers()]
+        assert kinds.count(streams.ERROR) == int(world.transport.closing) == len(world.lines)
+        assert streams.ERROR not in kinds[:-1]
+        assert world.requests.in_flight_bytes == 0
+
+    run(test)
