@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import random
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +30,8 @@ CONFIG = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
 }
+ROUNDS = int(os.environ.get("PYLOG_ROUNDS", "5"))
+SEED = int(os.environ.get("PYLOG_SEED", random.randrange(10_000)))
 WRITES = ("append", "fsync", "fsync_dir", "write_atomic", "open", "mkdir", "rename", "truncate")
 
 
@@ -75,7 +79,7 @@ def eventually(seconds: float, condition: Callable[[], bool], what: str) -> None
 
 
 def partitions(admin: AdminClient, topic: str) -> list[PartitionDescription]:
-    return admin.describe_topics(topic)[topic].partitions
+    return list(admin.describe_topics(topic)[topic].partitions)
 
 
 def directories(admin: AdminClient, broker: int) -> dict[str, LogDirDescription]:
@@ -379,3 +383,52 @@ def test_a_brokers_first_directory_can_be_kept(tmp_path: Path) -> None:
             f"{tmp_path}/data/broker-1": ["t-0", "t-1"],
             f"{tmp_path}/disk2/broker-1": ["new-0", "new-1"],
         }
+
+
+def strike(cluster: LocalCluster, disks: Disks, rng: random.Random) -> str:
+    """One fault of a random broker, and its end; what it was."""
+    broker = rng.choice(cluster.brokers)
+    disk = cluster.data_dir / f"broker-{broker}" / rng.choice(("d1", "d2"))
+    kind = rng.choice(("EIO", "EROFS", "fsync", "missing", "kill"))
+    if kind == "kill":
+        cluster.kill(broker)
+    elif kind == "missing":
+        cluster.kill(broker)
+        away = disk.rename(disk.with_name("away"))
+        cluster.start(broker)
+        SYSTEM_CLOCK.sleep(rng.random())
+        cluster.kill(broker)
+        away.rename(disk)
+    else:
+        operations = {"EIO": (), "EROFS": WRITES, "fsync": ("fsync",)}[kind]
+        disks.fail(disk, errno.EROFS if kind == "EROFS" else errno.EIO, operations)
+        SYSTEM_CLOCK.sleep(rng.random() * 2)
+        disks.heal()
+        if rng.random() < 0.5:
+            cluster.stop(broker)
+        else:
+            cluster.kill(broker)
+    cluster.start(broker)
+    return f"{kind} of {disk}"
+
+
+def test_directories_come_and_go_and_nothing_is_lost(
+    cluster: LocalCluster, admin: AdminClient, disks: Disks
+) -> None:
+    rng = random.Random(SEED)
+    admin.create_topics(NewTopic("t", 6, 3, config={"min.insync.replicas": "2"}))
+    load = Load(cluster.bootstrap_servers, "t", 6)
+    story = [f"PYLOG_SEED={SEED}"]
+    try:
+        for _ in range(ROUNDS):
+            story.append(strike(cluster, disks, rng))
+            eventually(
+                40, lambda: all(len(p.isr) == 3 for p in partitions(admin, "t")), f"in sync {story}"
+            )
+            for broker in cluster.brokers:
+                found = [p.name for p in (cluster.data_dir / f"broker-{broker}").glob("d?/t-?")]
+                assert sorted(found) == [f"t-{number}" for number in range(6)], story
+    finally:
+        load.stop()
+    assert load.refused == [], story
+    assert_nothing_lost(cluster.bootstrap_servers, "t", load.acknowledged)
