@@ -198,14 +198,14 @@ def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) 
         topic, number = partition.topic_partition
         at = f'{{topic="{topic}",partition="{number}"}}'
         if partition.has_log:
-            directory = partition.log.directory.rpartition("/")[0]
-            totals.sizes[directory] = totals.sizes.get(directory, 0) + partition.log.size
+            log, log_size = partition.log, partition.log.size
+            directory = log.directory.rpartition("/")[0]
+            totals.sizes[directory] = totals.sizes.get(directory, 0) + log_size
         if detail and partition.has_log:
-            log = partition.log
             start(f"pylog_log_start_offset{at} {log.log_start_offset}")
             end(f"pylog_log_end_offset{at} {log.log_end_offset}")
             watermark(f"pylog_high_watermark{at} {partition.high_watermark}")
-            size(f"pylog_log_size_bytes{at} {log.size}")
+            size(f"pylog_log_size_bytes{at} {log_size}")
             segments(f"pylog_log_segments{at} {len(log.segments)}")
         if partition.leading is None:
             continue

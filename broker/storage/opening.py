@@ -85,7 +85,7 @@ class Opening:
         owner = self._owner
         try:
             self._refuse_missing(path)
-            self._opened[path] = LogManager.open(
+            manager = LogManager.open(
                 self._files,
                 path,
                 cluster_id=owner.cluster_id,
@@ -96,6 +96,9 @@ class Opening:
                 config=config_of_each(self._config, len(self._paths)),
                 tail_budget=self._tail_budget,
             )
+            if len(self._paths) > 1:
+                _refuse_failing(manager)
+            self._opened[path] = manager
         except Exception as error:  # noqa: BLE001 - raised by `finish`, on the caller's thread
             self._faults[path] = error
 
@@ -178,6 +181,14 @@ class Opening:
             write_roster(self._files, directory, roster)
         except OSError as error:
             raise KafkaStorageError(f"{directory}/{ROSTER} cannot be written: {error}") from error
+
+
+def _refuse_failing(manager: LogManager) -> None:
+    """A disk that fails under one of the logs will under the others: better none of them serves."""
+    for error in manager.failed.values():
+        if isinstance(error.__cause__, OSError) and is_of_the_disk(error):
+            manager.close(clean=False)
+            raise DirectoryUnwritable(str(error)) from error.__cause__
 
 
 class _Missing(DirectoryUnwritable):

@@ -348,6 +348,29 @@ def test_a_disk_that_fails_at_the_start_is_offline(
     assert len(logs.logs) == 1
 
 
+def test_a_disk_that_fails_below_one_log_at_the_start_is_offline(
+    disk: MemoryFiles, ids: Ids
+) -> None:
+    filled(disk, ids)[0].close(clean=False)
+    disk.kill()
+    disk.fail("pread", f"{TWO}/other-0", errno.EIO, times=99)
+    logs = opened(disk, ids)
+    assert [(gone.path, gone.directory_id) for gone in logs.offline] == [(TWO, "dir-2")]
+    assert "injected" in logs.offline[0].reason
+    assert f"{TWO}/.lock" not in disk.locked
+
+
+def test_damage_at_the_start_is_one_logs(disk: MemoryFiles, ids: Ids) -> None:
+    logs, _, two = filled(disk, ids)
+    append(two, b"c")
+    logs.close(clean=True)
+    disk.names[two.segments[0].log_path].data[70] ^= 0xFF
+    disk.kill()
+    again = opened(disk, ids)
+    assert again.offline == ()
+    assert len(again.logs) + len(again.failed) == 2
+
+
 def test_a_start_without_any_directory_is_refused(disk: MemoryFiles, ids: Ids) -> None:
     disk.fail("open", ".lock", errno.EROFS, times=99)
     assert "mounted read-only" in str(refused(disk, ids, ONE, TWO))
