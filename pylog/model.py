@@ -25,7 +25,6 @@ TopicId = NewType("TopicId", str)
 (KIP-516).
 """
 
-NO_OFFSET: Final = Offset(-1)
 NO_LEADER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
 NO_PRODUCER_ID: Final = ProducerId(-1)

@@ -61,7 +61,6 @@ class StreamConnection(asyncio.BufferedProtocol):
     def __init__(self, server: StreamServer) -> None:
         self.state = State.GREETING
         self.peer = "?"
-        self.began_frame = False  # at the last look a frame had begun that is not whole yet
         self.frames = 0
         self._server = server
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)

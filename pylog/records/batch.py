@@ -132,10 +132,6 @@ class BatchHeader(NamedTuple):
         return TimestampType.CREATE_TIME
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id >= 0
-
-    @property
     def last_sequence(self) -> int:
         """Sequence of the last record, -1 without one. Sequences wrap from 2^31-1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
@@ -219,20 +215,12 @@ def crc_matches(buffer: Buffer, position: int, header: BatchHeader) -> bool:
     return len(buffer) - position >= size and batch_crc(buffer, position, size) == header.crc
 
 
-def patch_offset_and_epoch(
-    buffer: bytearray | memoryview, position: int, base_offset: int, leader_epoch: int
-) -> None:
-    """Set the two fields that a leader assigns, in place; the CRC does not cover them."""
-    _OFFSET.pack_into(buffer, position, base_offset)
-    _INT.pack_into(buffer, position + LENGTH_END, leader_epoch)
-
-
 def with_offset_and_epoch(
     batch: Buffer, base_offset: int, leader_epoch: int
 ) -> tuple[bytes, memoryview]:
     """`batch` with the leader's fields, as (new 61-byte header, view of the unchanged rest).
 
-    Made for `writev`: the records are not copied.
+    The CRC does not cover them. Made for `writev`: the records are not copied.
     """
     length = bytes(batch[LENGTH_OFFSET:LENGTH_END])
     first = _BEFORE_MAGIC.pack(base_offset, length, leader_epoch)

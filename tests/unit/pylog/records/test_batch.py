@@ -11,7 +11,6 @@ from pylog.records.batch import (
     add_to_sequence,
     crc_matches,
     iter_headers,
-    patch_offset_and_epoch,
     read_header,
     with_log_append_time,
     with_offset_and_epoch,
@@ -31,7 +30,7 @@ def test_header_properties() -> None:
     assert header.timestamp_type is TimestampType.CREATE_TIME
     assert not header.is_transactional
     assert not header.is_control
-    assert not header.has_producer_id
+    assert header.producer_id == -1
     assert header.last_sequence == -1
 
 
@@ -81,14 +80,12 @@ def test_every_flipped_bit_after_the_crc_is_seen() -> None:
 
 
 def test_offset_and_epoch_change_without_the_crc() -> None:
-    patched = bytearray(b"xx" + BATCH)
-    patch_offset_and_epoch(patched, 2, 2**40, 7)
-    header = read_header(patched, 2)
-    assert (header.base_offset, header.partition_leader_epoch) == (2**40, 7)
-    assert crc_matches(patched, 2, header)
     first, rest = with_offset_and_epoch(BATCH, 2**40, 7)
     assert len(first) == 61
-    assert first + rest == patched[2:]
+    header = read_header(first + rest)
+    assert (header.base_offset, header.partition_leader_epoch) == (2**40, 7)
+    assert crc_matches(first + rest, 0, header)
+    assert (first[8:12], first[16:], rest) == (BATCH[8:12], BATCH[16:61], BATCH[61:])
 
 
 def test_a_batch_moves_to_another_producer() -> None:
