@@ -86,6 +86,7 @@ class LogManager:
             self._logs,
             config,
             random_bytes=os.urandom,
+            save_recovery_points=checkpoints.write_recovery_points,
             trusted_ms=self._upkeep.trusted_ms,
             remove_later=self._upkeep.remove_later,
         )

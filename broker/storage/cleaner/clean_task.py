@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.storage.files import Files
+from broker.storage.flush_task import FlushTask
 from broker.storage.segment import Segment
 from broker.storage.txn_index import AbortedTransaction
 from pylog.errors import PylogError
@@ -70,10 +71,20 @@ class Cleaned:
 
 
 class CleanTask:
-    """Steps of one pass. `error` ends it; `cleaned` is what the last step made."""
+    """Steps of one pass. `error` ends it; `cleaned` is what the last step made, the first makes
+    nothing. `flush` is done with the first.
+    """
 
-    def __init__(self, files: Files, plan: CleanPlan, map_bytes: int, seed: bytes) -> None:
+    def __init__(
+        self,
+        files: Files,
+        plan: CleanPlan,
+        map_bytes: int,
+        seed: bytes,
+        flush: FlushTask | None,
+    ) -> None:
         self.plan = plan
+        self.flush = flush
         self.error: Exception | None = None
         self.cleaned: Cleaned | None = None
         self.done = False
@@ -99,6 +110,8 @@ class CleanTask:
         self.cleaned = None
         try:
             if self._rewriting is None:
+                if self.flush is not None:
+                    self.flush.run()
                 self._rewriting = Rewriting(self._files, self.plan, self._map_bytes, self._seed)
                 self._rewriting.note_keys()
             else:

@@ -35,9 +35,12 @@ class LogCleaner:
         *,
         random_bytes: Callable[[int], bytes],
         remove_later: Callable[[Log, list[str]], None],
+        save_recovery_points: Callable[[], None],
         trusted_ms: Callable[[int], int | None] | None = None,
     ) -> None:
-        """`trusted_ms(retention_ms)`: the time by which what is kept for so long may go; None when
+        """`save_recovery_points` writes their checkpoint, durably; OSError.
+
+        `trusted_ms(retention_ms)`: the time by which what is kept for so long may go; None when
         it cannot be told. Without it the wall clock is trusted.
         """
         self.uncleanable: dict[TopicPartition, str] = {}
@@ -46,6 +49,7 @@ class LogCleaner:
         self._logs = logs
         self.config = config
         self._random_bytes = random_bytes
+        self._save_recovery_points = save_recovery_points
         self._trusted_ms = trusted_ms
         self._remove_later = remove_later
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
@@ -117,13 +121,13 @@ class LogCleaner:
         if chosen is None:
             return None
         log = self._logs[chosen.topic_partition]
+        buffer_bytes = self.config.log_cleaner_dedupe_buffer_size
         try:
-            plan = self._plan(log, chosen, wall_ms)
+            plan, flush = self._plan(log, chosen, wall_ms), log.flush_task()
         except KafkaStorageError as error:
             self._set_aside(log, error)
             return None
-        seed = self._random_bytes(16)
-        task = CleanTask(self._files, plan, self.config.log_cleaner_dedupe_buffer_size, seed)
+        task = CleanTask(self._files, plan, buffer_bytes, self._random_bytes(16), flush)
         self._running = (log, task)
         return task
 
@@ -164,6 +168,8 @@ class LogCleaner:
             self._set_aside(log, task.error)
             return self._end(task)
         cleaned = task.cleaned
+        if cleaned is None and not self._made_durable(log, task):
+            return self._end(task)
         if cleaned is not None and cleaned.segment is not None:
             bases = [source.base_offset for source in cleaned.sources]
             try:
@@ -192,6 +198,23 @@ class LogCleaner:
             stats.keys,
         )
         return self._end(task)
+
+    def _made_durable(self, log: Log, task: CleanTask) -> bool:
+        """Before the first new segment: all that is to be cleaned is synced, and a start will know.
+
+        A cleaned segment may end before the next one begins. Behind the recovery point a start
+        after a loss of power would take that for an end that was lost, and cut what follows.
+        """
+        try:
+            if task.flush is not None:
+                log.on_flushed(task.flush)
+            if log.recovery_point < task.plan.end_offset:
+                return False  # its epochs found no room
+            self._save_recovery_points()
+        except (KafkaStorageError, OSError) as error:
+            logger.warning("%s is not cleaned now: %s", log.topic_partition, error)
+            return False
+        return True
 
     def _end(self, task: CleanTask) -> bool:
         try:

@@ -49,6 +49,7 @@ def cleaner_of(files: Files, log: Log, config: BrokerConfig = BROKER) -> LogClea
         "/data",
         {TOPIC: log},
         config,
+        save_recovery_points=lambda: None,
         random_bytes=lambda count: b"\x07" * count,
         remove_later=remove_later,
     )
@@ -389,6 +390,35 @@ def test_a_log_of_which_nothing_stays_still_knows_its_end() -> None:
         log = open_log(files, config=COMPACT, last_stop=ending)
         assert (log.log_start_offset, log.log_end_offset) == (0, 8)
         assert latest(records_of(log)) == {b"z": b"1"}
+
+
+def test_what_lies_behind_a_cleaned_segment_survives_a_loss_of_power() -> None:
+    """The first segment ends before the next one begins; nothing was synced before the pass."""
+    files = MemoryFiles()
+    log, _ = opened(files)
+    saved: list[int] = []
+    cleaner = LogCleaner(
+        files,
+        "/data",
+        {TOPIC: log},
+        BROKER,
+        random_bytes=bytes,
+        save_recovery_points=lambda: saved.append(log.recovery_point),
+        remove_later=lambda _log, _paths: None,
+    )
+    for key in (b"gone", b"stays", b"gone"):
+        put(log, (key, b"x" * 900), (b"gone", b"y" * 100))
+        log.roll(WALL_MS)
+    assert log.recovery_point == 0
+    assert clean(cleaner, log)
+    assert saved == [6]
+    assert log.segments[0].end_offset < log.segments[1].base_offset
+    before = records_of(log)
+    files.lose_power()
+    stop = LastStop(saved[0], saved[0], memory_survived=False)
+    again = open_log(files, config=COMPACT, last_stop=stop)
+    assert again.log_end_offset == 6
+    assert records_of(again) == before
 
 
 # ---- transactions -------------------------------------------------------------------------------

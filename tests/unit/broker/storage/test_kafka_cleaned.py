@@ -49,6 +49,7 @@ def test_our_cleaner_keeps_what_kafka_s_kept(tmp_path: Path) -> None:
         str(tmp_path),
         {TOPIC: log},
         BrokerConfig(),
+        save_recovery_points=lambda: None,
         random_bytes=bytes,
         remove_later=lambda _log, _paths: None,
     )

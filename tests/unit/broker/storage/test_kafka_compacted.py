@@ -84,6 +84,7 @@ def clean(log: Log, folder: Path, wall_ms: int) -> LogCleaner:
         str(folder),
         {TOPIC: log},
         BrokerConfig(),
+        save_recovery_points=lambda: None,
         random_bytes=bytes,
         remove_later=lambda log, paths: [Path(path).unlink() for path in paths] and None,
     )

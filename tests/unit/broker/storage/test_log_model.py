@@ -135,9 +135,14 @@ class LogModel(RuleBasedStateMachine):
             {TOPIC: self.log},
             BrokerConfig(),
             random_bytes=self.rng.randbytes,
+            save_recovery_points=self._save_recovery_point,
             remove_later=lambda log, paths: None,
         )
         self.cleaner.loaded()
+
+    def _save_recovery_point(self) -> None:
+        assert self.log is not None
+        self.checkpointed = self.log.recovery_point
 
     # ---- writing --------------------------------------------------------------------------------
 

@@ -226,6 +226,7 @@ def test_batches_that_a_cleaner_took_are_still_known_after_a_crash() -> None:
     known = log.producers.get(1)
     cleaner = LogCleaner(
         files, "/data", {log.topic_partition: log}, BrokerConfig(),
+        save_recovery_points=lambda: None,
         random_bytes=bytes, remove_later=lambda _log, _paths: None,
     )  # fmt: skip
     task = cleaner.next_task(WALL_MS, {log.topic_partition: log.log_end_offset})
