@@ -27,8 +27,6 @@ from pylog.client.sender import Sender
 from pylog.model import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
-
-
 OK = Ack(0, base_offset=0)
 
 

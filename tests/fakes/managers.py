@@ -1,0 +1,51 @@
+"""A broker directory in memory, opened and filled."""
+
+from __future__ import annotations
+
+from broker.config import BrokerConfig
+from broker.storage.files import Files
+from broker.storage.log import Log
+from broker.storage.manager import LogManager
+from pylog.model import BrokerId, TopicId, TopicPartition
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append
+from tests.fakes.memory_files import MemoryFiles
+
+ROOT = "/data/broker-1"
+OTHER = TopicPartition("other.topic", 3)
+OTHER_ID = TopicId("o" * 21 + "A")
+
+
+def open_manager(
+    files: Files,
+    *,
+    directory: str = ROOT,
+    cluster: str = "cluster",
+    broker: int = 1,
+    boot: str = "boot-1",
+    config: BrokerConfig | None = None,
+) -> LogManager:
+    return LogManager.open(
+        files,
+        directory,
+        cluster_id=cluster,
+        broker_id=BrokerId(broker),
+        boot_id=boot,
+        new_directory_id="directory-1",
+        wall_ms=WALL_MS,
+        config=config,
+    )
+
+
+def log_of(manager: LogManager, key: TopicPartition = TOPIC) -> Log:
+    log = manager.get(key)
+    assert log is not None
+    return log
+
+
+def running(count: int = 3) -> tuple[MemoryFiles, LogManager]:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    log = manager.create(TOPIC, TOPIC_ID)
+    for _ in range(count):
+        append(log, b"v")
+    return files, manager
