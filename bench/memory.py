@@ -1,116 +1,69 @@
-"""A Python data source over memory alone, format `memory_rows`: what pylog's is measured beside.
+"""What the memory under a log's newest bytes costs: `python -m bench.memory [MiB] [seconds]`.
 
-Imports nothing of pylog: Spark's workers load this module, and collect what it brings.
+Processor milliseconds per MB of plain `pwrite`s of 256 KiB, several rounds in turn. A virtual
+machine may hand memory that its processes have given up back to its host (free page reporting,
+which `/sys/module/page_reporting` tells); the first touch afterwards waits for the host, and the
+guest counts that as its own system time. Memory that stays in use, or is used again at once, is
+spared that. A tiny size runs as a test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from typing import Any
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
 
-import pyarrow as pa
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceArrowWriter,
-    DataSourceReader,
-    DataSourceStreamReader,
-    InputPartition,
-    WriterCommitMessage,
-)
-from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-
-CHUNK = 50_000
-MICRO_BATCH_ROWS = 1_000
-SCHEMA = (
-    "key binary, value binary, topic string, partition int, offset long, "
-    "timestamp timestamp, timestampType int"
-)
+CHUNK: Final = 256 * 1024
+ROUNDS: Final = 3
 
 
-@cache
-def rows_in_memory(count: int, size: int, partition: int) -> pa.RecordBatch:
-    """`count` rows of the source's columns."""
-    return pa.record_batch(
-        [
-            pa.nulls(count, pa.binary()),
-            pa.array([b"x" * size] * count, pa.binary()),
-            pa.array(["topic"] * count, pa.string()),
-            pa.array([partition] * count, pa.int32()),
-            pa.array(range(count), pa.int64()),
-            pa.array([0] * count, pa.timestamp("us", "UTC")),
-            pa.array([0] * count, pa.int32()),
-        ],
-        names=[part.split()[0] for part in SCHEMA.split(", ")],
-    )
+def write(path: Path, mib: int, *, allocate: bool = False) -> float:
+    """Processor milliseconds per MB of writing a file over, or anew."""
+    chunk = os.urandom(CHUNK)
+    total = mib << 20
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        if allocate:
+            os.posix_fallocate(handle, 0, total)
+        began = time.process_time()
+        for position in range(0, total, CHUNK):
+            os.pwrite(handle, chunk, position)
+        return (time.process_time() - began) * 1e3 / (total / 1e6)
+    finally:
+        os.close(handle)
 
 
-class MemoryReader(DataSourceReader):
-    """Yields ready-made Arrow batches: what a Python source can give at most."""
-
-    def __init__(self, rows: int, size: int, partitions: int) -> None:
-        self._rows, self._size, self._partitions = rows, size, partitions
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(n) for n in range(self._partitions)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        count = min(CHUNK, self._rows // self._partitions)
-        batch = rows_in_memory(count, self._size, partition.value)
-        for _ in range(self._rows // self._partitions // count):
-            yield batch
-
-
-class MemoryStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Micro-batches of one task that reads from memory: what Spark's engine itself takes."""
-
-    def __init__(self, rows: int, size: int) -> None:
-        self._rows, self._size = rows, size
-
-    def initialOffset(self) -> dict[str, int]:
-        return {"row": 0}
-
-    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:
-        return {"row": min(start["row"] + MICRO_BATCH_ROWS, self._rows)}
-
-    def getDefaultReadLimit(self) -> ReadLimit:
-        return ReadMaxRows(MICRO_BATCH_ROWS)
-
-    def prepareForTriggerAvailableNow(self) -> None:
-        pass
-
-    def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[InputPartition]:
-        return [InputPartition(end["row"] - start["row"])]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        yield rows_in_memory(partition.value, self._size, 0)
+def round_of(folder: Path, mib: int, wait_s: float) -> dict[str, float]:
+    """Milliseconds per MB by where the memory comes from."""
+    path = folder / "file"
+    found = {"a new file": write(path, mib)}
+    found["the same file, written over"] = write(path, mib)
+    path.unlink()
+    found["a new file, right after one was removed"] = write(path, mib)
+    for allocate in (False, True):
+        path.unlink()
+        time.sleep(wait_s)  # noqa: TID251 - the host takes the memory back meanwhile
+        name = f"a new file, {wait_s:.0f} s after one was removed"
+        found[name + (", allocated first" if allocate else "")] = write(
+            path, mib, allocate=allocate
+        )
+    path.unlink()
+    return found
 
 
-class DroppingWriter(DataSourceArrowWriter):
-    """Takes Arrow batches and forgets them: what a Python sink can take at most."""
+def main(mib: int = 384, wait_s: float = 12) -> None:
+    """Print every round."""
+    reporting = Path("/sys/module/page_reporting").exists()
+    sys.stdout.write(f"free page reporting: {'maybe' if reporting else 'not in this kernel'}\n")
+    with tempfile.TemporaryDirectory(prefix="pylog-bench-") as folder:
+        rounds = [round_of(Path(folder), mib, wait_s) for _ in range(ROUNDS)]
+    for name in rounds[0]:
+        values = " ".join(f"{found[name]:6.2f}" for found in rounds)
+        sys.stdout.write(f"{name:<58} {values} ms/MB\n")
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        for _ in iterator:
-            pass
-        return WriterCommitMessage()
 
-
-class MemorySource(DataSource):
-    """Format `memory_rows`: reads from memory, drops what is written."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "memory_rows"
-
-    def schema(self) -> str:
-        return SCHEMA
-
-    def reader(self, schema: Any) -> DataSourceReader:
-        options = self.options
-        return MemoryReader(int(options["rows"]), int(options["size"]), int(options["partitions"]))
-
-    def streamReader(self, schema: Any) -> DataSourceStreamReader:
-        return MemoryStreamReader(int(self.options["rows"]), int(self.options["size"]))
-
-    def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
-        return DroppingWriter()
+if __name__ == "__main__":
+    main(*(int(number) for number in sys.argv[1:]))

@@ -54,3 +54,16 @@ def test_the_benchmark_of_the_streams_runs() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("auto") == done.stdout.count("grpc") == 5
+
+
+def test_the_benchmark_of_memory_runs() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.memory", "1", "0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("ms/MB") == 5
