@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit storage-model storage-kills sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
+.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -19,8 +19,14 @@ run: setup ## three brokers by spark-submit, a real data set through them, then 
 
 test: setup unit variants integration spark notebook ## everything but lint, bench and the long kills
 
-unit: setup ## pure logic; under a minute
-	$(PYTEST) tests/unit tests/golden
+unit: setup ## pure logic, in two processes; under a minute
+	@$(MAKE) --no-print-directory -j2 -O unit-broker unit-others
+
+unit-broker:
+	$(PYTEST) tests/unit/broker
+
+unit-others:
+	$(PYTEST) tests/unit tests/golden --ignore=tests/unit/broker
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
