@@ -181,16 +181,15 @@ class Produces:
         self, request: Produce, token: object, acks: list[PartitionAck], open_acks: OpenAcks
     ) -> None:
         wants_all = request.acks == -1
-        if not wants_all:
-            open_acks = (
-                {
-                    partition: wait
-                    for partition, wait in open_acks.items()
-                    if not partition.log.may_acknowledge(wait[1])
-                }
-                if request.acks == 1
-                else {}
+        open_acks = {
+            partition: wait
+            for partition, wait in open_acks.items()
+            if request.acks
+            and (
+                (wants_all and partition.high_watermark < wait[1])
+                or not partition.log.may_acknowledge(wait[1])
             )
+        }
         if not open_acks:
             self._room.outbox.append(ProduceDone(token, tuple(acks)))
             return
