@@ -40,7 +40,7 @@ have been started a moment ago.
 NO_STREAM_MS: Final = 60_000
 NO_STREAM_MS_MAX: Final = 3_600_000
 """How long a broker is used over gRPC after its framed port could not be had; doubles each time,
-because trying it may cost a second."""
+because trying it may cost two seconds."""
 
 T = TypeVar("T")
 

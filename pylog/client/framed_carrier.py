@@ -21,8 +21,9 @@ from pylog.rpc.framing import FrameCutter
 if TYPE_CHECKING:
     from pylog.client.stream import RequestStream
 
-CONNECT_S_MAX: Final = 1.0
-"""For the connection and the greeting: a firewall that swallows packets costs so much, once."""
+CONNECT_S_MAX: Final = 2.0
+"""For the connection and the greeting: a firewall that swallows packets costs so much, twice. Less
+would mistake a busy machine for one."""
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
 """A frame of a broker; above all limits of one fetch, for the one batch that always comes."""
 

@@ -299,6 +299,7 @@ def test_a_leader_that_comes_back_at_once_leads_under_a_new_epoch() -> None:
         ({"client_endpoint": Endpoint("::", 1)}, errors.InvalidRegistration, "[::]:1"),
         ({"client_endpoint": Endpoint("", 1)}, errors.InvalidRegistration, "host is empty"),
         ({"replication_endpoint": Endpoint("h", 0)}, errors.InvalidRegistration, "replication"),
+        ({"stream_endpoint": Endpoint("h", 0)}, errors.InvalidRegistration, "the stream address"),
     ],
 )
 def test_registrations_that_are_refused(

@@ -28,7 +28,7 @@ REGISTRATIONS = st.builds(
     broker_id=INT32, broker_epoch=INT64, incarnation_id=TEXT, host_id=TEXT,
     rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
     directory_id=TEXT, boot_id=TEXT, fenced=st.booleans(), in_controlled_shutdown=st.booleans(),
-    log_dirs=TEXTS, offline_log_dirs=TEXTS,
+    log_dirs=TEXTS, offline_log_dirs=TEXTS, stream_endpoint=st.none() | ENDPOINTS,
 )  # fmt: skip
 PARTITIONS = st.builds(
     records.PartitionRecord,
@@ -86,7 +86,7 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
         directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
         highest_controller_epoch=st.integers(-1, 9), failed_replicas=REPLICAS,
-        lost_replicas=REPLICAS, offline_log_dirs=TEXTS,
+        lost_replicas=REPLICAS, offline_log_dirs=TEXTS, stream_endpoint=st.none() | ENDPOINTS,
         log_dirs=st.lists(LOG_DIRECTORIES, max_size=2).map(tuple),
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),

@@ -94,7 +94,7 @@ def test_a_refused_port_means_grpc_and_one_line(
     ]
 
 
-def test_a_port_that_swallows_everything_costs_a_second(
+def test_a_port_that_swallows_everything_is_given_up(
     fake: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(framed_carrier, "CONNECT_S_MAX", 0.05)
