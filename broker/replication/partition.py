@@ -246,7 +246,10 @@ class Partition:
                 self._cut(action.offset)
                 return True
             case StartOverAt():
-                self.log.truncate_fully_and_start_at(action.offset)
+                try:
+                    self.log.truncate_fully_and_start_at(action.offset)
+                finally:  # the log may begin there though its disk is full (KAFKA-9491)
+                    self.clamp_high_watermark()
                 self.high_watermark = action.offset
                 return True
         return False

@@ -11,9 +11,8 @@ import logging
 from typing import Final
 
 from broker.storage.files import Files
+from broker.storage.partition_directories import CLOCK_CHECKPOINT
 from broker.storage.retention import ClockJump
-
-CLOCK_CHECKPOINT: Final = "clock-checkpoint"
 
 _INTERVAL_MS: Final = 3_600_000
 """The clocks drift apart by less than a second meanwhile."""

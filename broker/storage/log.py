@@ -21,7 +21,7 @@ from broker.config import TopicConfig
 from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.errors import DiskFull
-from broker.storage.files import Buffer, Files
+from broker.storage.files import NO_ROOM, Buffer, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
@@ -368,8 +368,9 @@ class Log:
         """Hide the records below `offset` for good (DeleteRecords, or what the leader says).
 
         Durable when it returns. False when the log starts there or later already. The caller keeps
-        it at or below the high watermark. Files go with `delete_old_segments`. DiskFull: the start
-        is where it was.
+        it at or below the high watermark. Files go with `delete_old_segments`; where there is no
+        room to write the start, they go at once to make some. DiskFull: that was not enough, and
+        the start is where it was, or where the first segment that is left begins.
         """
         self._guard.check()
         if offset <= self._bounds.start:
@@ -380,13 +381,24 @@ class Log:
             )
         before, self._bounds.start = self._bounds.start, offset
         try:
-            with self._guard.io("writing the log start"):
-                self._environment.log_start_moved(self)
+            self._write_log_start()
         except DiskFull:
-            self._bounds.start = before  # else a restart would bring back what readers saw go
+            # a start that is not written must not be seen: a restart would bring the records back
+            self._bounds.start = max(before, self._segments[0].base_offset)
             raise
         self.epochs.truncate_from_start(offset)
         return True
+
+    def _write_log_start(self) -> None:
+        with self._guard.io("writing the log start"):
+            try:
+                self._environment.log_start_moved(self)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                for path in self.delete_old_segments():
+                    self._files.unlink(path)
+                self._environment.log_start_moved(self)
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """Let the log begin behind what its settings do not keep; why, or nothing.

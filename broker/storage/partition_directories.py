@@ -29,6 +29,9 @@ CONTROLLER_EPOCH: Final = "controller-epoch"
 DAMAGED_LOGS: Final = "damaged-log-end-checkpoint"
 """See `damage.py`."""
 
+CLOCK_CHECKPOINT: Final = "clock-checkpoint"
+"""See `clock_checkpoint.py`."""
+
 _FILE_NAME_MAX: Final = 255
 _PARTITION_DIRECTORY: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})")
 _KNOWN: Final = frozenset(
@@ -43,6 +46,7 @@ _KNOWN: Final = frozenset(
         RECOVERY_POINT_CHECKPOINT,
         LOG_START_CHECKPOINT,
         CLEANER_CHECKPOINT,
+        CLOCK_CHECKPOINT,
     }
 )
 

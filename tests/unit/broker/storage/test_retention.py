@@ -205,7 +205,9 @@ def test_what_retention_took_stays_away_after_any_end() -> None:
 
 
 @pytest.mark.parametrize(("boot", "start"), [("boot", 0), ("other", 10)])
-def test_a_clock_that_was_set_while_no_broker_ran(boot: str, start: int) -> None:
+def test_a_clock_that_was_set_while_no_broker_ran(
+    boot: str, start: int, caplog: pytest.LogCaptureFixture
+) -> None:
     """Of another boot nothing is known: a machine may have been off for days."""
     files = MemoryFiles()
     manager, log = filled(files)
@@ -217,6 +219,7 @@ def test_a_clock_that_was_set_while_no_broker_ran(boot: str, start: int) -> None
     found = again.get(TOPIC)
     assert found is not None
     assert found.log_start_offset == start
+    assert "ignored" not in caplog.text
 
 
 def test_a_damaged_clock_checkpoint_costs_only_what_it_said() -> None:
@@ -246,15 +249,31 @@ def test_a_clock_that_jumps_expires_no_producer() -> None:
     assert log.producers.get(7) is None
 
 
-def test_no_room_for_the_log_start_leaves_it_where_it_was() -> None:
+def test_records_are_deleted_to_make_room_for_the_log_start() -> None:
     files = MemoryFiles()
     _, log = filled(files)
     files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC)
-    with pytest.raises(DiskFull):
-        log.advance_log_start(Offset(4))
-    assert (log.log_start_offset, log.failure) == (0, None)
     assert log.advance_log_start(Offset(4))
-    assert log.log_start_offset == 4
+    assert (log.log_start_offset, log.segments[0].base_offset) == (4, 4)
+    assert not [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
+    assert b"t 0 4" in files.read_all(f"{ROOT}/log-start-offset-checkpoint")
+
+
+def test_no_room_for_the_log_start_at_all_leaves_it_where_a_restart_would_find_it() -> None:
+    files = MemoryFiles()
+    _, log = filled(files)
+    log.advance_log_start(Offset(3))
+    log.delete_old_segments()
+    files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC, times=2)
+    with pytest.raises(DiskFull):
+        log.advance_log_start(Offset(5))
+    assert (log.log_start_offset, log.failure) == (5, None)
+    assert log.segments[0].base_offset == 5
+    files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC, times=2)
+    append(log, b"v", b"v")
+    with pytest.raises(DiskFull):
+        log.advance_log_start(Offset(11))
+    assert log.log_start_offset == 10  # a whole segment less, but not half a batch
 
 
 def test_a_log_without_a_high_watermark_keeps_everything() -> None:
