@@ -280,6 +280,7 @@ class ProducerClient(Client):
             raise Violation("C", f"{self.name}: refused with {ack}")
         if self._is_forgotten and code == errors.OutOfOrderSequenceNumber.code:
             # what it sent before is neither there nor missed: the product's client gives up, too
+            self.attempt += 1
             self.waiting.clear()
             self.stopped = True
             return

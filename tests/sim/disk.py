@@ -228,8 +228,9 @@ class Disk:
         self.directory(parent).change({name: Directory()})
 
     def unlink(self, path: str) -> None:
-        """Remove a file."""
-        self.file(path)
+        """Remove a file; a full disk has room again."""
+        if self.file(path).data:
+            self.full = False
         parent, name = split(path)
         self.directory(parent).change({name: None})
         self.note_cut(parent, name)

@@ -211,14 +211,17 @@ VARIANTS: dict[str, Variant] = {
     "cut_at_high_watermark": Variant(
         "B-R1: a new follower cuts its log at its own high watermark",
         ((FollowerState, "offset_to_cut_at_start", _cut_at_high_watermark),),
+        caught_by=9,
     ),
     "diverging_end_counts": Variant(
         "B-R9: the leader counts the end of a diverging follower",
         ((ReplicaFetches, "_accepts_follower_end", _any_end_counts),),
+        caught_by=15,
     ),
     "current_isr_only": Variant(
         "B-R15: the high watermark waits for the committed ISR only, not for proposed members",
         ((LeaderState, "_counted_for_high_watermark", _only_the_isr),),
+        caught_by=16,
     ),
     "no_broker_epoch": Variant(
         "B-R17: fetches of a broker's earlier life count for the present one",
@@ -227,6 +230,7 @@ VARIANTS: dict[str, Variant] = {
             (LeaderState, "_is_eligible", _eligible_whatever_the_life),
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
+        caught_by=11,
     ),
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
@@ -243,6 +247,7 @@ VARIANTS: dict[str, Variant] = {
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
         ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
+        caught_by=14,
     ),
     "retention_beyond_high_watermark": Variant(
         "B-S16: retention deletes segments that are not committed",
@@ -257,7 +262,7 @@ VARIANTS: dict[str, Variant] = {
     "cleaned_beyond_high_watermark": Variant(
         "B-S25: compaction lets a record go for a newer one that is not committed",
         ((LogCleaner, "candidates", _clean_beyond),),
-        caught_by=26,
+        caught_by=36,
     ),
     "tombstones_at_once": Variant(
         "B-S24: compaction removes deletions before readers can have seen them",
@@ -267,11 +272,12 @@ VARIANTS: dict[str, Variant] = {
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",
         ((LogCheckpoints, "write_log_starts", _not_at_all),),
-        caught_by=11,
+        caught_by=22,
     ),
     "deleted_is_served": Variant(
         "Records below the log start are given to readers",
         ((Log, "read", _read_on_disk), (Partition, "position_fault", _on_disk)),
+        caught_by=11,
     ),
     "deleted_under_min_isr": Variant(
         "DeleteRecords is answered by a leader that may be replaced without its ISR",
