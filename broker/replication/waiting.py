@@ -115,9 +115,11 @@ class WaitingRoom:
     # ---- what wakes -----------------------------------------------------------------------------
 
     def high_watermark_moved(self, partition: Partition) -> None:
-        """Answer producers and consumers now; followers may hear of it a little later."""
-        self.produces.check(partition)
+        """Answer consumers and producers now, in this order: records are waited for, and what tells
+        a producer of them comes some microseconds later. Followers may hear of it later still.
+        """
         self.fetches.check(partition)
+        self.produces.check(partition)
         self.mark_followers(partition)
 
     def appended(self, partitions: Iterable[Partition]) -> None:
