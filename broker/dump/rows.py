@@ -73,9 +73,12 @@ def rows_of(path: Path) -> Iterator[Row] | None:
 
 
 def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of each batch, its CRC checked. BadFile."""
-    position = 0
-    while position < len(data):
+    """(position, header) of each batch, its CRC checked. BadFile.
+
+    Zeros from the end of a batch to the file's are no fault: `preallocate` puts them there.
+    """
+    position, end = 0, len(data.rstrip(b"\0"))  # inside the last batch, which may end with zeros
+    while position < end:
         try:
             header = read_header(data, position)
         except CorruptMessage as error:

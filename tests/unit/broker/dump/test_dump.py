@@ -141,6 +141,15 @@ def test_damage_is_named_and_shows_in_the_status(folder: Path, suffix: str, dama
         assert name in result.stderr
 
 
+def test_the_zeros_of_a_preallocated_segment_are_no_damage(folder: Path) -> None:
+    path = folder / f"{0:020d}.log"
+    before = lines(path)
+    with path.open("ab") as file:
+        file.write(bytes(5000))
+    assert lines(path) == before
+    assert run(path).return_value == 0
+
+
 def test_what_is_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     assert run(tmp_path / "notes.txt").return_value == 1
