@@ -262,8 +262,9 @@ class Produces:
         except OSError as error:
             self._storage_failed(partition, error)
             return _refused(partition, Failure(KafkaStorageError.code, str(error)))
+        due = self._syncs.are_due(partition)
         if not info.duplicate:
-            if self._syncs.are_due(partition):
+            if due:
                 leading.await_sync(info.base_offset)
             effects = leading.on_append(self._room.now_ms, log.log_end_offset)
             appended.append((partition, tuple(effects)))

@@ -55,6 +55,24 @@ def test_an_ack_waits_for_the_sync(alone: BrokerGroup, acks: int) -> None:
     assert alone.marks(1) == (0, 1, 1)
 
 
+def test_a_repeated_batch_asks_for_the_sync_that_its_ack_waits_for(tmp_path: Path) -> None:
+    """As after a start: the batch is in the log, and nobody knows whether it was synced."""
+    group = group_with(tmp_path, 1_000, 1)
+    batch = encode_batch([b"v"], producer_id=7, producer_epoch=0, base_sequence=0)
+    request = Produce(-1, 10_000, (PartitionBatch(T0, None, batch),))
+    group.send(1, request)
+    group.run()
+    group.append(ConfigRecord(ConfigResourceType.TOPIC, "t", "flush.messages", "1"))
+    group.tell()
+    group.run()
+    again = group.send(1, request)
+    group.run()
+    assert again not in group.answers
+    let_sync(group, ONE)
+    assert group.error(again) == 0
+    assert group.marks(1) == (0, 1, 1)
+
+
 def test_acks_zero_wait_for_nothing(alone: BrokerGroup) -> None:
     token = alone.produce(1, b"a", acks=0)
     alone.run()
