@@ -23,6 +23,7 @@ from connector.options import (
     sink_options,
     source_options,
 )
+from connector.plainly import plainly
 from connector.schema import check_sink_schema, projection, source_schema
 from connector.sink import BatchWriter, StreamWriter
 from connector.source import BatchReader, StreamReader
@@ -31,6 +32,7 @@ from connector.source import BatchReader, StreamReader
 class PylogDataSource(DataSource):
     """Batch and streaming, source and sink."""
 
+    @plainly
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         check_names(options)
@@ -41,10 +43,12 @@ class PylogDataSource(DataSource):
         """What `format(...)` is given."""
         return "pylog"
 
+    @plainly
     def schema(self) -> StructType:
         """The source's columns; Spark asks at `load()`."""
         return source_schema(include_headers=check_source(self.options))
 
+    @plainly
     def reader(self, schema: StructType) -> BatchReader:
         """A batch read."""
         options = source_options(self.options, streaming=False)
@@ -57,11 +61,13 @@ class PylogDataSource(DataSource):
             )
         return BatchReader(options, _columns(schema, options))
 
+    @plainly
     def streamReader(self, schema: StructType) -> StreamReader:
         """A streaming read."""
         options = source_options(self.options, streaming=True)
         return StreamReader(options, _columns(schema, options))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """A batch write; SaveMode for anything but append."""
         if overwrite:
@@ -72,6 +78,7 @@ class PylogDataSource(DataSource):
         options, columns = self._sink(schema)
         return BatchWriter(options, columns)
 
+    @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """A streaming write. Complete mode (`overwrite`) appends the whole result each time, as
         with Spark's Kafka sink.

@@ -46,18 +46,14 @@ SOURCE: Final = (
     "fetchOffset.retryIntervalMs",
 )
 SINK: Final = ("topic",)
-# What Spark itself puts among the options: its stream writer, and tables made by SQL.
+# What Spark's own stream writer puts among a sink's options.
 _ENGINE: Final = (
-    "provider",
     "checkpointLocation",
     "queryName",
     "asyncProgressTrackingEnabled",
     "asyncProgressTrackingCheckpointIntervalMs",
     "_asyncProgressTrackingOverrideSinkSupportCheck",
 )
-
-_TABLE: Final = "option."
-"""Spark gives the options of a table made by SQL twice, once with this before the name."""
 
 _SECRET: Final = re.compile(r"secret|password|token|access[.]?key|jaas|credential", re.IGNORECASE)
 _SECURITY: Final = ("security.", "ssl.", "sasl.")
@@ -133,6 +129,7 @@ _UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED)}
 # What users of other sources write, and nearness of letters would lead astray.
 _LIKE: Final = {
     "topics": "write subscribe (to read) or topic (to write)",
+    "provider": "topics are no tables of a catalogue; write CREATE TEMPORARY VIEW ... USING pylog",
     "groupid": "progress is in the checkpoint; leave the option out",
     "bootstrap_servers": f"did you mean {BOOTSTRAP}?",
     "servers": f"did you mean {BOOTSTRAP}?",
@@ -178,8 +175,6 @@ def check_names(options: Mapping[str, str]) -> None:
     """That every option is known; UnknownOption names the nearest, OptionNotOffered what to use."""
     for name, text in options.items():
         lower = name.lower()
-        if lower.startswith(_TABLE) and options.get(lower[len(_TABLE) :]) == text:
-            continue
         value = told(name, text)
         if lower == "path":
             raise UnknownOption(

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
 
 from connector.errors import WriteFailed
 from connector.options import SinkOptions
+from connector.plainly import plainly
 from connector.writing import write_batches
 
 if TYPE_CHECKING:
@@ -40,10 +41,12 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
         self._columns = tuple(columns)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows; see `write_batches` for what it raises."""
         return Written(dict(write_batches(iterator, self._options, self._columns)))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
         _check_reported(messages)
@@ -56,10 +59,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._options = options
         self._columns = tuple(columns)
 
+    @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         """Write one task's rows; see `write_batches` for what it raises."""
         return Written(dict(write_batches(iterator, self._options, self._columns)))
 
+    @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Every task reported; WriteFailed otherwise, which would be a fault of Spark."""
         _check_reported(messages)

@@ -24,6 +24,7 @@ from connector.batches import batch_ranges
 from connector.bounds import BoundsReader
 from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from connector.options import SourceOptions
+from connector.plainly import plainly, plainly_each
 from connector.planning import Bounds, advance, assigned, initial, require_topics, stream_ranges
 from connector.ranges import ReadRange
 from connector.reading import read_ranges
@@ -57,6 +58,7 @@ class BatchReader(DataSourceReader):
         self._options = options
         self._columns = tuple(columns)
 
+    @plainly
     def partitions(self) -> list[InputPartition]:
         """One task for each partition with something to read, or as many as `minPartitions` and
         `maxRecordsPerPartition` ask for.
@@ -85,6 +87,7 @@ class BatchReader(DataSourceReader):
         )
         return _tasks(ranges, options)
 
+    @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges; none for the empty plan, which Spark gives one task."""
         return read_ranges(partition.value or (), self._options, self._columns)
@@ -116,6 +119,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- offsets ------------------------------------------------------------------------------
 
+    @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
         if self._initial is None:
@@ -134,6 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ).to_json()
         return self._initial
 
+    @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The end of the next batch, or `start` itself when there is nothing to read.
 
@@ -193,6 +198,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     # ---- work ---------------------------------------------------------------------------------
 
+    @plainly
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """One task for each partition that has offsets between the two positions, fewer where they
         have only a few, or as many as `minPartitions` and `maxRecordsPerPartition` ask for.
@@ -207,6 +213,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return [InputPartition(tuple(pack)) for pack in packed(ranges)]
         return _tasks(ranges, options)
 
+    @plainly_each
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of a task's ranges."""
         return read_ranges(partition.value, self._options, self._columns)

@@ -90,6 +90,21 @@ def test_a_frame_used_again_sees_what_was_written_since(cluster: FakeCluster, re
     assert values(frame.union(frame)) == sorted(["0-0", "0-1", "0-2", "1-0"] * 2)
 
 
+def test_a_view_made_by_sql(cluster: FakeCluster, reads: Reads) -> None:
+    numbers(cluster, "a", 2)
+    servers = reads.options["pylog.bootstrap.servers"]
+    reads.spark.sql(
+        "create or replace temporary view flights using pylog options "
+        f"('pylog.bootstrap.servers' '{servers}', 'subscribe' 'a')"
+    )
+    assert reads.spark.sql("select count(*) n from flights").collect()[0].n == 2
+    with pytest.raises(AnalysisException, match=r"\[PYLOG_UNKNOWN_OPTION\] subscribes='a'"):
+        reads.spark.sql(
+            "create temporary view v using pylog options "
+            f"('pylog.bootstrap.servers' '{servers}', 'subscribes' 'a')"
+        )
+
+
 def test_a_filter_does_not_stick_to_the_frame(cluster: FakeCluster, reads: Reads) -> None:
     numbers(cluster, "a", 6)
     frame = reads.batch()

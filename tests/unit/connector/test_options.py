@@ -137,14 +137,6 @@ def test_settings_of_kafkas_clients_that_come_later(name: str, words: str) -> No
         refused(error, f"{name}='x'", words, "leave the option out")
 
 
-def test_a_table_made_by_sql_gives_its_options_twice() -> None:
-    twice = {**READ, "provider": "pylog"} | {f"option.{name}": READ[name] for name in READ}
-    assert source_options(twice, streaming=False).selection == by_names("a")
-    with pytest.raises(errors.UnknownOption) as error:
-        check_names({**twice, "option.subscribe": "b"})
-    refused(error, "option.subscribe='b'")
-
-
 @pytest.mark.parametrize(
     "name",
     [
@@ -168,6 +160,7 @@ def test_66_a_password_is_not_repeated(name: str) -> None:
         ("kafka.subscribe", "write subscribe"),
         ("pylog.STARTINGOFFSETS", "write startingOffsets"),
         ("groupId", "in the checkpoint"),
+        ("provider", "CREATE TEMPORARY VIEW"),
         ("bootstrap_servers", "pylog.bootstrap.servers"),
         ("kafka.sesion", "no option of this format"),
     ],
