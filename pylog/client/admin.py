@@ -6,8 +6,6 @@ so that it works while the controller is away.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
@@ -17,6 +15,7 @@ from pylog import errors
 from pylog.client import admin_wire
 from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
 from pylog.client.background import close_at_exit, shared_loop
+from pylog.client.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
 from pylog.client.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
@@ -39,7 +38,7 @@ from pylog.model import (
     TopicPartition,
     topic_name_fault,
 )
-from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, log_pb2
+from pylog.rpc.v1 import admin_pb2, log_pb2
 
 T = TypeVar("T")
 
@@ -216,7 +215,7 @@ class AdminClient:
                 server = await self._gateway()
                 return await server.call(server.admin.DescribeConfigs, request, left_s)
             except (errors.BrokerUnreachable, errors.NotController) as error:
-                answer = await self._described_by_broker(request, left_s)
+                answer = await configs_of_any_broker(self._cluster, request, left_s)
                 if answer is None:
                     raise error
                 return answer
@@ -374,28 +373,7 @@ class AdminClient:
             b.id: b for b in self._snapshot((), all_topics=False, timeout_ms=timeout_ms).brokers
         }
         wanted = sorted(live) if brokers is None else list(brokers)
-        results: dict[int, list[LogDirDescription]] = {}
-        faults: dict[int, errors.PylogError] = {}
-
-        async def ask(broker: int) -> None:
-            try:
-                if broker not in live:
-                    there = ", ".join(map(str, sorted(live))) or "none"
-                    raise errors.BrokerNotAvailable(
-                        f"no broker {broker} is live; live are: {there}"
-                    )
-                server = self._cluster.server_of(live[broker])
-                stub = admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
-                request = admin_pb2.DescribeLogDirsRequest()
-                response = await server.call(stub.DescribeLogDirs, request, timeout_ms / 1000)
-                results[broker] = list(map(admin_wire.directory_of, response.directories))
-            except errors.PylogError as error:
-                faults[broker] = error
-
-        async def ask_all() -> None:
-            await asyncio.gather(*map(ask, wanted))
-
-        self._run(ask_all())
+        results, faults = self._run(log_dirs(self._cluster, live, wanted, timeout_ms / 1000))
         raise_faults(results, faults)
         return {broker: results[broker] for broker in wanted}
 
@@ -468,20 +446,6 @@ class AdminClient:
             return await self._cluster.ask_any(request)
 
         return snapshot_of(self._retry(attempt, timeout_ms, "metadata"))
-
-    async def _described_by_broker(
-        self, request: admin_pb2.DescribeConfigsRequest, left_s: float
-    ) -> admin_pb2.DescribeConfigsResponse | None:
-        """The answer of the first broker that gives one."""
-        for broker in list(self._cluster.metadata.brokers.values()):
-            server = self._cluster.server_of(broker)
-            stub = admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
-            with contextlib.suppress(errors.BrokerUnreachable):
-                response: admin_pb2.DescribeConfigsResponse = await server.call(
-                    stub.DescribeConfigs, request, left_s
-                )
-                return response
-        return None
 
     async def _gateway(self) -> Server:
         server = self._cluster.gateway()

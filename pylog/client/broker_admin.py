@@ -1,0 +1,59 @@
+"""What administrators ask of brokers themselves: their directories, and settings while the
+controller is away. On the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pylog import errors
+from pylog.client import admin_wire
+from pylog.client.admin_types import LogDirDescription
+from pylog.client.cluster import Cluster
+from pylog.client.metadata import BrokerInfo
+from pylog.client.server import Server
+from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
+
+
+def _stub(server: Server) -> Any:
+    return admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
+
+
+async def log_dirs(
+    cluster: Cluster, live: Mapping[int, BrokerInfo], wanted: Iterable[int], seconds: float
+) -> tuple[dict[int, list[LogDirDescription]], dict[int, errors.PylogError]]:
+    """The directories of each wanted broker, or why it could not be asked."""
+    results: dict[int, list[LogDirDescription]] = {}
+    faults: dict[int, errors.PylogError] = {}
+
+    async def ask(broker: int) -> None:
+        try:
+            if broker not in live:
+                there = ", ".join(map(str, sorted(live))) or "none"
+                raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
+            server = cluster.server_of(live[broker])
+            request = admin_pb2.DescribeLogDirsRequest()
+            response = await server.call(_stub(server).DescribeLogDirs, request, seconds)
+            results[broker] = list(map(admin_wire.directory_of, response.directories))
+        except errors.PylogError as error:
+            faults[broker] = error
+
+    await asyncio.gather(*map(ask, wanted))
+    return results, faults
+
+
+async def configs_of_any_broker(
+    cluster: Cluster, request: admin_pb2.DescribeConfigsRequest, seconds: float
+) -> admin_pb2.DescribeConfigsResponse | None:
+    """The answer of the first broker that gives one; None when none does."""
+    for broker in list(cluster.metadata.brokers.values()):
+        server = cluster.server_of(broker)
+        with contextlib.suppress(errors.BrokerUnreachable):
+            response: admin_pb2.DescribeConfigsResponse = await server.call(
+                _stub(server).DescribeConfigs, request, seconds
+            )
+            return response
+    return None
