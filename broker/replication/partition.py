@@ -24,6 +24,7 @@ from broker.replication.follower import (
 from broker.replication.isr import LeaderState
 from broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
 from broker.replication.settings import ReplicationSettings
+from broker.storage.errors import DiskFull
 from broker.storage.leader_epochs import UNDEFINED_EPOCH
 from pylog.errors import (
     FencedLeaderEpoch,
@@ -239,7 +240,11 @@ class Partition:
         match action:
             case AppendFetched():
                 if action.records:
-                    self.log.append_as_follower(action.records, wall_ms=wall_ms)
+                    try:
+                        self.log.append_as_follower(action.records, wall_ms=wall_ms)
+                    except DiskFull:
+                        self._follow_start(action.log_start_offset)  # what goes makes room
+                        raise
                 self._follow_marks(action.high_watermark, action.log_start_offset)
                 return bool(action.records)
             case CutTo():
@@ -265,10 +270,12 @@ class Partition:
         committed = min(leader_high_watermark, log.log_end_offset)
         if committed > self.high_watermark:
             self.high_watermark = committed
-        if leader_start > log.log_start_offset:
-            start = min(leader_start, self.high_watermark)
-            if start > log.log_start_offset:
-                log.advance_log_start(start)
+        self._follow_start(leader_start)
+
+    def _follow_start(self, leader_start: Offset) -> None:
+        start = min(leader_start, self.high_watermark)
+        if start > self.log.log_start_offset:
+            self.log.advance_log_start(start)
 
     # ---- checks of requests ----------------------------------------------------------------------
 

@@ -267,7 +267,7 @@ VARIANTS: dict[str, Variant] = {
     "tombstones_at_once": Variant(
         "B-S24: compaction removes deletions before readers can have seen them",
         ((LogCleaner, "_plan", _no_delete_retention),),
-        caught_by=71,
+        caught_by=185,
     ),
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",

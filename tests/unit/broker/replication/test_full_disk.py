@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.messages import ReplicaFailed
+from broker.replication.messages import DeleteRecords, ReplicaFailed
 from broker.replication.without_room import RETRY_MS
+from broker.storage.errors import DiskFull
+from broker.storage.log import Log
 from pylog import errors
-from pylog.model import BrokerId
-from tests.fakes.broker_group import BrokerGroup
+from pylog.model import BrokerId, Offset
+from tests.fakes.broker_group import T0, BrokerGroup
 
-ONE = BrokerId(1)
+ONE, TWO = BrokerId(1), BrokerId(2)
 
 
 @pytest.fixture
@@ -101,3 +103,27 @@ def test_a_topic_that_is_deleted_while_it_has_no_room_is_forgotten(tmp_path: Pat
     group.advance(3 * RETRY_MS)
     assert group.managers[ONE].describe() == []
     assert group.logs[ONE].logs == []
+
+
+def test_a_follower_without_room_hears_of_deletions_that_make_some(group: BrokerGroup) -> None:
+    group.produce(1, b"a", b"b")
+    group.advance(10)
+    group.files[TWO].full = True
+    group.produce(1, b"more")
+    deletion = DeleteRecords(((T0, Offset(2)),), 5_000)
+    group.send(1, deletion)
+    group.run()
+    log = group.logs[TWO].get(T0)
+    assert log is not None
+    assert (log.log_end_offset, log.log_start_offset) == (2, 0)  # not even the start can be written
+    group.files[TWO].full = False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Log, "append_as_follower", no_room)
+        group.advance(2_000)
+    assert (log.log_end_offset, log.log_start_offset) == (2, 2)
+    group.advance(5_000)
+    assert group.stored(1) == group.stored(2)
+
+
+def no_room(*_args: object, **_kwargs: object) -> None:
+    raise DiskFull("no room")
