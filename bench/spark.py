@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench.cluster import PARTITIONS
 from bench.measure import stopwatch
-from bench.memory import MICRO_BATCH_ROWS, MemorySource
+from bench.memory_rows import MICRO_BATCH_ROWS, MemorySource
 from pylog import Producer
 
 
