@@ -18,7 +18,9 @@ from broker.storage import offset_index, time_index
 from broker.storage.checkpoints import EPOCH_CHECKPOINT
 from broker.storage.clean_marker import CLEAN_MARKER
 from broker.storage.errors import InvalidOffset
+from broker.storage.partition_directories import CLOCK_CHECKPOINT
 from broker.storage.producer_snapshot import BadSnapshot, decode_companion, decode_snapshot
+from broker.storage.retention import ClockJump
 from broker.storage.roster import ROSTER, Roster
 from broker.storage.segment import (
     CUT_SUFFIX,
@@ -387,6 +389,16 @@ def marker_rows(path: Path) -> Iterator[Row]:
         yield {"kind": "marker", "log": name, **log}
 
 
+def clock_rows(path: Path) -> Iterator[Row]:
+    """What a broker knew of the clocks: milliseconds, the monotonic ones since the boot."""
+    try:
+        _, boot_id, numbers = path.read_text("ascii").rstrip("\n").split("\n")
+        known = ClockJump(*map(int, numbers.split()))
+    except (ValueError, TypeError) as error:
+        raise BadFile(f"no checkpoint of the clocks: {error}") from error
+    yield {"kind": "clock", "boot_id": boot_id, **known._asdict()}
+
+
 def roster_rows(path: Path) -> Iterator[Row]:
     """The log directories that a broker has, as each of them remembers it."""
     try:
@@ -406,6 +418,7 @@ _BY_NAME: Final[dict[str, Callable[[Path], Iterator[Row]]]] = {
     EPOCH_CHECKPOINT: epoch_rows,
     CLEAN_MARKER: marker_rows,
     ROSTER: roster_rows,
+    CLOCK_CHECKPOINT: clock_rows,
     "meta.properties": property_rows,
     "partition.metadata": property_rows,
 }

@@ -17,6 +17,7 @@ from broker.dump.command import dump
 from broker.metadata.records import ClusterRecord
 from broker.storage.files import OsFiles
 from broker.storage.log import Log
+from broker.storage.partition_directories import CLOCK_CHECKPOINT
 from broker.storage.roster import ROSTER, Roster, write_roster
 from pylog.cli.context import Settings
 from pylog.model import LeaderEpoch, Offset
@@ -192,6 +193,16 @@ def test_it_says_of_kafkas_files_what_kafkas_own_tool_says(directory: Path) -> N
 def test_kafkas_whole_directory(tmp_path: Path) -> None:
     shutil.copytree(FOLDER / "clean", tmp_path / "clean")
     assert run(tmp_path / "clean", as_json=True).return_value == 0
+
+
+def test_what_a_broker_knew_of_the_clocks(tmp_path: Path) -> None:
+    path = tmp_path / CLOCK_CHECKPOINT
+    path.write_text("0\nthe-boot\n5 1700000000000 0 0\n")
+    (found,) = lines(path)
+    assert list(found.values()) == ["the-boot", 5, 1_700_000_000_000, 0, 0]
+    path.write_text("0\n0\n")
+    result = run(path)
+    assert (result.return_value, "no checkpoint of the clocks" in result.output) == (1, True)
 
 
 def test_the_list_of_log_directories(tmp_path: Path) -> None:
