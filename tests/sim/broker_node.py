@@ -136,14 +136,15 @@ class BrokerNode:
             self.cluster.shadows.wiped(self.broker_id, directory)
             self.disk.wipe(directory)
 
-    def _disk_fails(self, directory: str) -> bool:
+    def _disk_fails(self, act: str, directory: str) -> bool:
         others = sum(node.damaged for node in self.cluster.brokers.values() if node is not self)
         if others >= self.cluster.swarm.min_insync - 1 or self.cluster.holds_alone(self):
             return False
         self._is_damaged()
         self.cluster.sometimes["disk failed"] += 1
         self.cluster.scheduler.note("disk fails", directory)
-        self.cluster.shadows.before_failure(self.broker_id, directory, self.disk)
+        drops = act == "fsync"
+        self.cluster.shadows.before_failure(self.broker_id, directory, self.disk, drops=drops)
         return True
 
     def _is_damaged(self) -> None:

@@ -154,8 +154,8 @@ class Disk:
         self.full = False
         self.failing = ""
         """"append", "fsync" or "read": the next one of a partition's segment fails with EIO."""
-        self.on_failure: Callable[[str], bool] = lambda directory: True
-        """Hears of the directory before the error is raised; False: not now."""
+        self.on_failure: Callable[[str, str], bool] = lambda act, directory: True
+        """Hears of act and directory before the error is raised; False: not now."""
         self.wall_ms: Callable[[], int] = lambda: 0
         self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
@@ -292,7 +292,7 @@ class Disk:
         if self.failing != act or not name.endswith(LOG_SUFFIX) or directory.count("/") != 3:
             return False
         self.failing = ""
-        return self.on_failure(directory)
+        return self.on_failure(act, directory)
 
     def note_cut(self, directory: str, name: str) -> None:
         """A log file in `directory` changed other than by growing."""

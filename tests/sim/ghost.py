@@ -187,10 +187,10 @@ class PartitionGhost:
             return
         if before.epoch > batch.epoch:
             raise Violation("I8", f"{self._name(broker)}: epoch falls from {before} to {batch}")
-        if before.last + 1 != batch.base:
+        if before.last + 1 != batch.base or before.last < self.deleted_to:
             if known is not None and known[0] != batch.crc:
                 raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
-            return  # what lay between was compacted away
+            return  # what lay between was compacted away, or nobody will see what lay before
         link = (batch.crc, before.base, before.epoch)
         if known is None:
             self._links[place] = link

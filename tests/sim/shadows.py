@@ -48,6 +48,7 @@ class Shadows:
         self._note = note
         self.deleted: set[TopicId] = set()
         self._readings: dict[tuple[BrokerId, PartitionKey], _Reading] = {}
+        self._dropped: set[tuple[BrokerId, PartitionKey]] = set()  # a sync failed, not opened since
         self._closed: set[tuple[BrokerId, PartitionKey]] = set()  # could not be opened
 
     def ghost(self, topic_id: TopicId, partition: int) -> PartitionGhost:
@@ -63,6 +64,8 @@ class Shadows:
     ) -> None:
         """Bring one replica's shadow up to date and check it."""
         key = (state.topic_id, state.topic_partition.partition)
+        if (broker, key) in self._dropped:
+            return
         reading = self._readings.get((broker, key))
         if reading is None:
             reading = _Reading(f"{root}/{state.topic_partition}")
@@ -211,12 +214,16 @@ class Shadows:
         for ghost, reading in self._readings_of(broker, disk):
             self._distrust(broker, ghost, reading, disk)
 
-    def before_failure(self, broker: BrokerId, directory: str, disk: Disk) -> None:
-        """The same for one log, whose next access fails."""
+    def before_failure(self, broker: BrokerId, directory: str, disk: Disk, *, drops: bool) -> None:
+        """The same for one log, whose next access fails. `drops`: what was written may be gone; the
+        pool's thread knows, the broker's loop a moment later.
+        """
         for ghost, reading in self._readings_of(broker, disk):
             if reading.directory == directory:
                 self._read(broker, ghost, reading, disk)
                 self._distrust(broker, ghost, reading, disk)
+                if drops:
+                    self._dropped.add((broker, ghost.key))
 
     def _distrust(
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
@@ -237,6 +244,7 @@ class Shadows:
         A log whose disk failed may be beyond opening.
         """
         for ghost, reading in self._readings_of(broker, disk):
+            self._dropped.discard((broker, ghost.key))
             if ghost.key not in opened:
                 if ghost.shadow(broker).intact:
                     raise Violation("I15", f"broker {broker} cannot open {reading.directory}")
@@ -290,6 +298,7 @@ class Shadows:
             if owner == broker and reading.directory == directory:
                 del self._readings[owner, key]
                 self._closed.discard((owner, key))
+                self._dropped.discard((owner, key))
                 self.ghosts[key].shadows[broker] = Shadow(intact=False)
 
     def trusted_again(self, broker: BrokerId) -> None:

@@ -216,12 +216,12 @@ VARIANTS: dict[str, Variant] = {
     "diverging_end_counts": Variant(
         "B-R9: the leader counts the end of a diverging follower",
         ((ReplicaFetches, "_accepts_follower_end", _any_end_counts),),
-        caught_by=15,
+        caught_by=36,
     ),
     "current_isr_only": Variant(
         "B-R15: the high watermark waits for the committed ISR only, not for proposed members",
         ((LeaderState, "_counted_for_high_watermark", _only_the_isr),),
-        caught_by=16,
+        caught_by=12,
     ),
     "no_broker_epoch": Variant(
         "B-R17: fetches of a broker's earlier life count for the present one",
@@ -235,6 +235,7 @@ VARIANTS: dict[str, Variant] = {
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
         ((Elections, "_refusal", _any_partition_epoch),),
+        caught_by=36,
     ),
     "ok_too_early": Variant(
         "I10: acks=all is answered once the leader has the records",
@@ -257,7 +258,7 @@ VARIANTS: dict[str, Variant] = {
     "clock_believed": Variant(
         "B-S18: a clock that jumped days ahead makes every record too old",
         ((RetentionClock, "time_for", _any_clock),),
-        caught_by=60,
+        caught_by=85,
     ),
     "cleaned_beyond_high_watermark": Variant(
         "B-S25: compaction lets a record go for a newer one that is not committed",
@@ -272,7 +273,7 @@ VARIANTS: dict[str, Variant] = {
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",
         ((LogCheckpoints, "write_log_starts", _not_at_all),),
-        caught_by=22,
+        caught_by=11,
     ),
     "deleted_is_served": Variant(
         "Records below the log start are given to readers",
@@ -292,7 +293,7 @@ VARIANTS: dict[str, Variant] = {
     "min_isr_not_raised": Variant(
         "B-R14: a leader does not hear that min.insync.replicas has changed",
         ((LeaderState, "on_min_isr_changed", _same_min_isr),),
-        caught_by=64,
+        caught_by=39,
     ),
     "grown_over_the_last": Variant(
         "Growing a topic begins with the partition that was the last",
