@@ -62,6 +62,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self.state = State.GREETING
         self.peer = "?"
         self.frames = 0
+        self.received = 0
         self._server = server
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
@@ -101,6 +102,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         return self._cutter.free_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.received += nbytes
         try:
             frames = self._cutter.received(nbytes)
         except errors.PylogError as fault:

@@ -14,8 +14,12 @@ from pylog.rpc.v1 import stream_pb2
 
 CONNECTIONS_MAX: Final = 10_000
 LOOK_SECONDS: Final = 15.0
-"""A greeting, or a frame that has begun, must be whole when it is looked at a second time: after 15
-to 30 seconds. Idle connections stay; the kernel asks whether their other end lives."""
+"""A greeting must be whole when it is looked at a second time, after 15 to 30 seconds, and more
+must have come of a frame that has begun. Idle connections stay; the kernel asks whether their
+other end lives.
+"""
+PROGRESS_BYTES_MIN: Final = 16 * 1024
+"""Of a large frame over a slow line, from look to look."""
 
 _REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
 
@@ -43,7 +47,7 @@ class StreamServer:
         self._report = report
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._unfinished: dict[StreamConnection, int] = {}
+        self._unfinished: dict[StreamConnection, tuple[int, int]] = {}
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
@@ -109,12 +113,14 @@ class StreamServer:
     # ---- time ----------------------------------------------------------------------------------
 
     def _on_time(self) -> None:
-        """End the connections that are in the same frame as at the last look."""
+        """End the connections that are in the same frame as at the last look, and no further."""
         before, self._unfinished = self._unfinished, {}
         for connection in list(self.connections):
             if not connection.is_inside_frame:
                 continue
-            if before.get(connection) == connection.frames:
+            frames, received = before.get(connection, (-1, 0))
+            slow = connection.received - received < PROGRESS_BYTES_MIN
+            if frames == connection.frames and (slow or connection.state is State.GREETING):
                 what = (
                     "its greeting" if connection.state is State.GREETING else "the rest of a frame"
                 )
@@ -122,5 +128,5 @@ class StreamServer:
                     errors.RequestTimedOut(f"{what} did not come within {LOOK_SECONDS:g} s")
                 )
             else:
-                self._unfinished[connection] = connection.frames
+                self._unfinished[connection] = (connection.frames, connection.received)
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)

@@ -23,6 +23,7 @@ from pylog.client.offsets import delete_records, list_offsets, raise_faults
 from pylog.client.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
 from pylog.client.subscription import one_partition
+from pylog.client.timeouts import seconds
 from pylog.client.wire import error_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import INT_MAX
@@ -426,7 +427,7 @@ class AdminClient:
             return refuse_later("AdminClient", name, ADMIN_NOT_OFFERED)
 
     def _milliseconds(self, timeout: float | None) -> int:
-        return self._timeout_ms if timeout is None else max(int(timeout * 1000), 0)
+        return self._timeout_ms if timeout is None else int(seconds(timeout) * 1000)
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if self._closed:

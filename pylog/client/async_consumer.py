@@ -16,6 +16,7 @@ from pylog import errors
 from pylog.client.consumer import Consumer
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.subscription import Partitions
+from pylog.client.timeouts import seconds
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from pylog.records.record import Record
@@ -122,8 +123,8 @@ class AsyncConsumer:
             raise errors.WrongThread(
                 "the consumer is in use by another task; use it from one task at a time"
             )
+        deadline = SYSTEM_CLOCK.monotonic_ms() + seconds(timeout) * 1000
         self._polling = True
-        deadline = SYSTEM_CLOCK.monotonic_ms() + timeout * 1000
         try:
             while True:
                 found = take()

@@ -36,6 +36,7 @@ from pylog.client.subscription import (
     one_partition,
     some_partitions,
 )
+from pylog.client.timeouts import seconds
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.config import LONG_MAX
 from pylog.model import (
@@ -243,7 +244,7 @@ class Consumer:
         metrics.polled(self._clock.monotonic_ms())
         self._activate()
         try:
-            return self._waiting.wait(timeout, collect) or []
+            return self._waiting.wait(seconds(timeout), collect) or []
         finally:
             metrics.poll_ended(self._clock.monotonic_ms())
 

@@ -14,6 +14,7 @@ from concurrent.futures import Future
 
 from pylog import errors
 from pylog.client.background import logger, on_loop_thread
+from pylog.client.timeouts import seconds_or_none
 from pylog.model import RecordMetadata, TopicPartition
 
 OnDelivery = Callable[[RecordMetadata | None, errors.PylogError | None], object]
@@ -213,7 +214,7 @@ class DeliveryHandle:
     def exception(self, timeout: float | None = None) -> errors.PylogError | None:
         """The record's error, None when it was acknowledged; TimeoutError as `result`."""
         delivery = self._delivery
-        if not delivery.done and not delivery.wait(timeout):
+        if not delivery.done and not delivery.wait(seconds_or_none(timeout)):
             raise TimeoutError(f"the record was neither acknowledged nor failed in {timeout} s")
         return delivery.error_of(self._index)
 

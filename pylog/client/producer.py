@@ -24,6 +24,7 @@ from pylog.client.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, 
 from pylog.client.producer_loop import ProducerLoop
 from pylog.client.producer_settings import Serialize, UserCode, parse_settings
 from pylog.client.subscription import check_topic
+from pylog.client.timeouts import seconds_or_none
 from pylog.clock import wall_ns
 from pylog.config import LONG_MAX
 from pylog.model import RecordMetadata, TopicPartition
@@ -372,11 +373,12 @@ class Producer:
         """
         if self._thread.is_current():
             raise errors.WrongThread("flush() inside a callback would wait for its own thread")
+        limit_s = seconds_or_none(timeout)
         with self._lock:
             batches = list(self._accumulator.incomplete)
             self._accumulator.mark_all_due()
             self._loop.wake()
-        deadline = None if timeout is None else self._clock.monotonic_ms() + int(timeout * 1000)
+        deadline = None if limit_s is None else self._clock.monotonic_ms() + int(limit_s * 1000)
         for i, batch in enumerate(batches):
             left = None if deadline is None else (deadline - self._clock.monotonic_ms()) / 1000
             if not batch.delivery.wait(left):
@@ -419,9 +421,10 @@ class Producer:
         """
         if self._closed:
             return
+        limit_s = seconds_or_none(timeout)
         try:
             if not self._thread.is_current():
-                self.flush(timeout)
+                self.flush(limit_s)
         except errors.RequestTimedOut as error:
             logger.warning("producer closed with records outstanding: %s", error)
         finally:

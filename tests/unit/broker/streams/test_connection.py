@@ -27,7 +27,7 @@ from broker.replication.messages import (
 )
 from broker.streams import server as stream_server
 from broker.streams.connection import State, StreamConnection
-from broker.streams.server import StreamServer
+from broker.streams.server import PROGRESS_BYTES_MIN, StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
@@ -259,6 +259,21 @@ def test_who_does_not_finish_is_let_go() -> None:
         assert "the rest of a frame did not come within 15 s" in str(world.refusal())
         assert idle.state is State.CLOSED
         assert any("its greeting did not come" in line for line in world.lines)
+        await world.server.close()
+
+    run(test)
+
+
+def test_a_large_frame_over_a_slow_line_may_take_its_time() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        message = produce(1, batch=bytes(4 * PROGRESS_BYTES_MIN))
+        for at in range(0, 3 * PROGRESS_BYTES_MIN, PROGRESS_BYTES_MIN):
+            world.feed(message[at : at + PROGRESS_BYTES_MIN])
+            world.server._on_time()
+            assert world.connection.state is State.PRODUCE
+        world.server._on_time()
+        assert "the rest of a frame did not come within 15 s" in str(world.refusal())
         await world.server.close()
 
     run(test)
