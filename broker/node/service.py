@@ -41,23 +41,16 @@ from broker.node.disk_failures import DiskFailures
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
-from broker.node.host import address_towards, host_id, is_this_machine, open_files_max
+from broker.node.host import host_id, open_files_max
 from broker.node.limits import check_limits, memory_max
 from broker.node.link import ControllerLink, LeaseLine
+from broker.node.listeners import Listeners
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
 from broker.node.process import settle_memory
 from broker.node.producer_ids import ProducerIds
 from broker.node.registration import registration_of
-from broker.node.settings import (
-    Address,
-    NodeExit,
-    NodeReady,
-    NodeSettings,
-    check_listener,
-    check_reachable,
-    parse_address,
-)
+from broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
 from broker.node.startup import INCURABLE, Startup, Stopped
 from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
@@ -99,20 +92,7 @@ class BrokerService:
         self._settings = settings
         self._config = BrokerConfig.from_mapping(settings.config)
         self._controller = parse_address(settings.controller, "controller")
-        self._listener = self._check_listener("broker.listen", settings.listen, for_clients=True)
-        self._replication_listener = self._check_listener(
-            "replication.listen", settings.replication_listen
-        )
-        listen = settings.stream_listen
-        if listen is None:
-            listen = str(Address(self._listener[0].host, 0))
-        self._stream_listener = (
-            self._check_listener("broker.stream.listen", listen, for_clients=True)
-            if listen
-            else None
-        )
-        listen = self._config.metrics_listen
-        self._metrics_listener = self._check_listener("metrics.listen", listen) if listen else None
+        self._listeners = Listeners.of(settings, self._config.metrics_listen)
         self._metrics: Metrics | None = None
         self._metrics_address = ""
         self._stop = stop
@@ -180,13 +160,13 @@ class BrokerService:
         self._parts.broker_id = claim.broker_id
         self._parts.cluster_id = claim.cluster_id
         IDENTITY.broker, IDENTITY.cluster = int(claim.broker_id), claim.cluster_id
-        if self._metrics_listener is None:
+        listener = self._listeners.metrics
+        if listener is None:
             return
-        address, host = self._metrics_listener
         source = BrokerMetrics(self._parts)
         self._metrics = Metrics(source, source.loop_lag)
-        port = self._metrics.start(address.host, address.port, claim.broker_id)
-        self._metrics_address = str(Address(host, port))
+        port = self._metrics.start(listener.address.host, listener.address.port, claim.broker_id)
+        self._metrics_address = str(Address(listener.host, port))
         _log.info("metrics on http://%s/metrics", self._metrics_address)
 
     # ---- before it serves -----------------------------------------------------------------------
@@ -250,30 +230,6 @@ class BrokerService:
         if not ended.cancelled():
             self._on_fault(ended.result())
 
-    def _check_listener(
-        self, what: str, text: str, *, for_clients: bool = False
-    ) -> tuple[Address, str]:
-        """Where to listen, and the host to tell: clients the advertised one, others our own."""
-        address = parse_address(text, what)
-        controller = self._controller
-        here = is_this_machine(controller.host)
-        told = self._settings.advertised_host
-        if not for_clients and not address.is_wildcard:
-            told = None
-        elif address.is_wildcard and not here and (told is None or not for_clients):
-            # Where brokers are on several hosts, no setting can name them all.
-            told = address_towards(controller.host, controller.port) or told
-        host = check_listener(
-            address,
-            what,
-            allow_plaintext=self._settings.allow_plaintext,
-            advertised_host=told,
-        )
-        check_reachable(
-            address, what, told=host, controller=str(controller), controller_is_here=here
-        )
-        return address, host
-
     async def _listen(self, manager: ReplicaManager) -> None:
         told = self._settings.gateway
         address = parse_address(told, "gateway") if told else self._controller
@@ -316,15 +272,17 @@ class BrokerService:
         )
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(requests)
-        address, host = self._listener
-        self._endpoint = Endpoint(host, await self._server.start(str(address)))
-        await self._knocks.start(address.host, self._endpoint.port)
-        address, host = self._replication_listener
-        port = await self._replication.start(address.host, address.port)
-        self._replication_endpoint = Endpoint(host, port)
+        listener = self._listeners.clients
+        port = await self._server.start(str(listener.address))
+        self._endpoint = Endpoint(listener.host, port)
+        await self._knocks.start(listener.address.host, port)
+        listener = self._listeners.replication
+        port = await self._replication.start(listener.address.host, listener.address.port)
+        self._replication_endpoint = Endpoint(listener.host, port)
 
     async def _listen_for_streams(self, requests: ClientRequests) -> None:
-        if self._stream_listener is None:
+        listener = self._listeners.streams
+        if listener is None:
             return
         self._streams = self._parts.streams = StreamServer(
             requests,
@@ -334,9 +292,8 @@ class BrokerService:
             frame_bytes_max=self._config.socket_request_max_bytes,
             report=StrangerReports(self._clock, _log.warning).tell,
         )
-        address, host = self._stream_listener
-        port = await self._streams.start(address.host, address.port)
-        self._stream_endpoint = Endpoint(host, port)
+        port = await self._streams.start(listener.address.host, listener.address.port)
+        self._stream_endpoint = Endpoint(listener.host, port)
 
     def _registration(self, epochs: EpochFile) -> RegisterBroker:
         return registration_of(
