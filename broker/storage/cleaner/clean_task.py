@@ -72,7 +72,7 @@ class Cleaned:
 
 class CleanTask:
     """Steps of one pass. `error` ends it; `cleaned` is what the last step made, the first makes
-    nothing. `flush` is done with the first.
+    nothing. `flush` is done with the first, and its error ends the pass, too.
     """
 
     def __init__(
@@ -112,6 +112,9 @@ class CleanTask:
             if self._rewriting is None:
                 if self.flush is not None:
                     self.flush.run()
+                    if self.flush.error is not None:
+                        self.done = True  # what a read gave now need not be what was written
+                        return
                 self._rewriting = Rewriting(self._files, self.plan, self._map_bytes, self._seed)
                 self._rewriting.note_keys()
             else:

@@ -162,6 +162,9 @@ class LogCleaner:
         assert running is task
         if self._logs.get(log.topic_partition) is not log or log.failure is not None:
             return self._end(task)
+        if task.flush is not None and task.flush.error is not None:
+            self._made_durable(log, task)  # tells the log, which may have been cut meanwhile
+            return self._end(task)
         if log.generation != task.plan.generation or not log.config.compacted:
             return self._end(task)  # it was cut meanwhile, or need not be compacted any more
         if task.error is not None:
