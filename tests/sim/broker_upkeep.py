@@ -72,6 +72,7 @@ class BrokerUpkeep:
         self._cluster.shadows.refresh(self._process.broker_id, self._node.disk)
         before = {log.topic_partition: log.log_start_offset for log in logs.logs}
         watermarks = self._core.high_watermarks()
+        self._node.clock.looked()
         try:
             logs.maintain(self._process.now_ms(), self._node.clock.now_ms(), watermarks)
         finally:

@@ -68,12 +68,16 @@ class WallClock:
     `believed_ms` is what deletions may go by: a large step forward counts once `retention_ms` has
     passed since, when all that was written before it is old by any clock. Small steps (those of a
     time service) are believed at once: so much earlier something may go.
+
+    Steps between two looks of the broker are one step: what it never saw it cannot heed, and a
+    clock that was right for a moment only was as wrong before as after.
     """
 
     true_ms: Callable[[], int]
     small_step_ms: int
     ahead_ms: int = 0
     _steps: list[tuple[int, int]] = field(default_factory=list)  # true time, how far
+    _looked: int = 0  # so many steps the broker has had a look after
 
     def now_ms(self) -> int:
         """What the broker sees."""
@@ -82,11 +86,16 @@ class WallClock:
     def set(self, step_ms: int) -> None:
         """Somebody sets it."""
         self.ahead_ms += step_ms
-        self._steps.append((self.true_ms(), step_ms))
+        unseen = sum(step for _, step in self._steps[self._looked :])
+        self._steps[self._looked :] = [(self.true_ms(), unseen + step_ms)]
+
+    def looked(self) -> None:
+        """The broker compares its clocks."""
+        self._looked = len(self._steps)
 
     def rebooted(self) -> None:
         """A machine that starts asks what time it is."""
-        self.ahead_ms = 0
+        self.ahead_ms = self._looked = 0
         self._steps = []
 
     def believed_ms(self, retention_ms: int) -> int:
