@@ -120,7 +120,9 @@ class BrokerUpkeep:
 
     def _cleaned(self, task: CleanTask) -> None:
         passes = self._logs.cleaner.passes
-        if self._logs.cleaner.on_ran(task):
+        goes_on = self._logs.cleaner.on_ran(task)
+        self._look_for_failures()
+        if goes_on:
             self._clean_on(task)
             return
         self._cluster.sometimes["compaction"] += self._logs.cleaner.passes - passes

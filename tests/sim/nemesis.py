@@ -105,7 +105,8 @@ class Nemesis:
             node = None
         if node is None:
             # one that lost its power already may lose it again
-            node = self.rng.choice(damaged) if damaged and self.rng.random() < 0.3 else None
+            again = [node for node in damaged if not cluster.holds_alone(node)]
+            node = self.rng.choice(again) if again and self.rng.random() < 0.3 else None
         if node is not None:
             cluster.sometimes["power loss"] += 1
             node.kill(self._away_ms(), power=True)

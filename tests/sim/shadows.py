@@ -48,7 +48,8 @@ class Shadows:
         self._note = note
         self.deleted: set[TopicId] = set()
         self._readings: dict[tuple[BrokerId, PartitionKey], _Reading] = {}
-        self._dropped: set[tuple[BrokerId, PartitionKey]] = set()  # a sync failed, not opened since
+        # a sync failed, and the log was not opened since: as many cuts it had then
+        self._dropped: dict[tuple[BrokerId, PartitionKey], int] = {}
         self._closed: set[tuple[BrokerId, PartitionKey]] = set()  # could not be opened
 
     def ghost(self, topic_id: TopicId, partition: int) -> PartitionGhost:
@@ -64,14 +65,18 @@ class Shadows:
     ) -> None:
         """Bring one replica's shadow up to date and check it."""
         key = (state.topic_id, state.topic_partition.partition)
-        if (broker, key) in self._dropped:
-            return
         reading = self._readings.get((broker, key))
         if reading is None:
             reading = _Reading(f"{root}/{state.topic_partition}")
             self._readings[broker, key] = reading
         ghost = self.ghost(*key)
-        self._read(broker, ghost, reading, disk)
+        dropped = self._dropped.get((broker, key))
+        if dropped is None:
+            self._read(broker, ghost, reading, disk)
+        elif dropped == disk.cuts[reading.directory]:
+            self._read_more(broker, ghost, reading, disk)  # to its broker it is whole as yet
+        else:
+            return
         marks = (
             state.leader,
             state.leader_epoch,
@@ -220,10 +225,11 @@ class Shadows:
         """
         for ghost, reading in self._readings_of(broker, disk):
             if reading.directory == directory:
-                self._read(broker, ghost, reading, disk)
+                if ghost.shadow(broker).intact:  # else it may be opened just now, its tail torn
+                    self._read(broker, ghost, reading, disk)
                 self._distrust(broker, ghost, reading, disk)
                 if drops:
-                    self._dropped.add((broker, ghost.key))
+                    self._dropped[broker, ghost.key] = disk.cuts.get(directory, 0) + 1
 
     def _distrust(
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
@@ -244,7 +250,7 @@ class Shadows:
         A log whose disk failed may be beyond opening.
         """
         for ghost, reading in self._readings_of(broker, disk):
-            self._dropped.discard((broker, ghost.key))
+            self._dropped.pop((broker, ghost.key), None)
             if ghost.key not in opened:
                 if ghost.shadow(broker).intact:
                     raise Violation("I15", f"broker {broker} cannot open {reading.directory}")
@@ -298,7 +304,7 @@ class Shadows:
             if owner == broker and reading.directory == directory:
                 del self._readings[owner, key]
                 self._closed.discard((owner, key))
-                self._dropped.discard((owner, key))
+                self._dropped.pop((owner, key), None)
                 self.ghosts[key].shadows[broker] = Shadow(intact=False)
 
     def trusted_again(self, broker: BrokerId) -> None:
