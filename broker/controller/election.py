@@ -335,9 +335,8 @@ class Elections:
         if leader != partition.leader:
             return Failure(errors.InvalidRequest.code, f"broker {partition.leader} is the leader")
         if wish.partition_epoch < partition.partition_epoch:
-            # A repeat of what was applied is no fault: its answer got lost.
-            if _same_members(proposed, partition.isr):
-                return None
+            # Also a repeat of what was applied, whose answer got lost. The epoch of now would free
+            # the leader to ask anew before it has replayed what else came with that epoch.
             return Failure(
                 errors.InvalidUpdateVersion.code,
                 f"the partition epoch is {partition.partition_epoch}, "

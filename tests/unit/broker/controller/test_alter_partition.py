@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from broker.metadata.admin import AlterConfigs, ConfigChange
 from broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
@@ -13,6 +14,7 @@ from broker.metadata.messages import (
     PartitionIsr,
     PartitionsAltered,
 )
+from broker.metadata.records import ConfigResourceType
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
 from tests.fakes.controller_shell import ControllerShell, Incarnation
@@ -79,13 +81,34 @@ def test_below_min_isr_who_leaves_is_eligible_until_it_is_back(cluster: Cluster)
     assert shell.partition().eligible_leader_replicas == ()
 
 
-def test_a_repeat_is_answered_and_applied_once(cluster: Cluster) -> None:
+def test_a_repeat_is_applied_once_and_metadata_tell_of_it(cluster: Cluster) -> None:
     shell, _ = cluster
     asked = request(shell, [1, 2])
-    first = send(shell, asked)
+    assert send(shell, asked).failure is None
     records = len(shell.log)
-    assert send(shell, asked) == first
+    again = send(shell, asked)
+    assert again.failure is not None
+    assert again.failure.code == errors.InvalidUpdateVersion.code
     assert len(shell.log) == records
+
+
+@pytest.mark.parametrize("members", [[1, 2], [1, 2, 3]])
+def test_a_repeat_does_not_learn_the_epoch_that_came_with_another_min_isr(
+    cluster: Cluster, members: list[int]
+) -> None:
+    """With it a leader could shrink its ISR, by the old value enough for a commit, and who left
+    would be eligible by the new one.
+    """
+    shell, _ = cluster
+    asked = request(shell, members)
+    assert send(shell, asked).failure is None
+    change = ConfigChange(ConfigResourceType.TOPIC, "t", {"min.insync.replicas": "3"})
+    shell.call("alter_configs", AlterConfigs((change,)))
+    assert shell.partition().partition_epoch == 2
+    again = send(shell, asked)
+    assert again.failure is not None
+    assert again.failure.code == errors.InvalidUpdateVersion.code
+    assert again.partition_epoch == -1
 
 
 def test_asking_for_the_isr_as_it_is_shuts_out_what_was_asked_before(cluster: Cluster) -> None:
