@@ -28,7 +28,7 @@ from pylog.model import BrokerId, Offset, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import iter_headers, read_header
 from pylog.records.builder import encode_batch
 from tests.sim.contents import Original
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import Batch, PartitionGhost, Violation
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 
 if TYPE_CHECKING:
@@ -291,12 +291,27 @@ class ProducerClient(Client):
 
     @property
     def _is_forgotten(self) -> bool:
-        """Whether records of it were deleted before all replicas had heard of them."""
+        """Whether what it waits for was deleted, or compacted away, before it heard of it."""
         ghost = self.ghost
         if self.producer_id in ghost.sequences.forgotten:
             return True
         first = self.waiting[0].crc if self.waiting else None
-        return any(b.crc == first for b in ghost.committed if b.base < ghost.deleted_to)
+        for batch in ghost.committed:
+            if batch.crc == first:
+                return batch.base < ghost.deleted_to or self._is_compacted_away(batch)
+        return False
+
+    def _is_compacted_away(self, batch: Batch) -> bool:
+        """Whether compaction took a committed batch before its producer heard of it. A leader that
+        was started since knows but the producer's last one, which stays: as in Kafka's snapshots.
+        """
+        ghost = self.ghost
+        if not ghost.may_compact or ghost.record is None:
+            return False
+        there = ghost.shadow(ghost.record.leader).batches
+        if any(b.base == batch.base for b in there):
+            return False
+        return any(b.producer_id == self.producer_id for b in there)
 
     def check_history(self) -> None:
         """Every "ok" is committed exactly once at the offset told; nothing is there twice."""
