@@ -44,10 +44,16 @@ class Cluster:
 
     TOPIC = "t"
 
-    def __init__(self, seed: int, trace: Trace | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        trace: Trace | None = None,
+        leaning: Callable[[Swarm], Swarm] = lambda swarm: swarm,
+    ) -> None:
+        """`leaning` changes what the seed has drawn."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = draw(rng("swarm"), rng("upkeep"))
+        self.swarm: Swarm = leaning(draw(rng("swarm"), rng("upkeep")))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)

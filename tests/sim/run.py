@@ -71,8 +71,8 @@ def run_seed(
     logging.getLogger("broker").setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
     try:
-        with VARIANTS[variant].installed():
-            cluster = Cluster(seed, trace)
+        with VARIANTS[variant].installed() as installed:
+            cluster = Cluster(seed, trace, installed.leaning)
             invariant = report = ""
             try:
                 _run(cluster)
