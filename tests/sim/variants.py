@@ -30,7 +30,6 @@ from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.guard import FaultGuard
 from broker.storage.log import Log, LogRead
 from broker.storage.log_checkpoints import LogCheckpoints
-from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import AppendedBatch, ProducerStates
 from broker.storage.recovery import SegmentLoader
 from broker.storage.retention import RetentionClock
@@ -324,10 +323,5 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a log goes on after an error of its disk",
         ((FaultGuard, "fail", _forgiven),),
         caught_by=11,
-    ),
-    "sequences_compacted_away": Variant(
-        "B-T16: after a crash a producer's batches that a cleaner took are not known any more",
-        ((ProducerHistory, "_learn", _not_at_all),),
-        caught_by=232,
     ),
 }
