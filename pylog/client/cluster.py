@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -222,14 +222,22 @@ class Cluster:
         UnknownTopicOrPartition when the cluster denies it, BootstrapFailed when nobody answers; in
         both cases one that was not used before is forgotten, and not asked for again.
         """
-        if name not in self.topics:
-            self._strangers[name] = 0
-        if name in self._strangers:
-            self._strangers[name] += 1
-        try:
+        with self.asking(name):
             known = await self._topic(name, timeout_ms)
             self._strangers.pop(name, None)  # it is used from now on
             return known
+
+    @contextlib.contextmanager
+    def asking(self, name: str) -> Iterator[None]:
+        """What is heard of a topic meanwhile, a denial above all, is kept; afterwards it is
+        forgotten unless the topic turned out to be there.
+        """
+        if name not in self.topics:
+            self._strangers.setdefault(name, 0)
+        if name in self._strangers:
+            self._strangers[name] += 1
+        try:
+            yield
         finally:
             if name in self._strangers:
                 self._strangers[name] -= 1

@@ -6,6 +6,7 @@ On the loop. Used by consumer and admin client.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -130,16 +131,19 @@ async def _by_leader(
         if left:
             raise passing.get(left[0]) or errors.LeaderNotAvailable(f"{left[0]} has no live leader")
 
-    try:
-        await cluster.retrying(attempt, timeout_ms, what)
-    except errors.RequestTimedOut as error:
-        for tp in wanted:
-            if tp in results or tp in faults:
-                continue
-            if tp.topic in cluster.denied:
-                faults[tp] = cluster.denied[tp.topic][1]
-            else:
-                faults[tp] = errors.RequestTimedOut(f"{tp}: {passing.get(tp, error)}")
+    with contextlib.ExitStack() as asking:
+        for topic in {tp.topic for tp in wanted}:
+            asking.enter_context(cluster.asking(topic))
+        try:
+            await cluster.retrying(attempt, timeout_ms, what)
+        except errors.RequestTimedOut as error:
+            for tp in wanted:
+                if tp in results or tp in faults:
+                    continue
+                if tp.topic in cluster.denied:
+                    faults[tp] = cluster.denied[tp.topic][1]
+                else:
+                    faults[tp] = errors.RequestTimedOut(f"{tp}: {passing.get(tp, error)}")
     return results, faults
 
 

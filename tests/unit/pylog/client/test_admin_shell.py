@@ -53,6 +53,12 @@ def test_one_item_raises_its_error_and_several_hold_each_outcome(admin: AdminCli
         admin.describe_topics(["nope"], timeout=5)
 
 
+def test_a_call_that_ends_before_the_grace_says_what_was_heard(admin: AdminClient) -> None:
+    for _ in range(5):  # the call's end and the look-up's come together
+        with pytest.raises(errors.UnknownTopicOrPartition, match="nope"):
+            admin.list_offsets({TopicPartition("nope", 0): "latest"}, timeout=0.15)
+
+
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a\0b", "ä", "x" * 250])
 def test_illegal_names_never_leave_the_client(admin: AdminClient, name: str) -> None:
     with pytest.raises(errors.InvalidTopic):
