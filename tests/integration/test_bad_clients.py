@@ -17,6 +17,8 @@ pytestmark = pytest.mark.integration
 REFUSED = "127.0.0.1:1"
 NO_NAME = "no-such-host.invalid:9092"
 UNREACHABLE = f"{REFUSED},{NO_NAME}"
+# A shared machine may stand still that long; a call that has forgotten its limit takes a minute.
+STALL_S = 5
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +42,11 @@ def producer(cluster: LocalCluster, admin: AdminClient) -> Iterator[Producer]:
 
 
 def within(seconds: float, error: type[errors.PylogError], call: Callable[[], object]) -> str:
-    """The text of the error that the call raises in that time."""
+    """The text of the error that the call raises in that time, but for a stall of the machine."""
     begin_ms = SYSTEM_CLOCK.monotonic_ms()
     with pytest.raises(error) as caught:
         call()
-    assert SYSTEM_CLOCK.monotonic_ms() - begin_ms < seconds * 1000
+    assert SYSTEM_CLOCK.monotonic_ms() - begin_ms < (seconds + STALL_S) * 1000
     return str(caught.value)
 
 

@@ -74,7 +74,7 @@ def test_an_empty_topic_returns_nothing_in_time(cluster: FakeCluster) -> None:
         assert c.position(T0) == 0
         before = SYSTEM_CLOCK.monotonic_ms()
         assert len(c.poll(0)) == 0
-        assert SYSTEM_CLOCK.monotonic_ms() - before < 50
+        assert SYSTEM_CLOCK.monotonic_ms() - before < 400  # less than any fetch may wait
         assert not c.poll(0.1)
         assert SYSTEM_CLOCK.monotonic_ms() - before >= 100
 
