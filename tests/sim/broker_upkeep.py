@@ -19,7 +19,7 @@ from tests.sim.contents import may_forget
 from tests.sim.ghost import Violation
 
 if TYPE_CHECKING:
-    from tests.sim.broker_node import BrokerProcess
+    from tests.sim.broker_process import BrokerProcess
 
 
 class BrokerUpkeep:

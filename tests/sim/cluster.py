@@ -22,7 +22,8 @@ from pylog import errors
 from pylog.config import LONG_MAX
 from pylog.model import NO_LEADER, BrokerId, NewTopic, Offset, ProducerId, TopicPartition
 from tests.sim.administrator import Administrator
-from tests.sim.broker_node import BrokerNode, BrokerProcess
+from tests.sim.broker_node import BrokerNode
+from tests.sim.broker_process import BrokerProcess
 from tests.sim.clients import ProducerClient, ReaderClient, WandererClient
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import DATA_ROOT
@@ -270,7 +271,7 @@ class Cluster:
         self.sometimes["replica failed"] += 1
         self.scheduler.note("failed", process.name, effect.topic_partition, effect.reason)
         if effect.topic_id is not None:
-            process.report_failed(effect)
+            process.calls.report_failed(effect)
             process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
             return
         process.node.kill(process.node.rng.randint(100, 1_000))

@@ -33,7 +33,7 @@ from tests.sim.ghost import Violation
 from tests.sim.rpc import Actor, Machine, Rpc
 
 if TYPE_CHECKING:
-    from tests.sim.broker_node import BrokerProcess
+    from tests.sim.broker_process import BrokerProcess
     from tests.sim.cluster import Cluster
 
 DIRECTORY = "/data/controller"
@@ -193,19 +193,19 @@ class ControllerProcess(Actor):
         self._watchers = [rpc for rpc in self._watchers if rpc.open]
         for rpc in self._watchers:
             process: Any = rpc.client
-            rpc.push(process.on_metadata_batch, rpc, batch)
+            rpc.push(process.membership.on_metadata_batch, rpc, batch)
 
     def _tell(self, effect: TellSession) -> None:
         rpc = self._sessions.get((effect.broker_id, effect.broker_epoch))
         if rpc is not None and rpc.open:
             process: Any = rpc.client
-            rpc.push(process.on_session_state, effect)
+            rpc.push(process.membership.on_session_state, effect)
 
     def _reject(self, effect: RejectSession) -> None:
         rpc = self._sessions.pop((effect.broker_id, effect.broker_epoch), None)
         if rpc is not None and rpc.open:
             process: Any = rpc.client
-            rpc.push(process.on_session_rejected, effect)
+            rpc.push(process.membership.on_session_rejected, effect)
 
     def _arm(self) -> None:
         deadline = self.core.next_deadline_ms
@@ -259,7 +259,7 @@ class ControllerProcess(Actor):
         process: Any = rpc.client
         for batch in self.core.batches_since(from_offset):
             self.node.shown_offset = max(self.node.shown_offset, self.core.image.offset)
-            rpc.push(process.on_metadata_batch, rpc, batch)
+            rpc.push(process.membership.on_metadata_batch, rpc, batch)
 
     def serve_session(self, rpc: Rpc, process: BrokerProcess) -> None:
         """A broker's session stream."""

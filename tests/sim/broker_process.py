@@ -1,0 +1,342 @@
+"""One life of a simulated broker: the shell around `ReplicaManager` and its logs.
+
+It performs what the replica manager asks for and hands it what others ask. After each step of the
+core the ghost state looks at every replica that the broker holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from broker.metadata.image import MetadataImage
+from broker.metadata.messages import ProducerIdBlock
+from broker.replication.manager import ReplicaManager
+from broker.replication.messages import (
+    ColdRead,
+    DeleteRecords,
+    DeleteRecordsDone,
+    DeleteReplicaLater,
+    Effect,
+    EpochEndQuery,
+    EpochEnds,
+    Fetch,
+    FetchDone,
+    OperationFailed,
+    PartitionBatch,
+    PartitionState,
+    Produce,
+    ProduceDone,
+    ReplicaFailed,
+    ReplicaFetch,
+    ReplicaFetchDone,
+    SendAlterPartition,
+    SendEpochEndQuery,
+    SendReplicaFetch,
+    SyncLog,
+)
+from broker.storage.log_directories import LogDirectories
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, ProducerId, TopicId, TopicPartition
+from pylog.records.batch import read_header
+from tests.sim.broker_calls import CALL_TIMEOUT_MS, BrokerCalls
+from tests.sim.broker_membership import BrokerMembership
+from tests.sim.broker_startup import BrokerStartup
+from tests.sim.broker_upkeep import BrokerUpkeep
+from tests.sim.controller_node import ControllerProcess
+from tests.sim.disk import TornWrite
+from tests.sim.files import SimFiles
+from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.rpc import Actor, Call, unary
+from tests.sim.shadows import Shadows
+
+if TYPE_CHECKING:
+    from tests.sim.broker_node import BrokerNode
+
+
+class BrokerProcess(Actor):
+    """One life of a broker."""
+
+    def __init__(self, node: BrokerNode) -> None:
+        super().__init__(node.machine)
+        self.node = node
+        self.cluster = node.cluster
+        self.incarnation = f"{node.machine.name}-{node.lives}"
+        self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
+        self.broker_id = BrokerId(-1)
+        self.broker_epoch = BrokerEpoch(-1)
+        self.root = ""
+        self.image = MetadataImage()
+        self.core_settings = self.cluster.replication_settings()
+        self.logs: LogDirectories | None = None
+        self.core: ReplicaManager | None = None
+        self.calls = BrokerCalls(self)
+        self.membership = BrokerMembership(self)
+        self._startup = BrokerStartup(self)
+        self._tick_at = -1
+        self._producer_ids: list[ProducerId] = []
+        self._stopping = False
+
+    def start(self) -> None:
+        """Claim an id, open the logs and register."""
+        self._startup.claim()
+
+    def registered(self, broker_epoch: BrokerEpoch) -> None:
+        """The controller knows this life of the broker."""
+        assert self.logs is not None
+        self.broker_epoch = broker_epoch
+        self.core = ReplicaManager(
+            self.broker_id, self.logs, self.cluster.broker_config(), settings=self.core_settings
+        )
+        self.step(self.core.on_registered(self.now_ms(), broker_epoch))
+        self.membership.start()
+        BrokerUpkeep(self, self.logs, self.core).start()
+
+    # ---- steps
+
+    def run(self, fn: Callable[..., None], *args: Any) -> None:
+        try:
+            fn(*args)
+        except TornWrite:
+            self.cluster.sometimes["torn write"] += 1
+            self.node.kill(self.node.rng.randint(20, self.cluster.swarm.away_ms))
+
+    def now_ms(self) -> int:
+        """The broker's monotonic clock."""
+        return self.machine.now_ms()
+
+    def step(self, effects: list[Effect]) -> None:
+        """The core made a step: check everything, then do what it asks for."""
+        states = self._check()
+        for effect in effects:
+            self._perform(effect, states)
+        self._arm()
+
+    def _check(self) -> dict[TopicPartition, PartitionState]:
+        assert self.core is not None
+        assert self.logs is not None
+        if self.core.waiting_requests > self.core_settings.waiting_requests_max:
+            raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
+        states = self.core.describe()
+        offline = {p.topic_partition for p in self.core.partitions() if p.offline or p.log.failure}
+        shadows: Shadows = self.cluster.shadows
+        for state in states:
+            if state.topic_partition in offline:
+                continue
+            config = self.image.topic_configs(state.topic_partition.topic)
+            min_insync = int(config.get("min.insync.replicas", "1"))
+            shadows.observe(self.broker_id, state, self.root, self.node.disk, min_insync)
+        return {state.topic_partition: state for state in states}
+
+    def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
+        match effect:
+            case ProduceDone():
+                self._produced(effect)
+            case FetchDone() | ReplicaFetchDone():
+                self._fetched(effect)
+            case SendReplicaFetch():
+                self.calls.fetch(effect)
+            case SendEpochEndQuery():
+                self.calls.epoch_ends(effect)
+            case SendAlterPartition():
+                self.calls.alter_partition(effect)
+            case ColdRead():
+                self.cluster.sometimes["cold read"] += 1
+                self.timer(1 + self.node.rng.random() * 10, self._read_cold, effect)
+            case SyncLog():
+                self.cluster.sometimes["log synced for its acks"] += 1
+                self.timer(1 + self.node.rng.random() * 10, self._sync_log, effect)
+            case ReplicaFailed():
+                self.cluster.on_replica_failed(self, effect)
+            case OperationFailed():
+                raise Violation("raised", effect.reason)
+            case DeleteReplicaLater():
+                self.timer(effect.delay_ms, self._remove, effect.directory)
+            case DeleteRecordsDone():
+                call: Any = effect.token
+                call.answer(effect)
+
+    def _produced(self, effect: ProduceDone) -> None:
+        call = effect.token
+        assert isinstance(call, Call)
+        request = call.value
+        assert isinstance(request, Produce)
+        for batch, ack in zip(request.batches, effect.acks, strict=True):
+            if request.acks == -1 and ack.failure is None:
+                ghost = self._ghost_of(batch)
+                ghost.check_ok(self.broker_id, ack.base_offset, read_header(batch.batch).crc)
+                if ack.base_offset < call.log_end:
+                    self.cluster.sometimes["duplicate answered"] += 1
+        call.answer(effect)
+
+    def _ghost_of(self, batch: PartitionBatch) -> PartitionGhost:
+        assert batch.topic_id is not None
+        return self.cluster.shadows.ghost(batch.topic_id, batch.topic_partition.partition)
+
+    def _remove(self, directory: str) -> None:
+        assert self.logs is not None
+        self.logs.remove_directory(directory)
+
+    def _fetched(self, effect: FetchDone | ReplicaFetchDone) -> None:
+        call = effect.token
+        assert isinstance(call, Call)
+        if isinstance(effect, ReplicaFetchDone):
+            self.cluster.count_fetched(effect.fetched)
+            call.answer(effect.fetched)
+        else:
+            call.answer(effect)
+
+    def cancelled(self, call: Call) -> None:
+        if self.core is not None:
+            self.core.cancel(call)
+
+    def _arm(self) -> None:
+        assert self.core is not None
+        deadline = self.core.next_deadline_ms
+        if deadline is not None and (self._tick_at < 0 or deadline < self._tick_at):
+            self._tick_at = deadline
+            self.timer(max(0, deadline - self.now_ms()), self._tick, deadline)
+
+    def _tick(self, deadline: int) -> None:
+        if deadline == self._tick_at and self.core is not None:
+            self._tick_at = -1
+            self.step(self.core.on_time(self.now_ms(), self.node.clock.now_ms()))
+
+    def _read_cold(self, effect: ColdRead) -> None:
+        assert self.core is not None
+        read: Any = effect.read
+        read()
+        self.step(self.core.on_cold_read(self.now_ms(), effect))
+
+    def _sync_log(self, effect: SyncLog) -> None:
+        assert self.core is not None
+        effect.task.run()
+        self.step(self.core.on_synced(self.now_ms(), effect))
+
+    def ask_controller(
+        self, handler: Callable[..., None], value: object, on_answer: Callable[[Any], None]
+    ) -> None:
+        """A unary call to the controller; None when nothing is known of its outcome."""
+        unary(
+            self.cluster.net,
+            self,
+            lambda: self.cluster.controller.process,
+            handler,
+            value,
+            on_answer,
+            CALL_TIMEOUT_MS,
+        )
+
+    @property
+    def boot_id(self) -> str:
+        """The machine's: another one after each loss of power."""
+        return f"{self.name}-boot-{self.node.disk.boot}"
+
+    # ---- the end
+
+    def stop(self, away_ms: float) -> None:
+        """An orderly stop: leaders first, then a clean close."""
+        if self.core is None or self._stopping:
+            return
+        self._stopping = True
+        self.cluster.scheduler.note("stopping", self.name)
+
+        def permitted(_answer: object) -> None:
+            assert self.logs is not None
+            assert self.core is not None
+            try:
+                self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
+                self.logs.close(clean=True)
+                self.cluster.sometimes["clean stop"] += 1
+            except (OSError, errors.PylogError) as error:
+                self.cluster.scheduler.note("close", self.name, error)
+            self.node.kill(away_ms)
+
+        self.ask_controller(
+            ControllerProcess.serve_shutdown, (self.broker_id, self.broker_epoch), permitted
+        )
+
+    # ---- what others ask
+
+    def serve_produce(self, request: Produce, call: Call) -> None:
+        """A producer's batches."""
+        if self.core is None:
+            call.answer(None)
+            return
+        ghost = self._ghost_of(request.batches[0])
+        call.log_end = ghost.shadow(self.broker_id).end
+        self.cluster.scheduler.note("produce", self.name, request.acks, call.log_end)
+        self.step(self.core.produce(self.now_ms(), self.node.clock.now_ms(), request, call))
+
+    def serve_fetch(self, request: Fetch, call: Call) -> None:
+        """A consumer's long poll."""
+        if self.core is None:
+            call.answer(None)
+            return
+        self.step(self.core.fetch(self.now_ms(), request, call))
+
+    def serve_replica_fetch(self, request: ReplicaFetch, call: Call) -> None:
+        """A follower's fetch."""
+        if self.core is None:
+            call.answer(None)
+            return
+        self.cluster.scheduler.note(
+            "fetch",
+            self.name,
+            f"from {request.replica_id} life {request.replica_epoch}",
+            *(
+                f"{p.partition}@{p.fetch_offset} epoch {p.current_leader_epoch} "
+                f"last {p.last_fetched_epoch}"
+                for p in request.partitions
+            ),
+        )
+        self.step(self.core.replica_fetch(self.now_ms(), request, call))
+
+    def serve_delete_records(self, asked: tuple[DeleteRecords, TopicId], call: Call) -> None:
+        """An administrator's; the topic must still be the one that is meant."""
+        request, topic_id = asked
+        name, offset = request.offsets[0]
+        topic = self.image.topics_by_name.get(name.topic)
+        if self.core is None or topic is None or topic.topic_id != topic_id:
+            call.answer(None)
+            return
+        if offset < 0:
+            ghost = self.cluster.shadows.ghost(topic_id, name.partition)
+            ghost.deleted_to = max(ghost.deleted_to, ghost.shadow(self.broker_id).high_watermark)
+        self.step(self.core.delete_records(self.now_ms(), request, call))
+
+    def serve_epoch_ends(self, request: EpochEndQuery, call: Call) -> None:
+        """A follower asks where epochs end."""
+        if self.core is None:
+            call.answer(None)
+            return
+        ends: EpochEnds = self.core.epoch_ends(request)
+        call.answer(ends)
+
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
+        """Who leads, as far as this broker knows."""
+        topic = self.image.topics_by_name.get(topic_partition.topic)
+        if topic is None:
+            return None
+        partition = topic.partitions.get(topic_partition.partition)
+        return None if partition is None else partition.leader
+
+    def new_producer_id(self, answer: Callable[[object], None]) -> None:
+        """A producer id that nobody has, or None."""
+        if self._producer_ids:
+            answer(self._producer_ids.pop())
+            return
+
+        def allocated(block: object) -> None:
+            if isinstance(block, ProducerIdBlock):
+                self._producer_ids.extend(
+                    ProducerId(block.first + index) for index in reversed(range(block.count))
+                )
+            answer(self._producer_ids.pop() if self._producer_ids else None)
+
+        if self.broker_epoch < 0:
+            answer(None)
+            return
+        self.ask_controller(
+            ControllerProcess.serve_producer_ids, (self.broker_id, self.broker_epoch), allocated
+        )
