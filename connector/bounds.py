@@ -96,6 +96,7 @@ class BoundsReader:
                 if at in latest and 0 <= epoch < latest[at].leader_epoch
             }
             ends = reader.epoch_ends(older) if older else {}
+            marks = reader.high_watermarks(wanted)
         except TopicGone:
             self._asked_ms = None
             return None
@@ -105,7 +106,11 @@ class BoundsReader:
         partitions: dict[str, dict[int, PartitionBounds]] = {name: {} for name in topics}
         for at in wanted:
             partitions[at.topic][at.partition] = PartitionBounds(
-                earliest[at].offset, latest[at].offset, latest[at].leader_epoch, ends.get(at)
+                earliest[at].offset,
+                latest[at].offset,
+                latest[at].leader_epoch,
+                ends.get(at),
+                marks.get(at),
             )
         return {name: TopicBounds(info.topic_id, partitions[name]) for name, info in topics.items()}
 

@@ -32,12 +32,19 @@ class PartitionBounds:
 
     `epoch_end`: where the leader epoch of the query's position ends by now, None when it was not
     asked for. An end below the position means that the log was cut there and grew anew (KIP-320).
+    `high_watermark`: the end of the log where `latest` is the last stable offset of a reader of
+    committed transactions; a query that read on before, uncommitted, waits for it.
     """
 
     earliest: int
     latest: int
     epoch: int = -1
     epoch_end: int | None = None
+    high_watermark: int | None = None
+
+    def holds(self, offset: int) -> bool:
+        """Whether the log reaches up to `offset`, readable by now or not."""
+        return offset <= max(self.latest, self.high_watermark or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +244,7 @@ def _begins(
         if offset < bound.earliest:
             place = TopicPartition(topic, partition)
             judge.loss(too_old(place, offset, bound.earliest, judge.story, new=at is None))
-        elif offset > bound.latest:
+        elif not bound.holds(offset):
             judge.loss(
                 DataLoss(
                     f"the end of {topic}-{partition} went back from {offset} to {bound.latest}: "
@@ -253,7 +260,8 @@ def _begins(
                     f"{offset - 1} now hold other records{_election(at, bound)}; {ALLOW}"
                 )
             )
-        begins[partition] = min(max(offset, bound.earliest), bound.latest)
+        held = bound.holds(offset)
+        begins[partition] = max(offset if held else bound.latest, bound.earliest)
     return begins
 
 
@@ -264,7 +272,7 @@ def _latest(
     begins: Mapping[int, int],
     target: StreamOffset | None,
 ) -> dict[int, int]:
-    latest = {p: bound.latest for p, bound in has.partitions.items()}
+    latest = {p: max(bound.latest, begins[p]) for p, bound in has.partitions.items()}
     if target is None:
         return latest
     # What came after the target, be it partitions or a re-created topic, is not for this run.

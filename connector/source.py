@@ -257,7 +257,7 @@ def _went_back(position: StreamOffset, bounds: Bounds) -> bool:
             continue
         for partition, at in topic.partitions.items():
             bound = has.partitions.get(partition)
-            if bound is not None and bound.latest < at.offset:
+            if bound is not None and not bound.holds(at.offset):
                 return True
     return False
 

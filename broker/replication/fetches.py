@@ -192,17 +192,24 @@ class Fetches:
             return self._failed(partition, item, fault)
         log = partition.log
         records: Buffer = b""
+        aborted: tuple[tuple[int, int], ...] = ()
         upper = self.upper_bound(partition, request)
         if fault is None and upper > item.fetch_offset and (room > 0 or first):
             try:
-                records = log.read(
+                found = log.read(
                     item.fetch_offset,
                     min(item.max_bytes, room),
                     upper_bound=upper,
                     # The first batch is given whole, or a large one could never be read (KIP-74).
                     min_one=first,
                     nowait=nowait,
-                ).records
+                )
+                records = found.records
+                if request.read_committed and found.next_offset > item.fetch_offset:
+                    aborted = tuple(
+                        (entry.producer_id, entry.first_offset)
+                        for entry in log.aborted_transactions(item.fetch_offset, found.next_offset)
+                    )
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
@@ -219,7 +226,7 @@ class Fetches:
             partition.last_stable_offset,
             log.log_start_offset,
             records,
-            (),
+            aborted,
             fault,
         )
 

@@ -115,7 +115,7 @@ class PartitionData(NamedTuple):
     last_stable_offset: Offset = Offset(-1)
     log_start_offset: Offset = Offset(-1)
     records: Buffer = b""
-    aborted: tuple[tuple[int, int], ...] = ()  # (producer id, first offset)
+    aborted: tuple[tuple[int, int], ...] = ()  # (producer id, first offset), if read committed
     diverging: EpochEnd | None = None
     current_leader: BrokerId = BrokerId(-1)
     current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)

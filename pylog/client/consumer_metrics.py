@@ -78,8 +78,8 @@ class ConsumerMetrics:
         assigned = list(partitions)
         lags: dict[str, float] = {}
         for p in assigned:
-            if p.high_watermark is not None and p.position is not None:
-                lags[f"{p.topic_partition}.records-lag"] = max(p.high_watermark - p.position, 0)
+            if p.readable_end is not None and p.position is not None:
+                lags[f"{p.topic_partition}.records-lag"] = max(p.readable_end - p.position, 0)
         return {
             "records-consumed-total": self._records,
             "records-consumed-rate": w["records"].rate(now_ms),

@@ -63,6 +63,7 @@ def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
     """What the fetcher needs of parsed settings."""
     policy: str = values["auto.offset.reset"]
     return FetcherSettings(
+        read_committed=values["isolation.level"] == "read_committed",
         auto_offset_reset=policy if policy in RESET_POLICIES else BY_DURATION,
         reset_duration_ms=0 if policy in RESET_POLICIES else duration_ms(policy),
         fetch_max_wait_ms=values["fetch.max.wait.ms"],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
+from pylog.records.transactions import AbortedTransaction
 
 # ---- what answers say --------------------------------------------------------------------------
 
@@ -18,8 +19,11 @@ class Fetched:
     code: int = 0
     message: str = ""
     high_watermark: int = -1
+    last_stable_offset: int = -1
     log_start_offset: int = -1
     batches: Buffer = b""
+    aborted: tuple[AbortedTransaction, ...] = ()
+    """Told to readers of committed records: whose records in `batches` are not for them."""
     leader: int = -1
     leader_epoch: int = -1
     diverging_end: int | None = None

@@ -41,7 +41,7 @@ class Partition:
     buffer: deque[Chunk] = field(default_factory=deque)
     buffered_bytes: int = 0
     left_out: bool = False  # of the last request, for its full buffer
-    high_watermark: int | None = None
+    readable_end: int | None = None  # as its leader last said
     log_start_offset: int | None = None
     error: errors.PylogError | None = None  # the next poll raises it
     decoding: Any = None  # the shell's: the chunk that is being handed out
@@ -62,6 +62,7 @@ class FetcherSettings:
     """What the fetcher needs of the consumer's settings."""
 
     auto_offset_reset: str = "latest"
+    read_committed: bool = False
     reset_duration_ms: int = 0  # with BY_DURATION: how long ago
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 52_428_800

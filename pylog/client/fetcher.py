@@ -30,6 +30,7 @@ from pylog.client.fetch_state import Chunk, FetcherSettings, InFlight, Partition
 from pylog.client.metadata import ClusterMetadata
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import last_header
+from pylog.records.transactions import without_aborted
 
 STUCK_AFTER_MS: Final = 1_000
 """How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
@@ -342,8 +343,10 @@ class Fetcher:
 
     def _on_data(self, partition: Partition, answer: Fetched) -> None:
         partition.failures = 0
-        if answer.high_watermark >= 0:
-            partition.high_watermark = answer.high_watermark
+        committed = self.settings.read_committed
+        end = answer.last_stable_offset if committed else answer.high_watermark
+        if end >= 0:
+            partition.readable_end = end
         if answer.log_start_offset >= 0:
             partition.log_start_offset = answer.log_start_offset
         if not len(answer.batches):
@@ -360,8 +363,9 @@ class Fetcher:
                 f"{partition.topic_partition} at offset {partition.fetch_offset}: {error}"
             )
             return
-        partition.buffer.append(Chunk(answer.batches, last.next_offset))
-        partition.buffered_bytes += len(answer.batches)
+        batches = without_aborted(answer.batches, answer.aborted)
+        partition.buffer.append(Chunk(batches, last.next_offset))
+        partition.buffered_bytes += len(batches)
         partition.fetch_offset = last.next_offset
         partition.last_epoch = last.partition_leader_epoch
 

@@ -12,9 +12,10 @@ from pylog import errors
 from pylog.client.cluster import Cluster
 from pylog.client.fetch_lines import FetchLines
 from pylog.client.server import Server
-from pylog.client.wire import error_of
+from pylog.client.wire import aborted_of, error_of
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import Buffer, last_header
+from pylog.records.transactions import without_aborted
 from pylog.rpc.v1 import log_pb2
 
 PREFETCHED_MAX: Final = 2
@@ -124,7 +125,7 @@ class RangeFetcher:
         """
         answer = await self._ask(position, left_s)
         if answer is None:
-            return await self._nothing(position, -1)
+            return await self._nothing(position)
         data, batches = answer
         code = data.error.code
         if code == errors.OffsetOutOfRange.code:
@@ -143,7 +144,9 @@ class RangeFetcher:
         if error is not None:
             raise error
         if not len(batches):
-            return await self._nothing(position, data.high_watermark)
+            stable = self._isolation == log_pb2.READ_COMMITTED
+            end = data.last_stable_offset if stable else data.high_watermark
+            return await self._nothing(position, end)
         last = last_header(batches)
         if last is None or last.next_offset <= position:
             raise errors.CorruptMessage(
@@ -151,7 +154,7 @@ class RangeFetcher:
             )
         seen = -(-len(batches) // (last.next_offset - position))
         self._record_bytes = max(self._record_bytes, seen)
-        return Batches(batches), last.next_offset
+        return Batches(without_aborted(batches, aborted_of(data))), last.next_offset
 
     async def _ask(
         self, position: int, left_s: float
@@ -198,21 +201,26 @@ class RangeFetcher:
         return partitions[0] if partitions else None
 
     async def _nothing(
-        self, position: int, high_watermark: int
+        self, position: int, readable: int = -1
     ) -> tuple[Batches | Skipped | None, int]:
-        """No bytes: a leader that does not know yet what is committed, or a gap up to the end."""
+        """No bytes: a leader that does not know yet what is committed, a transaction that is open,
+        or a gap up to the end.
+        """
         self._empty += 1
-        if high_watermark < self._end and self._empty > 1:
+        if readable < self._end and self._empty > 1:
             server = self._cluster.broker(self._leader())
             if server is not None:
                 listed = await self._list(server, -1)
-                high_watermark = max(high_watermark, listed.offset)
-        if high_watermark >= self._end and self._empty > 2:
-            # Asked three times, with all of the range committed: compaction emptied it.
+                readable = max(readable, listed.offset)
+        if readable >= self._end and self._empty > 2:
+            # Asked three times, with all of the range readable: compaction emptied it.
             return None, self._end
+        words = "its committed end is"
+        if self._isolation == log_pb2.READ_COMMITTED:
+            words = "transactions may be open from its last stable offset on, which is"
         raise errors.OffsetNotAvailable(
-            f"{self._at} has no records at offset {position}; its committed end is "
-            f"{high_watermark}, and the range ends at {self._end}"
+            f"{self._at} has no records at offset {position}; {words} {readable}, and the range "
+            f"ends at {self._end}"
         )
 
     async def _out_of_range(self, position: int) -> tuple[Batches | Skipped | None, int]:

@@ -30,7 +30,7 @@ from pylog.client.range_fetcher import (
 from pylog.client.server import Server
 from pylog.client.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import TopicPartition
+from pylog.model import LATEST_TIMESTAMP, TopicPartition
 from pylog.rpc.v1 import log_pb2
 
 __all__ = ["Batches", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
@@ -142,12 +142,34 @@ class RangeReader:
             self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
         )
 
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the log of each partition ends, for a reader of committed transactions only: to
+        others that is what `offsets` says.
+        """
+        wanted = list(partitions)
+        if not self._read_committed:
+            return {}
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, int]:
+            listed = await self._offsets(
+                wanted, LATEST_TIMESTAMP, timeout_s, log_pb2.READ_UNCOMMITTED
+            )
+            return {at: found.offset for at, found in listed.items()}
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
+        )
+
     async def _offsets(
-        self, wanted: Sequence[TopicPartition], timestamp_ms: int, timeout_s: float
+        self,
+        wanted: Sequence[TopicPartition],
+        timestamp_ms: int,
+        timeout_s: float,
+        isolation: log_pb2.IsolationLevel | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
         def request(led: Mapping[TopicPartition, Leader]) -> log_pb2.ListOffsetsRequest:
             return log_pb2.ListOffsetsRequest(
-                isolation_level=self._isolation(),
+                isolation_level=self._isolation() if isolation is None else isolation,
                 partitions=[
                     log_pb2.PartitionTimestamp(
                         topic=at.topic,

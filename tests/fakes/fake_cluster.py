@@ -36,13 +36,23 @@ class FakePartition:
     """Leader epochs that ended, and where."""
     committed: int | None = None
     """The high watermark, where it is not the end."""
+    stable: int | None = None
+    """The last stable offset, where it is not the high watermark."""
+    aborted: list[tuple[int, int]] = field(default_factory=list)
+    """Transactions: producer id and first offset."""
+
+    def readable(self, isolation: int) -> int:
+        committed = self.end if self.committed is None else self.committed
+        if isolation == log_pb2.READ_COMMITTED and self.stable is not None:
+            return self.stable
+        return committed
 
     def append(self, batch: bytes) -> tuple[int, int]:
         """(error code, base offset)."""
         ((_, header),) = iter_headers(batch)
         if not crc_matches(batch, 0, header):
             return errors.CorruptMessage.code, -1
-        if header.producer_id >= 0:
+        if header.producer_id >= 0 and not header.is_control:
             recent = self.producers.setdefault(header.producer_id, deque(maxlen=5))
             for sequence, count, offset in recent:
                 if (sequence, count) == (header.base_sequence, header.record_count):
@@ -59,12 +69,14 @@ class FakePartition:
         base_offset, self.end = self.end, self.end + header.record_count
         return 0, base_offset
 
-    def read(self, offset: int, max_bytes: int) -> bytes:
+    def read(self, offset: int, max_bytes: int, end: int | None = None) -> bytes:
         chosen: list[bytes] = []
         size = 0
         for header, batch in self.batches:
             if header.last_offset < offset:
                 continue
+            if end is not None and header.last_offset >= end:
+                break
             if chosen and size + len(batch) > max_bytes:
                 break
             chosen.append(batch)
@@ -352,15 +364,21 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 data.error.code = errors.InconsistentTopicId.code
                 response.partitions.append(data)
                 continue
-            committed = partition.end if partition.committed is None else partition.committed
-            data.high_watermark = data.last_stable_offset = committed
+            readable = partition.readable(request.isolation_level)
+            data.high_watermark = partition.readable(log_pb2.READ_UNCOMMITTED)
+            data.last_stable_offset = partition.readable(log_pb2.READ_COMMITTED)
             data.log_start_offset = partition.log_start
             if -1 < asked.current_leader_epoch < partition.epoch:
                 data.error.code = errors.FencedLeaderEpoch.code
             elif not partition.log_start <= asked.fetch_offset <= partition.end:
                 data.error.code = errors.OffsetOutOfRange.code
-            elif left > 0 and asked.fetch_offset < committed:
-                data.batches = partition.read(asked.fetch_offset, min(asked.max_bytes, left))
+            elif left > 0 and asked.fetch_offset < readable:
+                data.batches = partition.read(
+                    asked.fetch_offset, min(asked.max_bytes, left), readable
+                )
+                if request.isolation_level == log_pb2.READ_COMMITTED:
+                    for producer, first in partition.aborted:
+                        data.aborted.add(producer_id=producer, first_offset=first)
                 left -= len(data.batches)
             if data.error.code or data.batches:
                 response.partitions.append(data)
@@ -383,9 +401,7 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 answer.leader_epoch = partition.epoch
                 answer.topic_id = cluster.topics[asked.topic].topic_id
                 if asked.timestamp_ms == -1:
-                    answer.offset = (
-                        partition.end if partition.committed is None else partition.committed
-                    )
+                    answer.offset = partition.readable(request.isolation_level)
                 elif asked.timestamp_ms == -2:
                     answer.offset = partition.log_start
                 elif asked.timestamp_ms >= 0:

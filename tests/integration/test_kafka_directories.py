@@ -10,9 +10,12 @@ import pytest
 
 from broker.storage.checkpoints import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, encode_offsets
 from broker.storage.survey import PARTITION_METADATA
-from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer
+from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
 from pylog import TopicPartition as Tp
+from pylog.client.range_reader import Batches, RangeReader
+from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import Offset
+from pylog.records.reader import iter_records
 from tests.golden.kafka_dump import FOLDER, dump
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
@@ -76,10 +79,27 @@ def dumped(topic: str, *, markers: bool = False) -> list[Row]:
     ]
 
 
-def consumed(cluster: LocalCluster, topic: str) -> list[Row]:
+def committed(topic: str) -> list[Row]:
+    """Those of `dumped` whose transactions were committed, by the markers in the dump."""
+    found = dump(f"clean/{topic}-0")
+    stays: set[int] = set()
+    open_: dict[int, list[int]] = {}
+    for batch in (batch for name in sorted(found.logs) for batch in found.logs[name]):
+        offsets = [record.offset for record in batch.records]
+        if batch.flag("isControl"):
+            ended = open_.pop(batch.number("producerId"), [])
+            stays.update(ended if str(batch.records[0].marker) == "COMMIT" else ())
+        elif batch.flag("isTransactional"):
+            open_.setdefault(batch.number("producerId"), []).extend(offsets)
+        else:
+            stays.update(offsets)
+    return [row for row in dumped(topic) if row[0] in stays]
+
+
+def consumed(cluster: LocalCluster, topic: str, **config: str) -> list[Row]:
     partition = Tp(topic, 0)
     rows: list[Row] = []
-    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, **config) as consumer:
         consumer.assign([partition])
         consumer.seek_to_beginning()
         end = consumer.end_offsets([partition])[partition]
@@ -99,12 +119,37 @@ def test_every_record_is_served(cluster: LocalCluster, topic: str) -> None:
     assert consumed(cluster, topic) == expected
 
 
-def test_a_read_committed_consumer_stops_at_the_open_transaction(cluster: LocalCluster) -> None:
-    partition = Tp("transactional", 0)
-    with Consumer(
-        bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed"
-    ) as consumer:
+def test_a_read_committed_consumer_sees_no_aborted_and_no_open_transaction(
+    cluster: LocalCluster,
+) -> None:
+    partition, level = Tp("transactional", 0), {"isolation_level": "read_committed"}
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, **level) as consumer:
         assert consumer.end_offsets([partition]) == {partition: 156}
+    expected = committed("transactional")
+    assert 0 < len(expected) < len(dumped("transactional")) - 2
+    assert consumed(cluster, "transactional", **level) == expected
+
+
+def test_a_read_committed_range_leaves_out_aborted_transactions(cluster: LocalCluster) -> None:
+    settings = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "isolation_level": "read_committed",
+        "default_api_timeout_ms": 2_000,
+    }
+    reader = RangeReader(CONSUMER_SETTINGS.parse(settings))
+    try:
+        topic_id = reader.topics(["transactional"])["transactional"].topic_id
+        offsets = [
+            record.offset
+            for item in reader.read("transactional", topic_id, 0, 0, 156)
+            if isinstance(item, Batches)
+            for record in iter_records(item.data, "transactional", 0)
+        ]
+        assert offsets == [row[0] for row in committed("transactional")]
+        with pytest.raises(errors.RequestTimedOut, match="last stable offset on, which is 156"):
+            list(reader.read("transactional", topic_id, 0, 150, 158))
+    finally:
+        reader.close()
 
 
 @pytest.mark.parametrize("topic", TOPICS)

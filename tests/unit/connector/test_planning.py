@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from connector import errors
 from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
 from connector.planning import (
+    Advance,
     PartitionBounds,
     TopicBounds,
     advance,
@@ -166,6 +167,17 @@ def test_an_epoch_that_ends_at_the_position_is_no_loss() -> None:
     bounds = {"a": TopicBounds(ID, {0: PartitionBounds(0, 9, 2, epoch_end=5)})}
     end = advance(at(a={0: 5}), bounds, A).end
     assert end.topics["a"].partitions[0] == PartitionPosition(9, 2)
+
+
+def test_what_was_read_beyond_an_open_transaction_is_waited_for() -> None:
+    """A query that read uncommitted records goes on with committed ones."""
+    bounds = {"a": TopicBounds(ID, {0: PartitionBounds(0, 5, 1, high_watermark=9)})}
+    start = at(a={0: 8})
+    assert advance(start, bounds, A) == Advance(start)
+    ended = {"a": TopicBounds(ID, {0: PartitionBounds(0, 12, 1, high_watermark=12)})}
+    assert advance(start, ended, A).end == at(a={0: 12})
+    with pytest.raises(errors.DataLoss, match=r"the end of a-0 went back from 10 to 5"):
+        advance(at(a={0: 10}), bounds, A)
 
 
 def test_available_now_stops_at_its_target() -> None:

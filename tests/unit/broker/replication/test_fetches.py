@@ -15,9 +15,12 @@ from broker.replication.messages import (
     PartitionFetch,
 )
 from broker.storage.segment_reader import PagesCold
+from broker.storage.validator import INTERNAL
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
-from tests.fakes.broker_group import T0, BrokerGroup
+from pylog.records.builder import ControlType, encode_control_batch
+from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
+from tests.fakes.logs import bases_of, batch_of
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
 T1, T99 = TopicPartition("t", 1), TopicPartition("t", 99)
@@ -255,3 +258,43 @@ def test_cold_pages_are_read_elsewhere_and_everything_is_checked_again(
 def offset(group: BrokerGroup, timestamp_ms: int, broker: int = 1) -> tuple[int, int]:
     answer = group.managers[BrokerId(broker)].list_offsets(OffsetQuery(T0, timestamp_ms))
     return (answer.failure.code if answer.failure else 0), answer.offset
+
+
+def test_a_reader_of_committed_records_hears_of_aborted_transactions(group: BrokerGroup) -> None:
+    log = next(p.log for p in group.managers[ONE].partitions() if p.topic_partition == T0)
+    for batch in (
+        batch_of(b"a", b"b", producer=(1, 0, 0), transactional=True),
+        batch_of(b"c", producer=(2, 0, 0), transactional=True),
+        encode_control_batch(
+            ControlType.ABORT,
+            producer_id=1,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp_ms=WALL_MS,
+        ),
+        encode_control_batch(
+            ControlType.COMMIT,
+            producer_id=2,
+            producer_epoch=0,
+            coordinator_epoch=0,
+            timestamp_ms=WALL_MS,
+        ),
+        batch_of(b"d", producer=(3, 0, 0), transactional=True),
+    ):
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS, origin=INTERNAL)
+    group.produce(1, b"e")
+    group.run()
+
+    def read(offset: int, read_committed: bool) -> tuple[list[int], tuple[tuple[int, int], ...]]:
+        item = PartitionFetch(T0, None, Offset(offset), 1 << 20)
+        token = group.send(1, Fetch(0, 1, 1 << 20, (item,), read_committed))
+        group.run()
+        data = data_of(group, token)
+        assert (data.high_watermark, data.last_stable_offset) == (7, 5)
+        return bases_of(data.records), data.aborted
+
+    assert read(0, True) == ([0, 2, 3, 4], ((1, 0),))
+    assert read(1, True) == ([0, 2, 3, 4], ((1, 0),))
+    assert read(4, True) == ([4], ())
+    assert read(5, True) == ([], ())
+    assert read(0, False) == ([0, 2, 3, 4, 5, 6], ())

@@ -15,7 +15,8 @@ from pylog.client.consumer_settings import duration_ms
 from pylog.client.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
-from tests.fakes.fake_cluster import FakeCluster
+from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from tests.fakes.fake_cluster import FakeCluster, FakePartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
 
@@ -332,3 +333,58 @@ def test_a_second_thread_is_told_off_and_wakeup_is_not(cluster: FakeCluster) -> 
         thread.join(5)
         assert [type(e) for e in outcome] == [errors.WokenUp]
         assert not c.poll(0)  # a wakeup counts once
+
+
+def transactions(partition: FakePartition) -> None:
+    """Offsets 0-2 committed, 3-5 aborted, their markers at 6 and 7, 8 plain, 9 in one that is
+    open.
+    """
+
+    def transaction(producer: int, *values: bytes) -> bytes:
+        return encode_batch(
+            values,
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=0,
+            transactional=True,
+        )
+
+    def marker(kind: ControlType, producer: int) -> bytes:
+        return encode_control_batch(
+            kind, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0
+        )
+
+    for batch in (
+        transaction(1, b"a", b"b", b"c"),
+        transaction(2, b"x", b"y", b"z"),
+        marker(ControlType.COMMIT, 1),
+        marker(ControlType.ABORT, 2),
+        encode_batch([b"d"]),
+        transaction(3, b"open"),
+    ):
+        partition.producers.clear()
+        assert partition.append(batch)[0] == 0
+    partition.stable, partition.aborted = 9, [(2, 3)]
+
+
+def test_records_of_aborted_transactions_are_left_out(cluster: FakeCluster) -> None:
+    transactions(cluster.topics["t"].partitions[0])
+    with consumer(cluster, isolation_level="read_committed", fetch_max_wait_ms=20) as c:
+        c.assign([T0])
+        assert c.end_offsets() == {T0: 9}
+        values: list[Any] = []
+        while c.position(T0) < 9:
+            values += [r.value for r in c.poll(1)]
+        assert values == [b"a", b"b", b"c", b"d"]
+        assert c.lag() == {T0: 0}
+        assert c.metrics()["t-0.records-lag"] == 0
+        c.seek(T0, 4)
+        columns = c.poll_arrow(5)
+        assert columns["value"].to_pylist() == [b"d"]
+        c.seek(T0, 3)
+        cluster.topics["t"].partitions[0].stable = 6  # a fetch of nothing but aborted records
+        assert not c.poll_arrow(0.2)
+        assert c.position(T0) == 6
+    with consumer(cluster) as c:
+        c.assign([T0])
+        assert [r.value for r in c.poll(5)] == [b"a", b"b", b"c", b"x", b"y", b"z", b"d", b"open"]

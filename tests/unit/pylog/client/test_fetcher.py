@@ -101,7 +101,7 @@ def test_one_fetch_per_broker_and_the_next_while_the_user_works() -> None:
     assert isinstance(following, Fetch)
     assert set(following.items) == {item(T0, 8, last=2), item(T2, 7)}
     partition = world.fetcher.partitions[T0]
-    assert (partition.position, partition.fetch_offset, partition.high_watermark) == (5, 8, 9)
+    assert (partition.position, partition.fetch_offset, partition.readable_end) == (5, 8, 9)
 
 
 def test_an_answer_from_before_a_partition_was_given_up_is_not_taken() -> None:

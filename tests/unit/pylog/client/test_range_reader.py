@@ -74,6 +74,22 @@ def test_topics_and_offsets(cluster: FakeCluster, reader: RangeReader) -> None:
     assert [reader.offsets(both, -2)[at].offset for at in both] == [1, 0]
 
 
+def test_who_reads_committed_records_is_told_both_ends(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    topic = cluster.create_topic("a")
+    fill(topic.partitions[0], 6)
+    topic.partitions[0].stable = 4
+    committed = make(cluster, isolation_level="read_committed")
+    committed.topics(["a"])
+    assert committed.offsets([A0], -1)[A0].offset == 4
+    assert committed.high_watermarks([A0]) == {A0: 6}
+    committed.close()
+    reader.topics(["a"])
+    assert reader.offsets([A0], -1)[A0].offset == 6
+    assert reader.high_watermarks([A0]) == {}
+
+
 def test_a_topic_that_does_not_exist_is_left_out(cluster: FakeCluster, reader: RangeReader) -> None:
     cluster.create_topic("a")
     assert list(reader.topics(["a", "none"])) == ["a"]
@@ -272,3 +288,56 @@ def test_an_unfinished_read_stops_fetching(cluster: FakeCluster) -> None:
     assert list(items) == []
     reader.close()
     assert len(cluster.fetch_requests) <= 5
+
+
+def test_a_range_waits_for_an_open_transaction(cluster: FakeCluster) -> None:
+    """Its records are neither skipped nor lost: they come when it has ended."""
+    topic = cluster.create_topic("a")
+    partition = topic.partitions[0]
+    fill(partition, 3, 3)
+    partition.stable = 3
+    reader = make(cluster, isolation_level="read_committed")
+    reader.topics(["a"])
+    items = reader.read("a", topic.topic_id, 0, 0, 6)
+    assert ranges([next(items)]) == [(0, 2)]
+
+    def end_it() -> None:
+        with cluster.changed:
+            asked = len(cluster.fetch_requests)
+            cluster.changed.wait_for(lambda: len(cluster.fetch_requests) >= asked + 4, 30)
+            partition.stable = None
+
+    ending = threading.Thread(target=end_it)
+    ending.start()
+    assert ranges(list(items)) == [(3, 5)]
+    ending.join()
+    reader.close()
+
+
+def test_a_transaction_that_stays_open_is_named(cluster: FakeCluster) -> None:
+    topic = cluster.create_topic("a")
+    fill(topic.partitions[0], 3, 3)
+    topic.partitions[0].stable = 3
+    reader = make(cluster, isolation_level="read_committed", default_api_timeout_ms=300)
+    reader.topics(["a"])
+    with pytest.raises(
+        errors.RequestTimedOut,
+        match=r"a-0 has .* last stable offset on, which is 3, and the range ends at 6",
+    ):
+        list(reader.read("a", topic.topic_id, 0, 3, 6))
+    reader.close()
+
+
+def test_aborted_batches_are_left_out_of_a_range(cluster: FakeCluster) -> None:
+    topic = cluster.create_topic("a")
+    for producer in (1, 2):
+        topic.partitions[0].append(
+            encode_batch(
+                [b"x"], producer_id=producer, producer_epoch=0, base_sequence=0, transactional=True
+            )
+        )
+    topic.partitions[0].aborted = [(2, 1)]
+    reader = make(cluster, isolation_level="read_committed")
+    reader.topics(["a"])
+    assert ranges(list(reader.read("a", topic.topic_id, 0, 0, 2))) == [(0, 0)]
+    reader.close()
