@@ -41,14 +41,6 @@ from pylog.model import TopicId
 _Values = Mapping[str, str | None]
 
 
-def effective_min_isr(
-    image: MetadataImage, topic_values: Mapping[str, str], defaults: TopicConfig
-) -> int:
-    """`min.insync.replicas` of a topic with these values of its own."""
-    value = topic_values.get(MIN_ISR, image.cluster_configs().get(MIN_ISR))
-    return defaults.min_insync_replicas if value is None else int(value)
-
-
 class _Refused(Exception):
     """Why a resource cannot be changed, where that is no InvalidConfig."""
 
@@ -73,10 +65,12 @@ class Configs:
         what the controller was started with, a line says so.
         """
         default = self._settings.topic_defaults.min_insync_replicas
-        recorded = self._ledger.decided.cluster_configs().get(MIN_ISR)
+        cluster = self._ledger.decided.cluster_configs()
+        recorded = cluster.get(MIN_ISR)
         if recorded is None and default != TopicConfig().min_insync_replicas:
             self._write(CLUSTER_CONFIG, {MIN_ISR: str(default)})
-        if recorded is None or int(recorded) == default or not self._settings.says(MIN_ISR):
+        holds = self._settings.with_setting(MIN_ISR, {}, cluster).min_insync_replicas
+        if recorded is None or holds == default or not self._settings.says(MIN_ISR):
             return []
         return [
             Report(
@@ -132,9 +126,9 @@ class Configs:
             raise _Refused(Failure(errors.UnknownTopicOrPartition.code, why))
         values = self._resolved(image, change)
         merged = _merged(image, change, values)
-        TopicConfig.from_mapping(merged, self._defaults(image))
+        config = TopicConfig.from_mapping(merged, self._defaults(image))
         least = min(len(partition.replicas) for partition in topic.partitions.values())
-        if values.get(MIN_ISR) is not None and int(merged[MIN_ISR]) > least:
+        if values.get(MIN_ISR) is not None and config.min_insync_replicas > least:
             raise errors.InvalidConfig(
                 f"{MIN_ISR}={merged[MIN_ISR]} is above the replication factor {least}"
             )

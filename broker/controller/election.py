@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from broker.config import TopicConfig
 from broker.controller.ledger import Ledger
 from broker.controller.partitions import joined, next_state, without
 from broker.controller.returning import Loss, Returning
@@ -56,22 +57,18 @@ class Elections:
 
     def min_isr(self, topic_id: TopicId) -> int:
         """`min.insync.replicas` of the topic: its own, the cluster's, or the default."""
-        value = self._setting(topic_id, MIN_ISR)
-        return self._settings.topic_defaults.min_insync_replicas if value is None else int(value)
+        return self._resolved(topic_id, MIN_ISR).min_insync_replicas
 
     def _unclean(self, topic_id: TopicId) -> bool:
         if not self.unclean_allowed:
             return False
-        value = self._setting(topic_id, UNCLEAN)
-        if value is None:
-            return self._settings.topic_defaults.unclean_leader_election_enable
-        return value.lower() == "true"
+        return self._resolved(topic_id, UNCLEAN).unclean_leader_election_enable
 
-    def _setting(self, topic_id: TopicId, name: str) -> str | None:
+    def _resolved(self, topic_id: TopicId, name: str) -> TopicConfig:
+        """Settings in which this one is right."""
         image = self._ledger.decided
-        topic = image.topics_by_id[topic_id]
-        own = image.topic_configs(topic.name).get(name)
-        return image.cluster_configs().get(name) if own is None else own
+        own = image.topic_configs(image.topics_by_id[topic_id].name)
+        return self._settings.with_setting(name, own, image.cluster_configs())
 
     # ---- brokers come and go -------------------------------------------------------------------
 

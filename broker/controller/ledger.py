@@ -27,8 +27,9 @@ from pylog.model import NO_LEADER, Offset
 class ElectionCounts:
     """Elections that this start of the controller has committed.
 
-    An election is unclean when the new leader was neither in the ISR nor eligible (KIP-966):
-    acknowledged records may be lost.
+    An election is unclean when nobody of the ISR that goes with it was in the ISR before, or
+    eligible (KIP-966): acknowledged records may be lost. The leader itself may be new there: a
+    leader that stops in order hands over in the record that takes its successor into the ISR.
     """
 
     __slots__ = ("elections", "unclean")
@@ -46,7 +47,7 @@ class ElectionCounts:
         ):
             return
         self.elections += 1
-        if record.leader not in (*before.isr, *before.eligible_leader_replicas):
+        if set(record.isr).isdisjoint((*before.isr, *before.eligible_leader_replicas)):
             self.unclean += 1
 
 

@@ -4,11 +4,13 @@ Round-robin over a ring in which neighbours stand in different racks (or on diff
 not every broker names a rack). The first replicas, which lead, go round the ring; the others
 follow at a distance that grows by one with every round, so that the partitions of a lost broker
 are taken over by all others and not by one neighbour. This is Apache Kafka's scheme; like there,
-spreading is even when racks have equally many brokers.
+brokers get equally many replicas when racks have equally many brokers. More replicas than racks are
+spread over the racks as evenly as these have brokers, so that a lost rack takes as few as it can.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -46,32 +48,30 @@ def place(
     """
     count = len(spots)
     assert 1 <= replication_factor <= count
-    domains = len({spot.domain for spot in spots})
     placed = []
     for index in range(partitions):
         # The distance changes between whole rounds of this topic: within one, every broker is
         # somebody's follower equally often.
         shift = start // count + index // count
         first = (start + index) % count
-        placed.append(_replicas(spots, domains, first, shift, replication_factor))
+        placed.append(_replicas(spots, first, shift, replication_factor))
     return placed
 
 
 def _replicas(
-    spots: list[Spot], domains: int, first: int, shift: int, replication_factor: int
+    spots: list[Spot], first: int, shift: int, replication_factor: int
 ) -> tuple[BrokerId, ...]:
     chosen = [spots[first]]
-    # First one in each domain; then, with all domains used, again one in each, and so on.
+    held = Counter({spots[first].domain: 1})
+    others = len(spots) - 1
     while len(chosen) < replication_factor:
-        used = {spot.domain for spot in chosen} if len(chosen) % domains else set()
-        followers = len(spots) - 1
-        for step in range(followers):
-            spot = spots[(first + 1 + (shift + len(chosen) - 1 + step) % followers) % len(spots)]
-            if spot not in chosen and spot.domain not in used:
-                chosen.append(spot)
-                break
-        else:
-            # Domains of unequal size: the small ones are full, so any broker will do.
-            rest = (spots[(first + 1 + step) % len(spots)] for step in range(followers))
-            chosen.append(next(spot for spot in rest if spot not in chosen))
+        # The next in order of those in a domain with the fewest: first one in each, and so on. A
+        # domain of which all brokers are taken drops out.
+        begin = shift + len(chosen) - 1
+        around = (
+            spots[(first + 1 + (begin + step) % others) % len(spots)] for step in range(others)
+        )
+        spot = min((s for s in around if s not in chosen), key=lambda s: held[s.domain])
+        chosen.append(spot)
+        held[spot.domain] += 1
     return tuple(spot.broker_id for spot in chosen)

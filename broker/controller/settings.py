@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.config import BrokerConfig, TopicConfig
+from broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,17 @@ class ControllerSettings:
             leader_imbalance_percentage=config.leader_imbalance_per_broker_percentage,
             producer_id_block=config.producer_id_block_size,
         )
+
+    def with_setting(
+        self, name: str, own: Mapping[str, str], cluster: Mapping[str, str]
+    ) -> TopicConfig:
+        """Topic settings of which the named one is right: as the topic's own values have it, or the
+        cluster's, or the default. Read as brokers read it, however it was spelled.
+        """
+        value = own.get(name, cluster.get(BROKER_NAMES[name]))
+        if value is None:
+            return self.topic_defaults
+        return TopicConfig.resolve({name: value}, self.topic_defaults)
 
     def says(self, name: str) -> bool:
         """Whether the broker setting was given at the start, and not left at its default."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker.config import TopicConfig
-from broker.controller.configs import effective_min_isr
+from broker.controller.election import MIN_ISR
 from broker.controller.ledger import Ledger
 from broker.controller.placement import place, ring
 from broker.controller.settings import ControllerSettings
@@ -149,12 +149,13 @@ class Topics:
             TopicConfig.from_mapping(values, self._settings.topic_defaults)
         except errors.InvalidConfig as error:
             raise Refused(errors.InvalidConfig, f"topic {topic.name}: {error}") from None
-        wanted = effective_min_isr(image, values, self._settings.topic_defaults)
-        if wanted > factor and "min.insync.replicas" in values:
+        found = self._settings.with_setting(MIN_ISR, values, image.cluster_configs())
+        wanted = found.min_insync_replicas
+        if wanted > factor and MIN_ISR in values:
             # Taken from a default it only means "as many as there are" (KIP-966).
             raise Refused(
                 errors.InvalidConfig,
-                f"topic {topic.name}: min.insync.replicas={wanted} is above the replication "
+                f"topic {topic.name}: {MIN_ISR}={wanted} is above the replication "
                 f"factor {factor}, so that no acks=all write could ever succeed",
             )
         return values

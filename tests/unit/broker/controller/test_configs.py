@@ -140,12 +140,15 @@ def test_a_topics_own_value_hides_the_clusters(shell: ControllerShell) -> None:
     assert shell.partition() == before
 
 
-def test_allowing_unclean_elections_takes_effect_at_once(shell: ControllerShell) -> None:
+@pytest.mark.parametrize("spelled", ["true", " True", "TRUE "])
+def test_allowing_unclean_elections_takes_effect_at_once(
+    shell: ControllerShell, spelled: str
+) -> None:
     shell.alter([1])
     shell.advance(6_100)  # all leases run out, and the time after the start is over
     shell.join(2, life=2)
     assert shell.partition().leader == NO_LEADER
-    alter(shell, TOPIC, "t", {"unclean.leader.election.enable": "true"})
+    alter(shell, TOPIC, "t", {"unclean.leader.election.enable": spelled})
     assert (shell.partition().leader, shell.partition().isr) == (2, (2,))
 
 

@@ -284,6 +284,7 @@ def test_a_stopping_leader_waits_for_a_replica_that_may_catch_up() -> None:
     assert answer.partitions[0].leader == two.broker_id
     assert shell.replies.pop("stop") == ShutdownPermitted(0)
     assert shell.partition().isr == (2,)
+    assert (controller.elections.elections, controller.elections.unclean) == (1, 0)
 
 
 def test_a_stopping_leader_does_not_wait_for_ever() -> None:

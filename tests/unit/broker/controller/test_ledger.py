@@ -120,3 +120,18 @@ def test_committed_elections_are_counted_and_unclean_ones_apart() -> None:
     assert ledger.elections.elections == 0, "nothing is committed yet"
     ledger.commit(Offset(5))
     assert (ledger.elections.elections, ledger.elections.unclean) == (2, 1)
+
+
+def test_a_replica_that_joins_and_leads_in_one_record_is_a_clean_election() -> None:
+    """The last leader stops in order: whom it takes into the ISR takes over at once."""
+    ledger = new_ledger()
+    ledger.write(TopicRecord("topic", TopicId("t")))
+    for record in (
+        partition(1, 0, (1,)),
+        partition(3, 1, (1, 3)),
+        partition(3, 1, (3,)),
+    ):
+        ledger.write(record)
+    ledger.seal([])
+    ledger.commit(Offset(3))
+    assert (ledger.elections.elections, ledger.elections.unclean) == (1, 0)

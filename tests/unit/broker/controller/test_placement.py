@@ -55,6 +55,21 @@ def test_unequal_domains_still_get_different_brokers(domains: str, factor: int) 
         assert len({names[b] for b in replicas}) == min(factor, len(set(domains)))
 
 
+@pytest.mark.parametrize("domains", ["aaabb", "aaaabb", "aaabbb", "aaabbc", "aaaaabbb", "aabbcd"])
+@pytest.mark.parametrize("factor", [2, 3, 4, 5])
+def test_replicas_beyond_the_number_of_racks_are_spread_over_them_too(
+    domains: str, factor: int
+) -> None:
+    """No rack has two more replicas of a partition than one that has a broker to spare."""
+    around = spots(*domains)
+    names = {spot.broker_id: spot.domain for spot in around}
+    size = Counter(domains)
+    for replicas in place(around, 60, factor, 0):
+        held = Counter(names[b] for b in replicas)
+        spare = [held[name] for name in size if held[name] < size[name]]
+        assert max(held.values()) <= min(spare, default=factor) + 1, replicas
+
+
 def test_the_ring_alternates_hosts_when_not_all_brokers_name_a_rack() -> None:
     registered = [broker(1, "x", "r"), broker(2, "x"), broker(3, "y"), broker(4, "y")]
     assert [spot.broker_id for spot in ring(registered)] == [1, 3, 2, 4]
