@@ -6,11 +6,13 @@ fetch follows at once instead of waiting for the first to time out: a leader ans
 parked fetch as soon as the next one of the same follower arrives.
 
 Fetches after the first name only what changed (a fetch session, see `sessions.py`). The session
-ends with any failure, and then and now without one; the next fetch names everything again.
+ends with any failure, and then and now without one; the next fetch names everything again. A leader
+takes so many partitions in one fetch: what is beyond that is named by the ones after it.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from broker.replication.messages import ReplicaPartitionFetch
@@ -28,7 +30,10 @@ class LeaderFetcher:
     is in `_changed`, or the leader knows its question; it is then in `_known`.
     """
 
-    def __init__(self, leader: BrokerId, backoff_ms: int, backoff_max_ms: int) -> None:
+    def __init__(
+        self, leader: BrokerId, backoff_ms: int, backoff_max_ms: int, named_max: int
+    ) -> None:
+        """`named_max`: how many partitions one fetch may name."""
         self.leader = leader
         self.active: dict[Partition, None] = {}
         self.aside: dict[Partition, int] = {}  # when to ask for it again
@@ -37,6 +42,7 @@ class LeaderFetcher:
         self.failures = 0  # broken connections in a row
         self._backoff_ms = backoff_ms
         self._backoff_max_ms = backoff_max_ms
+        self._named_max = named_max
         self._not_before_ms = 0
         self._fresh = False  # partitions came in since the last request
         self._session_id = NO_SESSION
@@ -85,20 +91,22 @@ class LeaderFetcher:
         """What to put into the fetch that goes out now: questions, session, epoch, forgotten."""
         if self._session_epoch == FIRST:
             self._life += 1
-            asked = {partition: partition.question() for partition in self.active}
+            named = islice(self.active, self._named_max)
+            asked = {partition: partition.question() for partition in named}
             self._known = asked
+            self._changed = dict.fromkeys(islice(self.active, len(asked), None))
             forgotten: tuple[tuple[TopicId, int], ...] = ()
         else:
             asked = {}
-            for partition in self._changed:
+            for partition in islice(self._changed, self._named_max):
                 question = partition.question()
                 if self._known.get(partition) is not question:
                     asked[partition] = self._known[partition] = question
+            self._changed = dict.fromkeys(islice(self._changed, self._named_max, None))
             forgotten = tuple(self._forgotten)
         for partition in asked:
             assert partition.following is not None
             partition.following.sent_in(request_id)
-        self._changed.clear()
         self._forgotten.clear()
         session, epoch = self._session_id, self._session_epoch
         if epoch != FIRST:
@@ -106,6 +114,11 @@ class LeaderFetcher:
         self.in_flight[request_id] = self._life
         self._fresh = False
         return tuple(asked.values()), session, epoch, forgotten
+
+    @property
+    def has_more_to_name(self) -> bool:
+        """Whether the last fetch left something out that the next one names."""
+        return bool(self._changed)
 
     def name_all_again(self) -> None:
         """End the session: the next fetch names every partition and opens a new one."""

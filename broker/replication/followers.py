@@ -67,6 +67,7 @@ class Followers:
                 following.leader,
                 settings.replica_fetch_backoff_ms,
                 settings.replica_fetch_backoff_max_ms,
+                settings.request_partitions_max,
             )
         if not self._syncs.is_running(partition):
             fetcher.add(partition)
@@ -111,10 +112,11 @@ class Followers:
         self._last_request_id += 1
         request_id = self._last_request_id
         questions, session_id, session_epoch, forgotten = fetcher.next_fetch(request_id)
+        wait_ms = 0 if fetcher.has_more_to_name else settings.replica_fetch_wait_max_ms
         request = ReplicaFetch(
             self._hosted.me,
             broker_epoch,
-            settings.replica_fetch_wait_max_ms,
+            wait_ms,
             settings.replica_fetch_min_bytes,
             settings.replica_fetch_response_max_bytes,
             questions,

@@ -291,6 +291,19 @@ class LeaderState:
         """Whether the committed ISR is too small for acks=all, and the high watermark frozen."""
         return len(self.isr) < self.effective_min_isr
 
+    def has_enough_to_join(self, follower: BrokerId) -> bool:
+        """Whether the follower's last fetch proves all that a member of the ISR must hold. Only a
+        fetch from further on can make it true.
+        """
+        progress = self.followers.get(follower)
+        return progress is not None and self._has_enough(progress)
+
+    def may_join_now(self, follower: BrokerId) -> bool:
+        """Whether one more fetch from where it is may bring the follower into the ISR."""
+        progress = self.followers.get(follower)
+        undecided = self.proposal is not None or self.awaits_metadata
+        return progress is not None and not undecided and self._may_join(follower, progress)
+
     @property
     def maximal_isr_size(self) -> int:
         """Members of the ISR, counting those whose proposal is not decided yet."""
@@ -309,11 +322,13 @@ class LeaderState:
         # the epoch must be the one whose fetches we counted (KIP-903).
         return follower not in self.failed and self.eligible.get(follower) == progress.broker_epoch
 
-    def _may_join(self, follower: BrokerId, progress: FollowerProgress) -> bool:
+    def _has_enough(self, progress: FollowerProgress) -> bool:
         # The high watermark of a new leader may lag behind what was committed, but everything
         # below the start of its epoch was there when it was elected.
-        needed = max(self.high_watermark, self.epoch_start_offset)
-        return progress.end_offset >= needed and self._is_eligible(follower, progress)
+        return progress.end_offset >= max(self.high_watermark, self.epoch_start_offset)
+
+    def _may_join(self, follower: BrokerId, progress: FollowerProgress) -> bool:
+        return self._has_enough(progress) and self._is_eligible(follower, progress)
 
     def _propose(self, now_ms: int, isr: Iterable[BrokerId]) -> Sequence[IsrEffect]:
         if self.proposal is not None or self.awaits_metadata:

@@ -78,14 +78,18 @@ class FetchSession:
         # partitions that may have something to tell; who was told last goes to the back, so that
         # a full answer does not starve the others
         self.touched: dict[Partition, None] = {}
-        # partitions in whose ISR the follower is not: every fetch is a chance to join
+        # partitions in whose ISR the follower is not, though it holds enough: every fetch is a
+        # chance to join. Who holds less joins by a fetch from further on, which names the partition.
         self.outside: dict[Partition, None] = {}
         self.parked: ParkedFetch | None = None
 
     def outside_items(self) -> list[tuple[Partition, ReplicaPartitionFetch]]:
-        """The questions about the partitions in whose ISR the follower is not."""
-        wanted = self.wanted
-        return [(partition, wanted[partition]) for partition in self.outside]
+        """The questions about the partitions whose ISR the follower may join by this fetch."""
+        return [
+            (partition, self.wanted[partition])
+            for partition in self.outside
+            if partition.leading is not None and partition.leading.may_join_now(self.follower)
+        ]
 
 
 class FetchSessions:
@@ -218,7 +222,11 @@ class FetchSessions:
         """Who is not in the ISR has a chance to join with each fetch."""
         leading = partition.leading
         for session in self._watching.get(partition, ()):
-            if leading is None or session.follower in leading.isr:
+            if (
+                leading is None
+                or session.follower in leading.isr
+                or not leading.has_enough_to_join(session.follower)
+            ):
                 session.outside.pop(partition, None)
             else:
                 session.outside[partition] = None

@@ -43,8 +43,8 @@ TOPIC = TopicId("t" * 22)
 A, B, C = (Asking(number) for number in range(3))
 
 
-def make(*partitions: Partition) -> LeaderFetcher:
-    fetcher = LeaderFetcher(BrokerId(1), 50, 1_000)
+def make(*partitions: Partition, named_max: int = 9) -> LeaderFetcher:
+    fetcher = LeaderFetcher(BrokerId(1), 50, 1_000, named_max)
     for item in partitions:
         fetcher.add(item)
     return fetcher
@@ -104,6 +104,27 @@ def test_only_what_changed_is_named_within_a_session() -> None:
     fetcher.remove(C)
     assert send(fetcher, 3) == ([1], 7, 2, [2])
     assert send(fetcher, 4) == ([], 7, 3, [])
+
+
+def test_what_is_too_much_for_one_fetch_is_named_by_the_next_ones() -> None:
+    one, two, three = (Asking(number) for number in range(3))
+    fetcher = make(one, two, three, named_max=2)
+    assert send(fetcher, 1) == ([0, 1], 0, 0, [])
+    assert fetcher.has_more_to_name
+    assert not fetcher.may_send(0), "the leader has to open the session first"
+    fetcher.answered(1)
+    fetcher.on_success(7)
+    assert fetcher.may_send(0)
+    assert send(fetcher, 2) == ([2], 7, 1, [])
+    assert not fetcher.has_more_to_name
+    for partition in (one, two, three):
+        partition.move_to(5)
+        fetcher.answered_for(partition, refused=False)
+    assert send(fetcher, 3) == ([0, 1], 7, 2, [])
+    fetcher.answered_for(one, refused=True)
+    assert send(fetcher, 4) == ([2, 0], 7, 3, [])
+    fetcher.name_all_again()
+    assert send(fetcher, 5) == ([0, 1], 0, 0, [])
 
 
 def test_who_was_refused_is_named_again_though_nothing_changed() -> None:

@@ -17,6 +17,7 @@ from broker.replication.messages import (
     ReplicaPartitionData,
     SendReplicaFetch,
 )
+from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.model import (
     BrokerEpoch,
@@ -306,3 +307,14 @@ def test_an_impossible_out_of_range_does_not_empty_a_log(group: BrokerGroup) -> 
     follower.on_replica_fetched(group.now_ms, WALL_MS, ONE, last, ReplicaFetched(None, (data,)))
     assert group.marks(2) == (0, 1, 1)
     assert "out of range" in group.state(2).fault
+
+
+def test_more_partitions_of_one_leader_than_a_fetch_may_name_are_followed(tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path, brokers=2, settings=ReplicationSettings(request_partitions_max=2))
+    group.create_topic(replicas=(1, 2), partitions=5)
+    group.run()
+    for number in range(5):
+        group.produce(1, b"value", acks=1, name=TopicPartition("t", number))
+    group.advance(2 * group.settings.replica_lag_time_max_ms)
+    assert [group.state(2, number).log_end_offset for number in range(5)] == [1] * 5
+    assert {group.record(number).isr for number in range(5)} == {(ONE, TWO)}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.replication.isr import IsrEffect, LeaderState
+from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     ColdRead,
     Effect,
@@ -15,6 +18,7 @@ from broker.replication.messages import (
     ReplicaFetchDone,
     ReplicaFetched,
     ReplicaPartitionFetch,
+    SendAlterPartition,
     SendReplicaFetch,
 )
 from broker.replication.sessions import EPOCH_MAX, next_epoch
@@ -30,8 +34,10 @@ ONE, TWO = BrokerId(1), BrokerId(2)
 class Leader:
     """Broker 1, asked by hand in the name of broker 2."""
 
-    def __init__(self, root: Path, partitions: int = 3) -> None:
-        self.group = BrokerGroup(root, brokers=2)
+    def __init__(
+        self, root: Path, partitions: int = 3, manager_type: type[ReplicaManager] = ReplicaManager
+    ) -> None:
+        self.group = BrokerGroup(root, brokers=2, manager_type=manager_type)
         self.group.cut_links = {(TWO, ONE)}
         self.group.create_topic(replicas=(1, 2), partitions=partitions)
         self.group.run()
@@ -182,6 +188,44 @@ def test_a_follower_joins_again_while_all_is_idle(tmp_path: Path) -> None:
     group.tell()
     group.advance(1_000)
     assert group.record().isr == (ONE, TWO)
+
+
+class Weighing(LeaderState):
+    """Counts the fetches that were looked at."""
+
+    fetches = 0
+
+    def on_follower_fetch(self, *fetch: Any) -> Sequence[IsrEffect]:
+        Weighing.fetches += 1
+        return super().on_follower_fetch(*fetch)
+
+
+class WeighingManager(ReplicaManager):
+    leader_state = Weighing
+
+
+def test_a_fetch_that_names_nothing_costs_nothing_where_its_follower_is_outside_the_isr(
+    tmp_path: Path,
+) -> None:
+    """Behind, it gets further by naming the partition; stopping, not at all."""
+    leader = Leader(tmp_path, manager_type=WeighingManager)
+    for number in range(3):
+        leader.produce(number)
+        leader.group.set_isr(1, partition=number)
+    stopping = leader.group.image.brokers[TWO]
+    leader.group.append(replace(stopping, in_controlled_shutdown=True))
+    leader.group.tell(ONE)
+    session = fetched(leader.ask(0, 0, (0, 0), (1, 0), (2, 1)))[0].session_id
+    before = Weighing.fetches
+    leader.ask(session, 1)
+    leader.ask(session, 2)
+    assert Weighing.fetches == before
+    leader.group.append(stopping)
+    leader.group.tell(ONE)
+    effects = [*leader.ask(session, 3), *leader.ask(session, 4)]
+    assert Weighing.fetches == before + 1
+    [proposed] = [effect for effect in effects if isinstance(effect, SendAlterPartition)]
+    assert [wish.partition for wish in proposed.request.partitions] == [2]
 
 
 def test_fetches_of_an_idle_broker_name_nothing(tmp_path: Path) -> None:
