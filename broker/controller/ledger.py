@@ -16,6 +16,7 @@ which a controller with a quorum here would do by building a new Controller from
 from __future__ import annotations
 
 from collections import deque
+from itertools import takewhile
 
 from broker.controller.effects import AppendRecords, Effect, Publish
 from broker.metadata.image import MetadataImage
@@ -121,8 +122,9 @@ class Ledger:
         if from_offset > self.committed.offset:
             return ()
         if self._tail and from_offset >= self._tail[0].first_offset:
-            newer = (append for append in self._tail if append.last_offset >= from_offset)
-            return tuple(self._batch(append) for append in newer)
+            # From the end: who watches lacks the last few of maybe 50,000.
+            newer = takewhile(lambda each: each.last_offset >= from_offset, reversed(self._tail))
+            return tuple(reversed([self._batch(append) for append in newer]))
         return (
             MetadataBatch(
                 self.committed.controller_epoch,

@@ -79,7 +79,7 @@ class FetchSession:
         # a full answer does not starve the others
         self.touched: dict[Partition, None] = {}
         # partitions in whose ISR the follower is not, though it holds enough: every fetch is a
-        # chance to join. Who holds less joins by a fetch from further on, which names the partition.
+        # chance to join. Who holds less joins by a fetch from further on, which names them.
         self.outside: dict[Partition, None] = {}
         self.parked: ParkedFetch | None = None
 

@@ -34,7 +34,8 @@ class ReplicationSettings:
     fetch_max_bytes: int = 55 << 20
     # longer waits are cut to this
     request_wait_max_ms: int = 300_000
-    # a request naming more partitions is refused (bad input 33); a follower spreads them over fetches
+    # a request naming more partitions is refused (bad input 33); a follower spreads them over
+    # several fetches
     request_partitions_max: int = 20_000
     # requests that may wait at once, of all kinds together
     waiting_requests_max: int = 100_000

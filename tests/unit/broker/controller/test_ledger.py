@@ -82,6 +82,24 @@ def test_the_tail_is_bounded_and_the_rest_is_a_snapshot() -> None:
     assert ledger.batches_since(Offset(10)) == ()
 
 
+def test_who_lacks_little_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = new_ledger(tail=10_000)
+    for number in range(1, 1_001):
+        ledger.write(epoch(number))
+        ledger.seal([])
+        ledger.commit(Offset(number - 1))
+    looks = 0
+
+    def last_offset(append: AppendRecords) -> Offset:
+        nonlocal looks
+        looks += 1
+        return append.first_offset
+
+    monkeypatch.setattr(AppendRecords, "last_offset", property(last_offset))
+    assert [b.first_offset for b in ledger.batches_since(Offset(998))] == [998, 999]
+    assert looks == 3
+
+
 def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
     image = MetadataImage()
     image.replay(ClusterRecord("c"), Offset(0))

@@ -1,0 +1,63 @@
+"""The metadata stream: catching up is shared out over turns of the controller's loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
+from broker.metadata import codec
+from broker.metadata.messages import MetadataBatch
+from pylog.clock import SystemClock
+from pylog.rpc.channel import SECRET_METADATA_KEY
+from pylog.rpc.v1 import cluster_pb2
+from tests.fakes.controller_shell import ControllerShell
+
+SECRET = b"secret"
+PARTITIONS = 4 * RECORDS_AT_ONCE
+
+
+class Watcher:
+    """Stands for the call of a broker that watches metadata."""
+
+    def __init__(self) -> None:
+        self.batches: list[MetadataBatch] = []
+        self.came = asyncio.Event()
+
+    def invocation_metadata(self) -> Any:
+        return ((SECRET_METADATA_KEY, SECRET.hex()),)
+
+    async def write(self, message: cluster_pb2.MetadataBatch) -> None:
+        self.batches.append(codec.decode_batch(message))
+        self.came.set()
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_batch_of_thousands_of_records_leaves_turns_of_the_loop_to_others(snapshot: bool) -> None:
+    shell = ControllerShell()
+    shell.join(1)
+    before = shell.controller.image.offset
+    shell.create(partitions=PARTITIONS, replication=1)
+    controller = shell.controller
+    if snapshot:
+        controller._ledger._tail.clear()
+    expected = controller.batches_since(before)
+
+    async def main() -> int:
+        service: Any = ClusterService(controller, None, None, SystemClock(), SECRET)  # type: ignore[arg-type]
+        watcher = Watcher()
+        request = cluster_pb2.WatchMetadataRequest(from_offset=before)
+        call = asyncio.ensure_future(service.WatchMetadata(request, watcher))
+        turns = 0
+        while not any(batch.records[-1] == expected[-1].records[-1] for batch in watcher.batches):
+            turns += 1
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        assert tuple(watcher.batches) == expected
+        return turns
+
+    assert expected[0].snapshot is snapshot
+    assert asyncio.run(main()) >= PARTITIONS // RECORDS_AT_ONCE
