@@ -19,7 +19,7 @@ from typing import Any, Final
 from pylog import Producer
 from pylog.client.accumulator import Accumulator, AccumulatorSettings
 from pylog.client.delivery import Delivery
-from pylog.client.encoding import batch_bytes, load_kernels
+from pylog.client.encoding import batch_bytes
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -35,6 +35,7 @@ from pylog.client.send_settings import SenderSettings
 from pylog.client.sender import Sender
 from pylog.clock import wall_ns
 from pylog.model import TopicPartition
+from pylog.records import compiled
 from pylog.records.compression import Compression
 from pylog.rpc.produce_wire import Item
 
@@ -92,7 +93,7 @@ def filled(size: int, batch_bytes_max: int) -> Batch:
 
 def encoding(size: int, batch_bytes_max: int, count: int) -> Callable[[], int]:
     """Closed batches become bytes."""
-    load_kernels()
+    compiled.load()
     batch = filled(size, batch_bytes_max)
     times = max(1, count // batch.count)
 

@@ -33,6 +33,7 @@ from broker.storage.segment import (
 )
 from broker.storage.txn_index import decode_entries
 from pylog.errors import CorruptMessage, PylogError
+from pylog.records import compiled
 from pylog.records.batch import BatchHeader, CompressionType, crc_matches, read_header
 from pylog.records.builder import read_control
 from pylog.records.reader import decode_columns
@@ -102,6 +103,8 @@ def batches(data: bytes) -> Iterator[tuple[int, BatchHeader]]:
 def log_rows(path: Path) -> Iterator[Row]:
     """A row of kind `batch` for each batch, and behind it one for each record."""
     data = path.read_bytes()
+    if not compiled.is_small_read(len(data)):
+        compiled.load()
     is_metadata = path.parent.name == METADATA_DIRECTORY
     for position, header in batches(data):
         yield _batch_row(position, header)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any, Final, cast
 
 from pylog import errors
@@ -16,14 +15,18 @@ from pylog.client.producer_batch import (
     timestamp_of,
 )
 from pylog.model import NO_PRODUCER_ID
-from pylog.records import kernels
+from pylog.records import compiled
 from pylog.records.batch import with_producer
-from pylog.records.builder import SMALL_BATCH_RECORDS, encode_batch
+from pylog.records.builder import encode_batch
 from pylog.records.compression import Compression
 from pylog.records.reader import iter_records
 
 _HEADER_OVERHEAD: Final = 10
 """Two lengths as varints, at most."""
+
+PACE_MS: Final = 50
+PACE_RECORDS: Final = 2_000
+"""In `PACE_MS`: a second's worth of a thousand a second, held up by a pause, is fewer."""
 
 
 def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
@@ -82,13 +85,24 @@ def compression_of(values: Mapping[str, Any]) -> Compression:
     return Compression.of(name, values.get(f"compression.{name}.level"))
 
 
-@cache
-def load_kernels() -> None:
-    """Have the compiled encoder ready: a third of a second, once in a process.
+class Pace:
+    """How fast records come to be encoded: whether compiled kernels are worth their loading.
 
-    Without this the first batch of many records loads it, on the loop, and everybody waits.
+    At the pace that counts as high, plain Python takes a tenth of a processor.
     """
-    kernels.warm(columns=False)
+
+    __slots__ = ("_records", "_since_ms")
+
+    def __init__(self) -> None:
+        self._since_ms = 0
+        self._records = 0
+
+    def is_high(self, now_ms: int, count: int) -> bool:
+        """Whether it is, with the batch of `count` records that is encoded now."""
+        if now_ms - self._since_ms >= PACE_MS:
+            self._since_ms, self._records = now_ms, 0
+        self._records += count
+        return count > compiled.COLD_BATCH_RECORDS or self._records > PACE_RECORDS
 
 
 def batch_bytes(batch: Batch, compression: Compression) -> bytes:
@@ -122,7 +136,7 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
 
 def _timestamps(stamps: array[int]) -> Sequence[int]:
     """Of each record, in milliseconds."""
-    if len(stamps) <= SMALL_BATCH_RECORDS:
+    if compiled.is_small(len(stamps)):
         return [timestamp_of(stamp) for stamp in stamps]
     import numpy as np  # what encodes a batch of this size has loaded it
 

@@ -195,7 +195,6 @@ class Producer:
 
         The lock is held, and given up while waiting for memory.
         """
-        self._loop.load_kernels()
         accumulator = self._accumulator
         while True:
             number = buffer.sticky.current if partition is None else partition

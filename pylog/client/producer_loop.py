@@ -18,7 +18,7 @@ from pylog.client.accumulator import Accumulator, AccumulatorSettings
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.delivery import Delivery
-from pylog.client.encoding import batch_bytes, compression_of, load_kernels, split_batch
+from pylog.client.encoding import Pace, batch_bytes, compression_of, split_batch
 from pylog.client.metadata import TopicInfo
 from pylog.client.produce_requests import OutgoingRequest, ProduceMessages, answers_of
 from pylog.client.producer_batch import Batch
@@ -40,6 +40,7 @@ from pylog.client.stream import PRODUCE, RequestStream
 from pylog.client.wire import error_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import NO_PRODUCER_ID
+from pylog.records import kernels
 from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
@@ -81,7 +82,8 @@ class ProducerLoop:
         self._acks = ACKS[values["acks"]]
         self._closed = False
         self._filled_bytes = 0  # of batches filled since the loop last looked
-        self._kernels_loaded = False
+        self._pace = Pace()
+        self._kernels_wanted = False
         self._handing_over = 0  # threads that wait for `_taken`
         self._wake_pending = False  # `_on_wake` will run
         self._look_wanted = False  # something happened since the sender last looked
@@ -144,20 +146,6 @@ class ProducerLoop:
         self._handing_over += 1
         self._taken.wait(HAND_OVER_S_MAX)
         self._handing_over -= 1
-
-    def load_kernels(self) -> None:
-        """Records come faster than they are acknowledged, so large batches are near: the thread
-        that sends them loads the encoder, not the loop. The lock is held, but for the loading.
-        """
-        if self._kernels_loaded or not self.accumulator.incomplete:
-            return
-        self._kernels_loaded = True
-        if not self.thread.is_current():
-            self.lock.release()
-            try:
-                load_kernels()
-            finally:
-                self.lock.acquire()
 
     def available(self, topic: str) -> list[int]:
         """The partitions that keyless records may go to: those that have a leader, and of these
@@ -305,6 +293,10 @@ class ProducerLoop:
         items = []
         size = 0
         for batch in effect.batches:
+            if not self._kernels_wanted and self._pace.is_high(now_ms, batch.count):
+                # Neither the loop nor a thread that sends waits for them.
+                self._kernels_wanted = True
+                kernels.warm_in_background()
             raw_size = batch.size if self._compresses else 0
             data = batch_bytes(batch, self.compression)
             size += len(data)

@@ -1,8 +1,7 @@
 """Record batches from Python values: whole lists at once, and control batches.
 
 Arrow columns are encoded by `columnar`. Lists of more than a few records go through a compiled
-kernel (`list_encoder`), which is loaded at the first use: a process that writes only single
-records never pays for it.
+kernel (`list_encoder`) once that is loaded; when it is, `compiled` decides.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 
 from pylog.errors import InvalidRecord
 from pylog.model import NO_TIMESTAMP
-from pylog.records import kernels_pure
+from pylog.records import compiled, kernels_pure
 from pylog.records.batch import (
     CONTROL_BIT,
     HEADER_SIZE,
@@ -30,9 +29,6 @@ from pylog.records.batch import (
 from pylog.records.compression import Compression, compress
 from pylog.records.headers import Header, encode_headers
 from pylog.records.plain_bytes import plain_bytes
-
-SMALL_BATCH_RECORDS: Final = 3
-"""Up to here plain Python beats the kernel, whose call costs about a microsecond."""
 
 _CONTROL_KEY: Final = Struct(">hh")  # version, type
 _CONTROL_VALUE: Final = Struct(">hi")  # version, coordinator epoch
@@ -76,7 +72,7 @@ def encode_batch(
         header_blobs = [encode_headers(pairs) for pairs in headers]
     room = 0
     encoded: bytes
-    if count > SMALL_BATCH_RECORDS:
+    if not compiled.is_small(count):
         # Without a codec the records are written where they stay, behind room for the header.
         room = HEADER_SIZE if codec is CompressionType.NONE else 0
         encoded, base_timestamp, max_timestamp = _list_encoder().encode_lists(
@@ -113,6 +109,7 @@ def encode_batch(
 
 @cache
 def _list_encoder() -> ModuleType:
+    compiled.load()
     return import_module("pylog.records.list_encoder")
 
 

@@ -1,16 +1,17 @@
 """Loading the compiled kernels ahead of need.
 
 A first use would stall for tenths of a second (from the cache) or for seconds (compiling), so a
-broker warms them before it registers, a client may in the background.
+broker warms them before it registers, a producer in the background (`compiled` tells when).
 """
 
 from __future__ import annotations
 
+import threading
 from importlib import import_module
 
 from pylog.clock import SYSTEM_CLOCK
+from pylog.records import compiled
 
-_FOR_LISTS = ("encode_kernels", "decode_kernels")
 _FOR_COLUMNS = (
     "arrow_encode_kernels",
     "arrow_decode_kernels",
@@ -25,19 +26,37 @@ def warm(columns: bool = True) -> int:
     Without `columns` those for Arrow, and pyarrow itself, stay out: a broker never needs them.
     """
     begin = SYSTEM_CLOCK.monotonic_ms()
-    for name in _FOR_LISTS + (_FOR_COLUMNS if columns else ()):
+    for name in compiled.FOR_LISTS + (_FOR_COLUMNS if columns else ()):
         import_module(f"pylog.records.{name}")
     _run_once()
+    compiled.load()
     return SYSTEM_CLOCK.monotonic_ms() - begin
 
 
+def warm_in_background() -> None:
+    """Begin to load the kernels for lists, in a thread of its own; once in a process."""
+    if compiled.begin():
+        # Not a daemon: an interpreter that ends beside a thread inside of LLVM may crash.
+        threading.Thread(target=warm, args=(False,), name="pylog-kernels").start()
+
+
 def _run_once() -> None:
-    from pylog.records.builder import SMALL_BATCH_RECORDS, encode_batch
-    from pylog.records.reader import iter_records
+    """A batch there and back, past `compiled.is_small`: until then others do without."""
+    from pylog.records.batch import header_before
+    from pylog.records.compression import Compression, compress
+    from pylog.records.list_encoder import encode_lists
+    from pylog.records.runs import read_runs
     from pylog.records.validate import check_batch, check_records
 
-    values = [b"warm"] * (SMALL_BATCH_RECORDS + 1)
-    batch = encode_batch(values, compression="lz4")
+    values = [b"warm"] * (compiled.SMALL_BATCH_RECORDS + 1)
+    encoded, base, largest = encode_lists(0, values, None, None, 0)
+    compression = Compression.of("lz4")
+    records = compress(compression, encoded)
+    fields = (len(values), base, largest, 0, -1, -1, -1, -1)
+    batch = header_before(records, compression.codec, *fields) + records
     header = check_batch(batch, max_message_bytes=len(batch))
     check_records(batch, header, max_decompressed_bytes=1 << 10)
-    assert [record.value for record in iter_records(batch, "warm", 0)] == values
+    chunks = read_runs(
+        batch, "warm", 0, from_offset=0, check_crcs=True, max_decompressed_bytes=1 << 10
+    )
+    assert [record.value for chunk in chunks for record in chunk.records()] == values

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 from pylog.errors import PylogError
+from pylog.records import compiled
 from pylog.records.batch import HEADER_SIZE, BatchHeader, Buffer, iter_headers, read_header
-from pylog.records.builder import SMALL_BATCH_RECORDS
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.record import Record, RecordChunk
 from pylog.records.record_columns import BatchColumns, RowColumns
@@ -104,21 +104,22 @@ def decode_columns(
     Raises InvalidRecord and UnsupportedCompressionType.
     """
     section = open_section(buffer, position, header, max_bytes=max_decompressed_bytes)
-    if header.record_count > SMALL_BATCH_RECORDS:
-        columns: BatchColumns = _array_columns().decode(section, header, from_offset)
-        return columns
-    return RowColumns.decode(section, header, from_offset)
+    if compiled.is_small(header.record_count):
+        return RowColumns.decode(section, header, from_offset)
+    columns: BatchColumns = _array_columns().decode(section, header, from_offset)
+    return columns
 
 
 def _is_large(buffer: Buffer) -> bool:
-    """Whether compiled code is worth its loading, by what the first batch looks like."""
-    if len(buffer) < HEADER_SIZE:
+    """Whether compiled code is worth its call, by what the first batch looks like."""
+    if len(buffer) < HEADER_SIZE or compiled.is_small_read(len(buffer)):
         return False
-    return read_header(buffer).record_count > SMALL_BATCH_RECORDS
+    return read_header(buffer).record_count > compiled.SMALL_BATCH_RECORDS
 
 
 @cache
 def _runs() -> Any:
+    compiled.load()
     from pylog.records import runs
 
     return runs
@@ -126,7 +127,7 @@ def _runs() -> Any:
 
 @cache
 def _array_columns() -> Any:
-    """Loaded at the first use: who reads only small batches never loads numba."""
+    compiled.load()
     from pylog.records.array_columns import ArrayColumns
 
     return ArrayColumns

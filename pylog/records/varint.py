@@ -37,11 +37,15 @@ def read_varint(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     ValueError when the varint runs past `end`, takes more than five bytes, or holds more than 32
     bits.
     """
+    if position < end and (byte := buffer[position]) < 128:  # by far the most common
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(buffer, position, end, VARINT_BYTES_MAX, 32)
 
 
 def read_varlong(buffer: Buffer, position: int, end: int) -> tuple[int, int]:
     """As `read_varint`, up to 64 bits in at most ten bytes."""
+    if position < end and (byte := buffer[position]) < 128:  # by far the most common
+        return (byte >> 1) ^ -(byte & 1), position + 1
     return _read(buffer, position, end, VARLONG_BYTES_MAX, 64)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pylog.client.encoding import batch_bytes
+from pylog.client.encoding import PACE_RECORDS, Pace, batch_bytes
 from pylog.client.producer_batch import Batch
 from pylog.model import TopicPartition
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
 from pylog.records.batch import crc_matches, read_header
+from pylog.records.compiled import COLD_BATCH_RECORDS
 from pylog.records.compression import Compression
 
 NONE = Compression.of("none")
@@ -52,3 +53,15 @@ def test_what_was_sent_does_not_change_under_a_fresh_producer_id() -> None:
     assert again[61:] == sent[61:]
     for data in (sent, again):
         assert crc_matches(data, 0, read_header(data))
+
+
+def test_a_high_pace_is_many_records_in_a_short_time_or_a_long_batch() -> None:
+    slow = Pace()
+    assert not any(slow.is_high(now_ms, 1) for now_ms in range(10_000))
+    assert not any(slow.is_high(20_000, 1) for _ in range(1_000))  # a second's worth after a pause
+    assert not slow.is_high(30_000, COLD_BATCH_RECORDS)
+    assert slow.is_high(40_000, COLD_BATCH_RECORDS + 1)
+    fast = Pace()
+    full = 135  # records of 100 bytes in 16 KiB
+    first = next(number for number in range(100) if fast.is_high(number, full))
+    assert first * full <= PACE_RECORDS < (first + 1) * full

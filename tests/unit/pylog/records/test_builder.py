@@ -8,12 +8,12 @@ import pytest
 from pylog.errors import InvalidRecord, UnsupportedCompressionType
 from pylog.records.batch import crc_matches, read_header
 from pylog.records.builder import (
-    SMALL_BATCH_RECORDS,
     ControlType,
     encode_batch,
     encode_control_batch,
     read_control,
 )
+from pylog.records.compiled import SMALL_BATCH_RECORDS
 from pylog.records.headers import encode_headers, read_headers
 from pylog.records.reader import iter_records
 

@@ -1,0 +1,62 @@
+"""When compiled kernels are worth their loading.
+
+From the cache they take a third of a second of processor time, uncached seconds; plain Python
+encodes or decodes a hundred thousand records in that time. So a process loads them where many
+records come at once, and until then batches of many records too go through plain Python. Pure but
+for the imports; `kernels` loads ahead of need.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Final
+
+SMALL_BATCH_RECORDS: Final = 3
+"""Up to here plain Python beats the kernels, whose call costs about a microsecond."""
+COLD_BATCH_RECORDS: Final = 256
+"""The most records of a batch for which nobody loads the kernels: half a millisecond of work."""
+COLD_READ_BYTES: Final = 64 * 1024
+"""The same for what is read at once, of any number of batches: what a tail reader fetches is
+smaller, even after a pause."""
+
+FOR_LISTS: Final = ("encode_kernels", "decode_kernels")
+
+
+class _Progress:
+    """Of this process's kernels for lists. Each only ever becomes true."""
+
+    begun = False  # by a thread of their own
+    done = False
+
+
+def is_small(records: int) -> bool:
+    """Whether a batch of so many records is a matter for plain Python.
+
+    Any batch is while the kernels are on their way: who waited for them would wait longer.
+    """
+    if _Progress.done:
+        return records <= SMALL_BATCH_RECORDS
+    return records <= COLD_BATCH_RECORDS or _Progress.begun
+
+
+def is_small_read(size: int) -> bool:
+    """Whether batches of `size` bytes together are a matter for plain Python, whatever they
+    hold.
+    """
+    return size < COLD_READ_BYTES and not _Progress.done
+
+
+def load() -> None:
+    """Compile or load the kernels for lists, unless they are there."""
+    if not _Progress.done:
+        for name in FOR_LISTS:
+            import_module(f"pylog.records.{name}")
+        _Progress.done = True
+
+
+def begin() -> bool:
+    """Whether the caller is the one who has `load` called in a thread of its own."""
+    if _Progress.done or _Progress.begun:
+        return False
+    _Progress.begun = True
+    return True
