@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from broker.storage.tail_cache import TailBudget
-from pylog.model import Offset
-
-if TYPE_CHECKING:
-    from broker.storage.log import Log
+from pylog.errors import KafkaStorageError
+from pylog.model import Offset, TopicPartition
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
 
@@ -29,21 +27,35 @@ class AppendInfo(NamedTuple):
     size: int = 0
 
 
+class NamedLog(Protocol):
+    """What whoever hears of a log needs to know which one it is, and why it failed."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The replica."""
+
+    @property
+    def failure(self) -> KafkaStorageError | None:
+        """The error that took it offline."""
+
+
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What a log gets from its manager; the defaults suit a log that stands alone.
 
     `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
-    `log_start_moved` and `recovery_point_lowered` write the checkpoints, before the log acts on it.
+    `log_start_moved` and `recovery_point_lowered` hear the new offset, and write the checkpoints
+    before the log acts on it.
     `truncated` hears from which offset on records go, before they do.
-    `failed` hears of a log that goes offline.
+    `failed` hears of a log that goes offline; `no_room`, that the disk was found full.
     """
 
     tail_budget: TailBudget
     tail_bytes_max: int = TAIL_BYTES_MAX
     decompressed_bytes_max: int = 32 * 1024 * 1024
     jitter: Callable[[int], int] = lambda limit: 0
-    log_start_moved: Callable[[Log], None] = lambda log: None
-    recovery_point_lowered: Callable[[Log], None] = lambda log: None
-    truncated: Callable[[Log, int], None] = lambda log, offset: None
-    failed: Callable[[Log], None] = lambda log: None
+    log_start_moved: Callable[[int], None] = lambda offset: None
+    recovery_point_lowered: Callable[[int], None] = lambda offset: None
+    truncated: Callable[[TopicPartition, int], None] = lambda topic_partition, offset: None
+    failed: Callable[[NamedLog], None] = lambda log: None
+    no_room: Callable[[], None] = lambda: None

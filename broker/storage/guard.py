@@ -29,7 +29,13 @@ meet them too.
 class FaultGuard:
     """Turns OSErrors into errors that clients know, and remembers the one that ended the log."""
 
-    def __init__(self, name: str, directory: str, on_failure: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        name: str,
+        directory: str,
+        on_failure: Callable[[], None],
+        on_no_room: Callable[[], None],
+    ) -> None:
         self.failure: KafkaStorageError | None = None
         self.failed_reading = False
         """The failure was met over reading: it casts no doubt on what was written before."""
@@ -39,6 +45,7 @@ class FaultGuard:
         self._name = name
         self._directory = directory
         self._on_failure = on_failure
+        self._on_no_room = on_no_room
 
     def check(self) -> None:
         """Raises the error that took the log offline, if one did, and one for a closed log."""
@@ -71,6 +78,7 @@ class FaultGuard:
         if self.failure is not None:
             return self.failure
         if error.errno in NO_ROOM:
+            self._on_no_room()
             return DiskFull(
                 f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
                 "free some space"

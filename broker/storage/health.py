@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from broker.storage.damage import NEVER, Damage
+from broker.storage.environment import NamedLog
 from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
 from broker.storage.log import Log
@@ -103,11 +104,12 @@ class LogHealth:
         self._damage.note(topic_partition, NEVER if is_damage else recovery_point)
         return True
 
-    def went_offline(self, log: Log) -> None:
+    def went_offline(self, failed: NamedLog) -> None:
         """A log that was open failed."""
         if not self.disk_failed:
-            logger.error("%s", log.failure)
-        if self._logs.get(log.topic_partition) is not log:
+            logger.error("%s", failed.failure)
+        log = self._logs.get(failed.topic_partition)
+        if log is None or log is not failed:
             return  # it is just being opened: whoever opens it hears of the error
         self._new_failures.append(log)
         needed_end = log.log_end_offset if log.failed_reading else NEVER

@@ -3,9 +3,9 @@
 Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
 The high watermark is not known here: who reads says where to stop.
 
-This module is what can be asked of a log, its opening, and its start. The rest stands next to it:
-`log_appender` (what may enter), `log_truncator` (what leaves the end), `log_writer`, `log_reader`,
-`durability` (syncs), `log_parts` (what they share).
+This module is what can be asked of a log, and its opening. The rest stands next to it:
+`log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
+`log_writer`, `log_reader`, `durability` (syncs), `log_parts` (what they share).
 
 Errors. `DiskFull`: nothing of the batch stayed, the log goes on. Any other failure of a write or a
 sync, and damage that a read meets, takes the log offline for good: every later call raises the same
@@ -20,20 +20,19 @@ from typing import Self
 from broker.config import TopicConfig
 from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
-from broker.storage.errors import DiskFull
-from broker.storage.files import NO_ROOM, Buffer, Files
+from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_appender import LogAppender
 from broker.storage.log_parts import Gaps, LogBounds, LogParts
 from broker.storage.log_reader import LogReader
+from broker.storage.log_start import LogStart
 from broker.storage.log_truncator import LogTruncator
 from broker.storage.log_writer import LogWriter
 from broker.storage.producer_history import ProducerHistory
 from broker.storage.producer_state import ProducerStates
 from broker.storage.recovery import LastStop, RecoveryReport, SegmentLoader
-from broker.storage.retention import doomed_segments
 from broker.storage.segment import Segment
 from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailBudget, TailCache, TailRead
@@ -73,12 +72,14 @@ class Log:
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.directory = directory
-        self.config = config
         self.recovery = RecoveryReport()
         self._files = files
         self._environment = environment or Environment(TailBudget(TAIL_BYTES_MAX))
         self._guard = FaultGuard(
-            str(topic_partition), directory, lambda: self._environment.failed(self)
+            str(topic_partition),
+            directory,
+            lambda: self._environment.failed(self),
+            self._environment.no_room,
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(files, directory, self._environment.jitter)
@@ -91,12 +92,13 @@ class Log:
         self._gaps = Gaps(files, directory)
         self._reader = LogReader(files, self._segments, self._tail, self._gaps, self._guard)
         self._bounds = LogBounds()
-        parts = LogParts(
-            self._environment, self._guard, self._segments, self._producers, self._tail,
-            self._durable, self._gaps, self._bounds,
+        self._parts = LogParts(
+            topic_partition, config, self._environment, self._guard, self._segments,
+            self._producers, self._tail, self._durable, self._gaps, self._bounds,
         )  # fmt: skip
-        self._truncator = LogTruncator(self, parts)
-        self._appender = LogAppender(self, parts, self._writer, self._truncator)
+        self._start = LogStart(files, self._parts, self._writer)
+        self._truncator = LogTruncator(self._parts)
+        self._appender = LogAppender(self._parts, self._writer, self._truncator)
 
     # ---- open and close -------------------------------------------------------------------------
 
@@ -177,6 +179,15 @@ class Log:
             self._tail.clear()
 
     # ---- what it is ------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings; each is looked up when it is used."""
+        return self._parts.config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._parts.config = config
 
     @property
     def log_start_offset(self) -> Offset:
@@ -373,32 +384,7 @@ class Log:
         the start is where it was, or where the first segment that is left begins.
         """
         self._guard.check()
-        if offset <= self._bounds.start:
-            return False
-        if offset > self._bounds.end:
-            raise OffsetOutOfRange(
-                f"{self.topic_partition} cannot start at {offset}: it ends at {self._bounds.end}"
-            )
-        before, self._bounds.start = self._bounds.start, offset
-        try:
-            self._write_log_start()
-        except DiskFull:
-            # a start that is not written must not be seen: a restart would bring the records back
-            self._bounds.start = max(before, self._segments[0].base_offset)
-            raise
-        self.epochs.truncate_from_start(offset)
-        return True
-
-    def _write_log_start(self) -> None:
-        with self._guard.io("writing the log start"):
-            try:
-                self._environment.log_start_moved(self)
-            except OSError as error:
-                if error.errno not in NO_ROOM:
-                    raise
-                for path in self.delete_old_segments():
-                    self._files.unlink(path)
-                self._environment.log_start_moved(self)
+        return self._start.advance(offset)
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """Let the log begin behind what its settings do not keep; why, or nothing.
@@ -407,39 +393,21 @@ class Log:
         log starts before `delete_old_segments`.
         """
         self._guard.check()
-        with self._guard.io("looking for old segments"):
-            doomed = doomed_segments(
-                self._segments,
-                self.config,
-                log_start=self._bounds.start,
-                high_watermark=high_watermark,
-                wall_ms=trusted_ms,
-                modified_ms=self._modified_ms,
-            )
-        if not doomed.count:
-            return ""
-        if doomed.count == len(self._segments):
-            self._writer.roll(self._bounds.end, self.config, wall_ms)
-            end = self._bounds.end
-        else:  # a cleaned segment may end before the next one begins
-            end = self._segments[doomed.count].base_offset
-        if end <= self._bounds.start:
-            return ""
-        self._bounds.start = end
-        self.epochs.truncate_from_start(Offset(end))
-        return doomed.reason
+        return self._start.retain(
+            high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
+        )
 
-    def _modified_ms(self, segment: Segment) -> int:
-        status = self._files.stat(segment.log_path)
-        return self._bounds.wall_ms if status is None else status.modified_ns // 1_000_000
+    def delete_old_segments(self, *, all_of_it_ms: int | None = None) -> list[str]:
+        """Give segments wholly below the log start names that say they may go; the paths. Where
+        there is no room for longer names, the files are gone at once.
 
-    def delete_old_segments(self) -> list[str]:
-        """Give segments wholly below the log start names that say they may go; the paths."""
+        `all_of_it_ms`: the wall time, when room is wanted so much that the active segment is to go,
+        too, if all its records were deleted.
+        """
         self._guard.check()
-        with self._guard.io("deleting old segments"):
-            renamed = self._segments.rename_below(self._bounds.start)
-            self._producers.deleted_below(self._segments[0].base_offset)
-            return renamed
+        if all_of_it_ms is not None:
+            self._start.give_up_all(all_of_it_ms)
+        return self._start.delete_segments()
 
     # ---- producers and transactions -----------------------------------------------------------
 
@@ -470,12 +438,14 @@ class Log:
             return None
         self._durable.flush(behind)
         with self._guard.io("noting that the log has gaps"):
-            self._environment.recovery_point_lowered(self)
+            self._environment.recovery_point_lowered(self._durable.point)
             self._gaps.note()
+        with self._guard.io("naming a cleaned segment"):
+            if not self._segments.stage(bases, cleaned):
+                return None
         try:
             removed = self._segments.replace(bases, cleaned)
-            if removed is not None:
-                self._tail.drop_below(self._segments.after(cleaned).base_offset)
+            self._tail.drop_below(self._segments.after(cleaned).base_offset)
             return removed
         except OSError as error:
             raise self._guard.fail(

@@ -6,8 +6,6 @@ another (`follower_batches`), and the writing itself (`log_writer`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from broker.storage.environment import AppendInfo
 from broker.storage.files import Buffer
 from broker.storage.follower_batches import FetchedBatches, read_fetched
@@ -19,17 +17,12 @@ from broker.storage.validator import Origin, as_stored, checked_header
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
 from pylog.records.batch import with_offset_and_epoch
 
-if TYPE_CHECKING:
-    from broker.storage.log import Log
-
 
 class LogAppender:
     """Checks all of it before the first byte is written. `Log` has checked that it is open."""
 
-    def __init__(
-        self, log: Log, parts: LogParts, writer: LogWriter, truncator: LogTruncator
-    ) -> None:
-        self._log = log
+    def __init__(self, parts: LogParts, writer: LogWriter, truncator: LogTruncator) -> None:
+        self._parts = parts
         self._environment = parts.environment
         self._guard = parts.guard
         self._segments = parts.segments
@@ -44,7 +37,7 @@ class LogAppender:
         self, batch: Buffer, leader_epoch: LeaderEpoch, wall_ms: int, origin: Origin
     ) -> AppendInfo:
         """Where the batch landed; the errors of `Log.append_as_leader`."""
-        config, bounds = self._log.config, self._bounds
+        config, bounds = self._parts.config, self._bounds
         latest = self._durable.epochs.latest
         assert leader_epoch >= latest, (leader_epoch, latest)
         header = checked_header(
@@ -92,7 +85,7 @@ class LogAppender:
         bounds = self._bounds
         fetched = read_fetched(
             records,
-            self._log.topic_partition,
+            self._parts.topic_partition,
             bounds.end,
             latest_epoch=self._durable.epochs.epoch_at(Offset(bounds.end - 1)),
             may_begin_inside=self._segments.holds_nothing,
@@ -104,7 +97,7 @@ class LogAppender:
             self._prepare_for(fetched)
         wall_ms = bounds.wall_ms if wall_ms is None else wall_ms
         try:
-            self._writer.write(fetched.placed, fetched.headers, self._log.config, wall_ms)
+            self._writer.write(fetched.placed, fetched.headers, self._parts.config, wall_ms)
         finally:
             bounds.end = self._segments.active.end_offset
         bounds.wall_ms = wall_ms

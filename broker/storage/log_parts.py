@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.config import TopicConfig
 from broker.storage.durability import Durability
 from broker.storage.environment import Environment
 from broker.storage.files import Files
@@ -16,6 +17,7 @@ from broker.storage.producer_history import ProducerHistory
 from broker.storage.segment_list import SegmentList
 from broker.storage.survey import GAPS_ALLOWED
 from broker.storage.tail_cache import TailCache
+from pylog.model import TopicPartition
 
 
 class Gaps:
@@ -49,10 +51,12 @@ class LogBounds:
     wall_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LogParts:
-    """The same objects as long as the log is open."""
+    """The same objects as long as the log is open; only `config` may be set anew."""
 
+    topic_partition: TopicPartition
+    config: TopicConfig
     environment: Environment
     guard: FaultGuard
     segments: SegmentList

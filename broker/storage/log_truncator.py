@@ -1,20 +1,15 @@
 """Taking records away from the end of a log, down to all of it: what replication asks for.
 
-Not here: the log's start, which moves for retention and DeleteRecords (`Log`), and the cleaner's
-work in the middle (`cleaner`).
+Not here: the log's start, which moves for retention and DeleteRecords (`log_start`), and the
+cleaner's work in the middle (`cleaner`).
 """
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_parts import LogParts
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset
-
-if TYPE_CHECKING:
-    from broker.storage.log import Log
 
 
 class LogTruncator:
@@ -22,8 +17,8 @@ class LogTruncator:
     callers stand within the guard.
     """
 
-    def __init__(self, log: Log, parts: LogParts) -> None:
-        self._log = log
+    def __init__(self, parts: LogParts) -> None:
+        self._parts = parts
         self._environment = parts.environment
         self._guard = parts.guard
         self._segments = parts.segments
@@ -48,7 +43,7 @@ class LogTruncator:
             self.restart_at(bounds.start)
             return
         end = cut[1] if cut is not None else offset
-        self._environment.truncated(self._log, end)
+        self._environment.truncated(self._parts.topic_partition, end)
         self._lower_recovery_point(end)
         bounds.generation += 1
         self._segments.truncate(offset, cut)
@@ -60,33 +55,34 @@ class LogTruncator:
     def restart_at(self, offset: int) -> None:
         """Remove everything; the next record is `offset`."""
         bounds = self._bounds
-        self._environment.truncated(self._log, 0)
+        self._environment.truncated(self._parts.topic_partition, 0)
         self._lower_recovery_point(min(offset, self._durable.point))
         bounds.generation += 1
         self._segments.remove_all()
         self._tail.clear()
         try:
-            self._segments.add(offset, self._log.config, bounds.wall_ms)
+            self._segments.add(offset, self._parts.config, bounds.wall_ms)
         except OSError as error:
             # Without a segment the log cannot go on, not even when space comes back.
             raise self._guard.fail(
-                KafkaStorageError(f"{self._log.topic_partition} has no segment any more: {error}")
+                KafkaStorageError(f"{self._parts.topic_partition} has no segment any more: {error}")
             ) from error
         bounds.start = bounds.end = self._durable.point = offset
         self._producers.clear()
         self._durable.epochs.clear()
         self._durable.write_epochs()
-        self._environment.log_start_moved(self._log)
+        self._environment.log_start_moved(bounds.start)
 
     def restart_before(self, first: int) -> None:
         """An empty log's next batch is `first`, before its end, because the leader's log starts
         inside that batch: begin with the batch, and keep the start and the epochs.
         """
-        start, epochs = self._bounds.start, self._durable.epochs.entries
+        bounds = self._bounds
+        start, epochs = bounds.start, self._durable.epochs.entries
         self.restart_at(first)
-        self._bounds.start = max(first, start)
+        bounds.start = max(first, start)
         self._durable.epochs = LeaderEpochCache(epochs)
-        self._environment.log_start_moved(self._log)
+        self._environment.log_start_moved(bounds.start)
 
     def _lower_recovery_point(self, offset: int) -> None:
         """Before bytes are cut that were synced: else a crash would take what replaces them for
@@ -95,4 +91,4 @@ class LogTruncator:
         self._durable.cut(offset)
         if offset < self._durable.point:
             self._durable.point = offset
-            self._environment.recovery_point_lowered(self._log)
+            self._environment.recovery_point_lowered(offset)

@@ -96,10 +96,11 @@ class LogManager:
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
-            log_start_moved=lambda log: checkpoints.write_log_starts(),
-            recovery_point_lowered=lambda log: checkpoints.write_recovery_points(),
+            log_start_moved=lambda offset: checkpoints.write_log_starts(),
+            recovery_point_lowered=lambda offset: checkpoints.write_recovery_points(),
             truncated=self.cleaner.truncated,
             failed=self._health.went_offline,
+            no_room=self._upkeep.ran_out_of_room,
         )
 
     # ---- open -----------------------------------------------------------------------------------
@@ -333,6 +334,7 @@ class LogManager:
             self._files.fsync_dir(self.directory)
         except OSError as error:
             if error.errno in NO_ROOM:
+                self._upkeep.ran_out_of_room()
                 raise DiskFull(
                     f"the log of {topic_partition} cannot be made: no room on the disk of "
                     f"{self.directory} ({error.strerror}); free some space"
@@ -387,8 +389,15 @@ class LogManager:
 
     def _rename_away(self, topic_partition: TopicPartition, topic_id: str) -> str:
         name = free_deleted_name(self._files, self.directory, topic_partition, topic_id)
-        target = self._path(name)
-        self._files.rename(self._path(str(topic_partition)), target)
+        path, target = self._path(str(topic_partition)), self._path(name)
+        try:
+            self._files.rename(path, target)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            # A longer name can need room, removing files does not. Its topic id goes last: a start
+            # in between finds a replica that the metadata have not.
+            remove_tree(self._files, path)
         return target
 
     def remove_directory(self, path: str) -> None:

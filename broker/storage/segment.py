@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.storage.errors import InvalidOffset
-from broker.storage.files import Buffer, Files
+from broker.storage.files import NO_ROOM, Buffer, Files
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import BadBatch, scan
 from broker.storage.segment_indexes import SegmentIndexes
@@ -434,7 +434,8 @@ class Segment:
 
     def rename(self, ending: str) -> None:
         """Give the files of a segment that is being made another ending, the log last: where that
-        has it, all have it. Its snapshot stays that of the segment that it replaces.
+        has it, all have it. Its snapshot stays that of the segment that it replaces. After an error
+        files of both names may be there.
         """
         self.close()
         for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX):
@@ -444,19 +445,25 @@ class Segment:
         self._ending = ending
         self.indexes.path, self.indexes.time_path = self.index_path, self.time_index_path
 
-    def rename_deleted(self, *, replaced: bool = False) -> list[str]:
-        """Give the files names that say they may go; the new paths. `replaced`: by a segment of the
-        same base, which keeps the snapshot.
+    def rename_deleted(self, *, replaced: bool = False) -> Iterator[str]:
+        """Give the files names that say they may go, one with each step; the new paths. `replaced`:
+        by a segment of the same base, which keeps the snapshot.
 
         Who still has them open can read on; a start removes what is left of them. The log first:
-        without it the segment is gone.
+        without it the segment is gone. A directory that has no room for the longer name can still
+        lose the file.
         """
         self.close()
-        renamed = []
         for path in reversed(self.paths()):
             if replaced and path.endswith((SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)):
                 continue
-            if self._files.exists(path):
+            if not self._files.exists(path):
+                continue
+            try:
                 self._files.rename(path, path + DELETED_SUFFIX)
-                renamed.append(path + DELETED_SUFFIX)
-        return renamed
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self._files.unlink(path)
+            else:
+                yield path + DELETED_SUFFIX

@@ -29,6 +29,8 @@ class SegmentList(Sequence[Segment]):
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._opened: deque[Segment] = deque()
+        # files that bear their `.deleted` names, and whom nobody was told of yet
+        self._renamed: list[str] = []
         # the largest timestamp up to each full segment, as far as somebody asked
         self._largest = array("q")
 
@@ -204,26 +206,39 @@ class SegmentList(Sequence[Segment]):
         last.activate()
         last.truncate(*(cut or (last.size, last.end_offset)))
 
-    def replace(self, bases: Sequence[int], segment: Segment) -> list[str] | None:
-        """Put a cleaned segment in the place of full ones; the paths that may go. None when they
-        are not all there any more.
-
-        The cleaned one has its last name only when the old ones have theirs; a start after a crash
-        in between finishes that (`survey.py`).
-        """
+    def _slice_of(self, bases: Sequence[int]) -> slice | None:
+        """Where the full segments of these bases stand, None when they are not all there."""
         first = bisect_right(self._bases, bases[0]) - 1
         stop = first + len(bases)
         if first < 0 or self._bases[first:stop] != list(bases) or stop >= len(self._bases):
             return None
+        return slice(first, stop)
+
+    def stage(self, bases: Sequence[int], segment: Segment) -> bool:
+        """Have a cleaned segment ready to `replace` these. False when they are not all there any
+        more. After an error nothing has changed.
+        """
+        if self._slice_of(bases) is None:
+            return False
         segment.rename(SWAP_ENDING)
         self._files.fsync_dir(self._directory)
+        return True
+
+    def replace(self, bases: Sequence[int], segment: Segment) -> list[str]:
+        """Put a staged segment in the place of full ones; the paths that may go.
+
+        It has its last name only when the old ones have theirs; a start after a crash in between
+        finishes that (`survey.py`).
+        """
+        found = self._slice_of(bases)
+        assert found is not None, bases
         renamed: list[str] = []
-        for old in self._segments[first:stop]:
+        for old in self._segments[found]:
             renamed += old.rename_deleted(replaced=old.base_offset == segment.base_offset)
         segment.rename("")
         self._files.fsync_dir(self._directory)
-        self._segments[first:stop] = [segment]
-        self._bases[first:stop] = [segment.base_offset]
+        self._segments[found] = [segment]
+        self._bases[found] = [segment.base_offset]
         del self._largest[:]
         return renamed
 
@@ -236,12 +251,16 @@ class SegmentList(Sequence[Segment]):
         self._opened.clear()
 
     def rename_below(self, offset: int) -> list[str]:
-        """Give segments wholly below `offset` names that say they may go; the paths."""
-        renamed: list[str] = []
+        """Give segments wholly below `offset` names that say they may go; the paths.
+
+        After an error the next call goes on where this one stopped.
+        """
         del self._largest[:]
         while len(self._segments) > 1 and self._bases[1] <= offset:
-            renamed += self._segments.pop(0).rename_deleted()
-            self._bases.pop(0)
-        if renamed:
+            for path in self._segments[0].rename_deleted():
+                self._renamed.append(path)
+            del self._segments[0], self._bases[0]
+        if self._renamed:
             self._files.fsync_dir(self._directory)
+        renamed, self._renamed = self._renamed, []
         return renamed

@@ -62,6 +62,7 @@ class LogUpkeep:
         self._now_ms = 0
         self._expiry_due_ms = 0
         self._retention_due_ms: int | None = None
+        self._wants_room = False
 
     def loaded(self, wall_ms: int) -> None:
         """All logs are open: is the clock in order?"""
@@ -80,6 +81,12 @@ class LogUpkeep:
     def trusted_ms(self, retention_ms: int) -> int | None:
         """The time by which what is kept for so long may go; None: it may not, by any clock."""
         return self._clock.time_for(retention_ms)
+
+    def ran_out_of_room(self) -> None:
+        """Something was refused for want of room: the next `maintain` looks for what may go at
+        once, and nothing that may go waits for its delay.
+        """
+        self._wants_room = True
 
     def usable(self) -> list[Log]:
         """The logs that work."""
@@ -110,10 +117,10 @@ class LogUpkeep:
                 logger.warning("%s: %s", log.topic_partition, error)
         if self._retention_due_ms is None:
             self._retention_due_ms = now_ms + self.config.log_initial_task_delay_ms
-        if now_ms >= self._retention_due_ms:
+        if now_ms >= self._retention_due_ms or self._wants_room:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
-        self._delete_old_segments(now_ms)
+        self._delete_old_segments(now_ms, wall_ms)
 
     def _expire_producers(self, now_ms: int) -> None:
         self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
@@ -146,9 +153,9 @@ class LogUpkeep:
                     "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
                 )
         if moved:
-            self._write_log_starts()
+            self._write_log_starts(wall_ms)
 
-    def _write_log_starts(self) -> None:
+    def _write_log_starts(self, wall_ms: int) -> None:
         """Durable before files go, or a start after a loss of power would miss them. Where there is
         no room for it, room must be made first.
         """
@@ -158,23 +165,25 @@ class LogUpkeep:
             if error.errno not in NO_ROOM:
                 raise KafkaStorageError(f"the log starts cannot be written: {error}") from error
             logger.warning("no room to write the log starts: old segments go at once")
+            self._wants_room = True
+            self._delete_old_segments(self._now_ms, wall_ms)
             RemovalTask(self._files, [path for _, path in self._removals]).run()
             self._removals.clear()
-            self._delete_old_segments(0, at_once=True)
             self._checkpoints.checkpoint(self._checkpoints.write_log_starts)
 
-    def _delete_old_segments(self, now_ms: int, *, at_once: bool = False) -> None:
+    def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
+        at_once, self._wants_room = self._wants_room, False
         for log in self.usable():
             try:
-                paths = log.delete_old_segments()
+                paths = log.delete_old_segments(all_of_it_ms=wall_ms if at_once else None)
             except KafkaStorageError as error:
                 logger.warning("%s: %s", log.topic_partition, error)
                 continue
             due_ms = now_ms + log.config.file_delete_delay_ms
-            if at_once:
-                RemovalTask(self._files, paths).run()
-            else:
-                self._removals += [(due_ms, path) for path in paths]
+            self._removals += [(due_ms, path) for path in paths]
+        if at_once and self._removals:
+            logger.warning("no room on the disk: %d files go at once", len(self._removals))
+            self._removals = [(now_ms, path) for _, path in self._removals]
 
     def removal_task(self, now_ms: int) -> RemovalTask | None:
         """Removes the files whose delay has passed; None when there are none."""

@@ -69,10 +69,10 @@ class LogCleaner:
         """Whether a pass has been over the log, by the checkpoint."""
         return self._clean_to.get(topic_partition, 0) > 0
 
-    def truncated(self, log: Log, offset: int) -> None:
+    def truncated(self, topic_partition: TopicPartition, offset: int) -> None:
         """Before records go from `offset` on: what takes their place is dirty."""
-        if self._clean_to.get(log.topic_partition, 0) > offset:
-            self._clean_to[log.topic_partition] = offset
+        if self._clean_to.get(topic_partition, 0) > offset:
+            self._clean_to[topic_partition] = offset
             self._write()
 
     def forget(self, topic_partition: TopicPartition) -> None:
@@ -179,6 +179,9 @@ class LogCleaner:
                 removed = log.replace_segments(bases, cleaned.segment)
             except KafkaStorageError as error:
                 logger.warning("%s", error)
+                if log.failure is not None:
+                    # It may be all that is left of the old ones: the next start finishes the swap.
+                    task.cleaned = None
                 return self._end(task)
             if removed is None:
                 return self._end(task)  # retention took some of them

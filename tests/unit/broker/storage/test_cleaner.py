@@ -332,7 +332,7 @@ def test_what_takes_the_place_of_cut_records_is_dirty() -> None:
     log.roll(WALL_MS)
     assert clean(cleaner, log)
     assert cleaner.candidates(WALL_MS, {TOPIC: Offset(20)})[0].first_dirty == 20
-    cleaner.truncated(log, 5)
+    cleaner.truncated(TOPIC, 5)
     assert cleaner.candidates(WALL_MS, {TOPIC: Offset(20)})[0].first_dirty == 5
     again = cleaner_of(files, log)
     again.loaded()

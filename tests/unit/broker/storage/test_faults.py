@@ -163,7 +163,7 @@ def test_a_checkpoint_is_written_before_synced_bytes_are_cut() -> None:
     seen: list[tuple[int, int]] = []
     environment = Environment(
         TailBudget(1000),
-        recovery_point_lowered=lambda log: seen.append((log.recovery_point, files.size(3))),
+        recovery_point_lowered=lambda offset: seen.append((offset, files.size(3))),
     )
     log = open_log(files, environment=environment)
     append(log, b"a")

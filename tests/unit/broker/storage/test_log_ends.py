@@ -123,9 +123,7 @@ def test_truncate_fully() -> None:
 def test_log_start_inside_a_batch_survives() -> None:
     files = MemoryFiles()
     moved: list[int] = []
-    environment = Environment(
-        TailBudget(1000), log_start_moved=lambda log: moved.append(log.log_start_offset)
-    )
+    environment = Environment(TailBudget(1000), log_start_moved=moved.append)
     log = open_log(files, environment=environment)
     append(log, *[b"v"] * 10)
     assert log.advance_log_start(Offset(4))

@@ -27,7 +27,7 @@ from broker.storage.environment import Environment
 from broker.storage.log import Log
 from broker.storage.recovery import LastStop
 from broker.storage.tail_cache import TailBudget
-from pylog.model import LeaderEpoch, Offset
+from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
@@ -103,14 +103,14 @@ class LogModel(RuleBasedStateMachine):
         self._open(LastStop())
 
     def _open(self, last_stop: LastStop) -> None:
-        def lowered(log: Log) -> None:
-            self.checkpointed = min(self.checkpointed, log.recovery_point)
+        def lowered(offset: int) -> None:
+            self.checkpointed = min(self.checkpointed, offset)
 
-        def moved(log: Log) -> None:
-            self.stored_start = log.log_start_offset
+        def moved(offset: int) -> None:
+            self.stored_start = offset
 
-        def truncated(log: Log, offset: int) -> None:
-            self.cleaner.truncated(log, offset)
+        def truncated(topic_partition: TopicPartition, offset: int) -> None:
+            self.cleaner.truncated(topic_partition, offset)
 
         self.log = Log.open(
             self.files,

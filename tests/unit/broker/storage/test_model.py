@@ -37,11 +37,11 @@ class Model:
     def _open(self, last_stop: LastStop) -> Log:
         tail = self.rng.choice([0, 500, 100_000])
 
-        def lowered(log: Log) -> None:
-            self.checkpointed = min(self.checkpointed, log.recovery_point)
+        def lowered(offset: int) -> None:
+            self.checkpointed = min(self.checkpointed, offset)
 
-        def moved(log: Log) -> None:
-            self.stored_start = log.log_start_offset
+        def moved(offset: int) -> None:
+            self.stored_start = offset
 
         return open_log(
             self.files,
