@@ -17,10 +17,10 @@ from typing import Any, Final
 from broker.storage import offset_index, time_index
 from broker.storage.checkpoints import EPOCH_CHECKPOINT
 from broker.storage.clean_marker import CLEAN_MARKER
+from broker.storage.clock_checkpoint import parse_reading
 from broker.storage.errors import InvalidOffset
 from broker.storage.partition_directories import CLOCK_CHECKPOINT
 from broker.storage.producer_snapshot import BadSnapshot, decode_companion, decode_snapshot
-from broker.storage.retention import ClockJump
 from broker.storage.roster import ROSTER, Roster
 from broker.storage.segment import (
     CUT_SUFFIX,
@@ -396,10 +396,16 @@ def clock_rows(path: Path) -> Iterator[Row]:
     """What a broker knew of the clocks: milliseconds, the monotonic ones since the boot."""
     try:
         _, boot_id, numbers = path.read_text("ascii").rstrip("\n").split("\n")
-        known = ClockJump(*map(int, numbers.split()))
+        known = parse_reading(numbers)
     except (ValueError, TypeError) as error:
         raise BadFile(f"no checkpoint of the clocks: {error}") from error
-    yield {"kind": "clock", "boot_id": boot_id, **known._asdict()}
+    yield {
+        "kind": "clock",
+        "boot_id": boot_id,
+        "now_ms": known.now_ms,
+        "wall_ms": known.wall_ms,
+        "steps": [step._asdict() for step in known.steps],
+    }
 
 
 def roster_rows(path: Path) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from typing import Final
 
 from broker.storage.files import Files
 from broker.storage.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.retention import ClockJump
+from broker.storage.retention import ClockReading, ClockStep
 
 _INTERVAL_MS: Final = 3_600_000
 """The clocks drift apart by less than a second meanwhile."""
@@ -20,6 +20,13 @@ _AGAIN_MS: Final = 60_000
 _VERSION: Final = "0"
 
 logger = logging.getLogger(__name__)
+
+
+def parse_reading(numbers: str) -> ClockReading:
+    """The file's last line: both clocks, then size and time of each step. ValueError."""
+    now_ms, wall_ms, *rest = map(int, numbers.split())
+    steps = zip(rest[::2], rest[1::2], strict=True)
+    return ClockReading(now_ms, wall_ms, tuple(ClockStep(*step) for step in steps))
 
 
 class ClockCheckpoint:
@@ -31,12 +38,12 @@ class ClockCheckpoint:
         self._boot_id = boot_id
         self._due_ms = 0
 
-    def read(self) -> ClockJump | None:
+    def read(self) -> ClockReading | None:
         """What an earlier life on this boot knew."""
         try:
             text = self._files.read_all(self._path).decode("ascii")
             version, boot_id, numbers = text.rstrip("\n").split("\n")
-            now_ms, wall_ms, lead_ms, jumped_ms = map(int, numbers.split())
+            known = parse_reading(numbers)
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
@@ -44,13 +51,14 @@ class ClockCheckpoint:
             return None
         if version != _VERSION or boot_id != self._boot_id:
             return None
-        return ClockJump(now_ms, wall_ms, lead_ms, jumped_ms)
+        return known
 
-    def write(self, known: ClockJump, *, at_once: bool) -> None:
+    def write(self, known: ClockReading, *, at_once: bool) -> None:
         """Now and then, and `at_once` after a jump."""
         if known.now_ms < self._due_ms and not at_once:
             return
-        numbers = " ".join(map(str, known))
+        steps = (number for step in known.steps for number in step)
+        numbers = " ".join(map(str, (known.now_ms, known.wall_ms, *steps)))
         text = f"{_VERSION}\n{self._boot_id}\n{numbers}\n"
         try:
             self._files.write_atomic(self._path, text.encode("ascii"))

@@ -7,6 +7,8 @@ timestamps as old as its file.
 Ages are only as good as the clock. A wall clock that runs forward by days at once (a wrong date,
 corrected or set) would make every record too old. `RetentionClock` compares it with the monotonic
 one, and believes a jump only after so long that everything written before it is too old either way.
+Each jump has its own time: a machine that sleeps every night forgets what is old by all but the
+nights.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ from broker.storage.segment import Segment
 JUMP_MS: Final = 10 * 60_000
 """The two clocks drift apart by less in one interval, or one of them was set."""
 _DAY_MS: Final = 24 * 3_600_000
+_STEPS_MAX: Final = 64
+"""A machine that sleeps every night steps once a day."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +81,19 @@ def _age(segment: Segment, wall_ms: int, modified_ms: Callable[[Segment], int]) 
     return wall_ms - (newest if newest >= 0 else modified_ms(segment))
 
 
-class ClockJump(NamedTuple):
-    """Both clocks at one moment, and how far the wall clock is ahead of what is believed, since
-    when (monotonic).
-    """
+class ClockStep(NamedTuple):
+    """The wall clock was set by `by_ms` (back: negative), seen at `at_ms` of the monotonic one."""
+
+    by_ms: int
+    at_ms: int
+
+
+class ClockReading(NamedTuple):
+    """Both clocks at one moment, and how the wall clock was set before, oldest first."""
 
     now_ms: int
     wall_ms: int
-    lead_ms: int
-    jumped_ms: int
+    steps: tuple[ClockStep, ...] = ()
 
 
 class RetentionClock:
@@ -97,45 +105,54 @@ class RetentionClock:
     set while no broker ran has jumped, too.
     """
 
-    def __init__(self, newest_file_ms: int = 0, known: ClockJump | None = None) -> None:
+    def __init__(self, newest_file_ms: int = 0, known: ClockReading | None = None) -> None:
         self._not_before_ms = newest_file_ms - _DAY_MS
-        self._last: tuple[int, int] | None = None
-        self._lead_ms = 0  # what the wall clock has jumped ahead, not believed yet
-        self._jump_ms = 0  # when that was, monotonic
-        if known is not None:
-            self._last = (known.now_ms, known.wall_ms)
-            self._lead_ms, self._jump_ms = known.lead_ms, known.jumped_ms
+        self._last = known
 
     def tick(self, now_ms: int, wall_ms: int) -> int:
         """Both clocks as they are now, every few seconds; how far the wall clock jumped, or 0."""
-        last, self._last = self._last, (now_ms, wall_ms)
+        last = self._last
         if last is None:
+            self._last = ClockReading(now_ms, wall_ms)
             return 0
-        jump = (wall_ms - last[1]) - (now_ms - last[0])
-        if jump > JUMP_MS:
-            self._lead_ms += jump
-            self._jump_ms = now_ms
-            return jump
-        if jump < -JUMP_MS:
-            self._lead_ms = max(0, self._lead_ms + jump)
-            return jump
-        return 0
+        jump = (wall_ms - last.wall_ms) - (now_ms - last.now_ms)
+        if abs(jump) <= JUMP_MS:
+            self._last = ClockReading(now_ms, wall_ms, last.steps)
+            return 0
+        steps = _shortened((*last.steps, ClockStep(jump, now_ms)))
+        self._last = ClockReading(now_ms, wall_ms, steps)
+        return jump
 
     @property
-    def jump(self) -> ClockJump:
+    def reading(self) -> ClockReading:
         """What a later life on the same boot has to know; `tick` first."""
         assert self._last is not None, "tick first"
-        return ClockJump(*self._last, self._lead_ms, self._jump_ms)
+        return self._last
 
     def time_for(self, retention_ms: int) -> int | None:
         """The time by which records of that retention are too old; None: not to be told (and before
         the first tick).
+
+        A record that was written so long ago by the monotonic clock is old whatever was set since.
+        For a younger one the clock may have gained at most what the steps since then add up to.
         """
-        if self._last is None:
+        if self._last is None or self._last.wall_ms < self._not_before_ms:
             return None
-        now_ms, wall_ms = self._last
-        if wall_ms < self._not_before_ms:
-            return None
-        if self._lead_ms and now_ms - self._jump_ms <= retention_ms:
-            return wall_ms - self._lead_ms
-        return wall_ms
+        gained = most = 0
+        for step in reversed(self._last.steps):
+            if self._last.now_ms - step.at_ms > retention_ms:
+                break
+            gained += step.by_ms
+            most = max(most, gained)
+        return self._last.wall_ms - most
+
+
+def _shortened(steps: tuple[ClockStep, ...]) -> tuple[ClockStep, ...]:
+    """At most _STEPS_MAX: the two oldest become one that is as late and as large as either way of
+    counting them, so that nothing goes before its time.
+    """
+    if len(steps) <= _STEPS_MAX:
+        return steps
+    first, second = steps[:2]
+    by_ms = second.by_ms + max(0, first.by_ms)
+    return (ClockStep(by_ms, second.at_ms), *steps[2:])

@@ -107,7 +107,7 @@ class LogUpkeep:
                 "forward" if jump_ms > 0 else "back",
                 abs(jump_ms) // 1000,
             )
-        self._clock_file.write(self._clock.jump, at_once=jump_ms != 0)
+        self._clock_file.write(self._clock.reading, at_once=jump_ms != 0)
         if now_ms >= self._expiry_due_ms:
             self._expire_producers(now_ms)
         for log in self.usable():

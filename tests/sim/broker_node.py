@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.storage.partition_directories import CLOCK_CHECKPOINT
 from broker.storage.retention import JUMP_MS
 from pylog.model import BrokerId
 from tests.sim.broker_process import BrokerProcess
-from tests.sim.contents import WallClock
-from tests.sim.disk import Disk
+from tests.sim.contents import Trust, WallClock
+from tests.sim.disk import Disk, Inode
 from tests.sim.rpc import Machine
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class BrokerNode:
         self.disk = Disk()
         self.disk.wall_ms = self.clock.now_ms
         self.disk.on_failure = self._disk_fails
+        self._trust: dict[str, Trust] = {}
         self.process: BrokerProcess | None = None
         self.lives = 0
         self.broker_id = BrokerId(-1)  # once it has been granted one
@@ -38,6 +40,16 @@ class BrokerNode:
         self.damaged = False
         self.lost_life = 0
         self.registered_since = True
+
+    def trust(self, directory: str) -> Trust:
+        """What a log directory's deletions may go by."""
+        return self._trust.setdefault(directory, Trust(self.clock))
+
+    def opened(self, directory: str, boot_id: str) -> None:
+        """A process has opened a log directory."""
+        checkpoint = self.disk.find(f"{directory}/{CLOCK_CHECKPOINT}")
+        knows = isinstance(checkpoint, Inode) and boot_id.encode() in checkpoint.data.split()
+        self.trust(directory).started(knows_boot=knows)
 
     def start(self) -> None:
         """A new process."""

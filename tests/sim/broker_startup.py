@@ -76,6 +76,7 @@ class BrokerStartup:
             self._process.node.kill(self._process.node.rng.randint(100, 1_000))
             return
         assert self._process.logs is not None
+        self._process.node.opened(self._process.root, self._process.boot_id)
         opened = {(log.topic_id, log.topic_partition.partition) for log in self._process.logs.logs}
         self._process.cluster.shadows.recovered(
             self._process.broker_id, self._process.node.disk, opened

@@ -34,6 +34,7 @@ class BrokerUpkeep:
         self._directories = directories
         (self._logs,) = directories.live
         self._core = core
+        self._trust = process.node.trust(self._logs.directory)
 
     def start(self) -> None:
         """Begin all of it."""
@@ -72,7 +73,7 @@ class BrokerUpkeep:
         self._cluster.shadows.refresh(self._process.broker_id, self._node.disk)
         before = {log.topic_partition: log.log_start_offset for log in logs.logs}
         watermarks = self._core.high_watermarks()
-        self._node.clock.looked()
+        self._trust.looked()
         try:
             logs.maintain(self._process.now_ms(), self._node.clock.now_ms(), watermarks)
         finally:
@@ -93,7 +94,7 @@ class BrokerUpkeep:
             if len(shadow.holes.get(batch.base, ())) > batch.last - batch.base:
                 continue  # compaction had taken all of its records
             timestamp = ghost.contents.of(batch.crc).timestamp
-            why = may_forget(log.config, timestamp, behind, self._node.clock)
+            why = may_forget(log.config, timestamp, behind, self._trust)
             if why is not None:
                 raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")
         ghost.deleted_to = max(ghost.deleted_to, log.log_start_offset)

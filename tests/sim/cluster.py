@@ -187,7 +187,7 @@ class Cluster:
         batch = replace(batch, first_offset=first, records=records)
         delta = self.image.apply(batch)
         for removed in delta.removed_topics:
-            self.shadows.deleted.add(removed.topic_id)
+            self.shadows.topic_deleted(removed.topic_id)
             for client in (*self.producers, *self.readers, *self.wanderers):
                 if client.topic_id == removed.topic_id:
                     client.retire()

@@ -63,61 +63,72 @@ def left_of(original: Original, base: int, batch: Buffer) -> set[int] | str:
 
 @dataclass(slots=True)
 class WallClock:
-    """One broker's time of day, which somebody may set; the true one is the simulator's.
-
-    `believed_ms` is what deletions may go by: a large step forward counts once `retention_ms` has
-    passed since, when all that was written before it is old by any clock. Small steps (those of a
-    time service) are believed at once: so much earlier something may go.
-
-    Steps between two looks of the broker are one step: what it never saw it cannot heed, and a
-    clock that was right for a moment only was as wrong before as after.
-    """
+    """One machine's time of day, which somebody may set; the true one is the simulator's."""
 
     true_ms: Callable[[], int]
     small_step_ms: int
     ahead_ms: int = 0
-    _steps: list[tuple[int, int]] = field(default_factory=list)  # true time, how far
-    _looked: int = 0  # so many steps the broker has had a look after
+    small_steps_ms: int = 0  # how far it was set in small steps since the boot, all added up
 
     def now_ms(self) -> int:
-        """What the broker sees."""
+        """What its processes see."""
         return self.true_ms() + self.ahead_ms
 
     def set(self, step_ms: int) -> None:
         """Somebody sets it."""
         self.ahead_ms += step_ms
-        unseen = sum(step for _, step in self._steps[self._looked :])
-        self._steps[self._looked :] = [(self.true_ms(), unseen + step_ms)]
-
-    def looked(self) -> None:
-        """The broker compares its clocks."""
-        self._looked = len(self._steps)
+        if abs(step_ms) <= self.small_step_ms:
+            self.small_steps_ms += abs(step_ms)
 
     def rebooted(self) -> None:
         """A machine that starts asks what time it is."""
-        self.ahead_ms = self._looked = 0
-        self._steps = []
+        self.ahead_ms = self.small_steps_ms = 0
+
+
+@dataclass(slots=True)
+class Trust:
+    """What deletions in one log directory may go by: what its broker saw of the clock.
+
+    How far the clock is ahead counts as far as it was so at every look of the last `retention_ms`:
+    all that was written before them is old by any clock. Small steps (those of a time service) are
+    believed at once: so much earlier something may go. What a broker never saw it cannot heed: a
+    clock that was right between two looks only; and on a new boot it believes what the clock says
+    at the first look, for the machine may have been off for as long.
+    """
+
+    clock: WallClock
+    _seen: list[tuple[int, int]] = field(default_factory=list)  # true time, how far ahead
+
+    def started(self, *, knows_boot: bool) -> None:
+        """A process begins; what earlier ones on this boot saw it knows if they wrote it down."""
+        if not knows_boot:
+            self._seen.clear()
+
+    def looked(self) -> None:
+        """The broker compares its clocks."""
+        if not self._seen or self._seen[-1][1] != self.clock.ahead_ms:
+            self._seen.append((self.clock.true_ms(), self.clock.ahead_ms))
 
     def believed_ms(self, retention_ms: int) -> int:
-        """The latest time by which a record of that retention may be judged old."""
-        now_ms = self.true_ms()
-        small = sum(abs(s) for _, s in self._steps if abs(s) <= self.small_step_ms)
-        large = [at for at, step in self._steps if step > self.small_step_ms]
-        believed = now_ms
-        if large and now_ms - max(large) > retention_ms:
-            believed = max(believed, self.now_ms())
-        return believed + small
+        """The latest time by which what is kept for so long may be judged old."""
+        now_ms = self.clock.true_ms()
+        ahead_ms = 0
+        if self._seen:
+            since_ms = now_ms - retention_ms
+            until = [at for at, _ in self._seen[1:]] + [now_ms]
+            ahead_ms = min(
+                ahead for (_, ahead), end in zip(self._seen, until, strict=True) if end >= since_ms
+            )
+        return now_ms + max(0, ahead_ms) + self.clock.small_steps_ms
 
 
-def may_forget(
-    config: TopicConfig, timestamp: int, bytes_behind: int, clock: WallClock
-) -> str | None:
+def may_forget(config: TopicConfig, timestamp: int, bytes_behind: int, trust: Trust) -> str | None:
     """Why retention must not take a batch of that time, with so many bytes behind it; or None."""
     if "delete" not in config.cleanup_policy:
         return f"cleanup.policy is {config.cleanup_policy}"
     if 0 <= config.retention_bytes <= bytes_behind:
         return None
-    age = clock.believed_ms(config.retention_ms) - timestamp
+    age = trust.believed_ms(config.retention_ms) - timestamp
     if 0 <= config.retention_ms < age:
         return None
     return (

@@ -47,7 +47,8 @@ class Nemesis:
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
             "reconfigure": cluster.administrator.reconfigure,
-            "set_clock": self._set_clock,
+            "set_clock": lambda: self._set_clock(self._any()),
+            "set_clock_while_down": self._set_clock_while_down,
             "disk_fails": self._disk_fails,
         }
 
@@ -170,14 +171,27 @@ class Nemesis:
         if self.rng.random() < 0.3:
             self.cluster.administrator.recreate()
 
-    def _set_clock(self) -> None:
+    def _set_clock(self, node: BrokerNode) -> None:
         """Forward or back, by much or little; or right again."""
-        clock = self._any().clock
+        clock = node.clock
         step_ms = self.rng.choice(CLOCK_STEPS_MS)
         if clock.ahead_ms and self.rng.random() < 0.5:
             step_ms = -clock.ahead_ms
         self.cluster.sometimes["clock set"] += 1
         clock.set(step_ms)
+
+    def _set_clock_while_down(self) -> None:
+        """A broker dies, its clock is set before its next start, and maybe once more then."""
+        node, away_ms = self._any(), self._away_ms()
+        if self.rng.random() < 0.3:
+            self._power()
+            down = [each for each in self.cluster.brokers.values() if each.process is None]
+            node = self.rng.choice(down) if down else node
+        else:
+            node.kill(away_ms)
+        self._later(self.rng.randint(0, away_ms), lambda: self._set_clock(node))
+        if self.rng.random() < 0.3:
+            self._later(away_ms + self.rng.randint(0, 1_000), lambda: self._set_clock(node))
 
     def _stop(self) -> None:
         process = self._target().process

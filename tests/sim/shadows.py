@@ -60,6 +60,15 @@ class Shadows:
             found = self.ghosts[key] = PartitionGhost(key, self.contents)
         return found
 
+    def topic_deleted(self, topic_id: TopicId) -> None:
+        """The controller keeps no ISR of it any more, so nobody has to hold its records; a leader
+        that has not heard of it goes on for a while.
+        """
+        self.deleted.add(topic_id)
+        for ghost in self.ghosts.values():
+            if ghost.key[0] == topic_id:
+                ghost.members = ()
+
     def observe(
         self, broker: BrokerId, state: PartitionState, root: str, disk: Disk, min_insync: int
     ) -> None:

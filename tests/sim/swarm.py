@@ -38,6 +38,7 @@ UPKEEP_FAULTS = (
     "grow",
     "reconfigure",
     "set_clock",
+    "set_clock_while_down",
     "disk_fails",
 )
 """What administrators and old disks do; in seeds where records may go at all."""
@@ -114,7 +115,7 @@ def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:
     faults = tuple(fault for fault in UPKEEP_FAULTS if rng.random() < 0.5)
     upkeep = Upkeep(
         policy=rng.choice(POLICIES),
-        retention_ms=rng.choice((-1, 1_500, 4_000)),
+        retention_ms=rng.choice((-1, 700, 1_500, 4_000)),
         retention_bytes=rng.choice((-1, -1, 3_000)),
         delete_retention_ms=rng.choice((0, 1_500, 6_000)),
         keys=rng.choice((2, 10, 40)),

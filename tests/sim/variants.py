@@ -162,7 +162,7 @@ def _doomed_beyond(segments: Any, config: Any, **known: Any) -> Any:
 
 
 def _any_clock(self: RetentionClock, _retention_ms: int) -> int | None:
-    return None if self._last is None else self._last[1]
+    return None if self._last is None else self._last.wall_ms
 
 
 def _clean_beyond(

@@ -197,9 +197,14 @@ def test_kafkas_whole_directory(tmp_path: Path) -> None:
 
 def test_what_a_broker_knew_of_the_clocks(tmp_path: Path) -> None:
     path = tmp_path / CLOCK_CHECKPOINT
-    path.write_text("0\nthe-boot\n5 1700000000000 0 0\n")
+    path.write_text("0\nthe-boot\n5 1700000000000 86400000 3\n")
     (found,) = lines(path)
-    assert list(found.values()) == ["the-boot", 5, 1_700_000_000_000, 0, 0]
+    assert list(found.values()) == [
+        "the-boot",
+        5,
+        1_700_000_000_000,
+        [{"by_ms": 86_400_000, "at_ms": 3}],
+    ]
     path.write_text("0\n0\n")
     result = run(path)
     assert (result.return_value, "no checkpoint of the clocks" in result.output) == (1, True)

@@ -124,6 +124,38 @@ def test_a_jump_back_takes_the_lead_back() -> None:
     assert clock.time_for(DAY) == WALL_MS + 2000
 
 
+def test_a_machine_that_sleeps_every_night_forgets_what_is_old_by_its_days() -> None:
+    """Its monotonic clock stands still meanwhile, so each morning is a jump."""
+    clock = RetentionClock()
+    for day in range(60):
+        clock.tick(day * DAY // 2, WALL_MS + day * DAY)
+    assert clock.time_for(7 * DAY) == WALL_MS + 59 * DAY - 15 * DAY // 2
+    assert clock.time_for(0) == WALL_MS + 59 * DAY - DAY // 2
+
+
+def test_each_jump_counts_for_what_was_written_before_it() -> None:
+    clock = RetentionClock()
+    clock.tick(0, WALL_MS)
+    clock.tick(DAY, WALL_MS + 11 * DAY)
+    clock.tick(2 * DAY, WALL_MS + 2 * DAY)
+    assert clock.time_for(7 * DAY) == WALL_MS + 2 * DAY
+    clock.tick(3 * DAY, WALL_MS + 13 * DAY)
+    assert clock.time_for(DAY - 1) == WALL_MS + 3 * DAY
+    clock.tick(4 * DAY, WALL_MS + 14 * DAY)
+    assert clock.time_for(DAY - 1) == WALL_MS + 14 * DAY
+
+
+def test_a_clock_that_is_set_all_the_time_is_remembered_in_little_room() -> None:
+    """What is forgotten of it errs towards keeping."""
+    clock = RetentionClock()
+    for turn in range(1_000):
+        clock.tick(turn * 1000, WALL_MS + turn * 1000 + turn % 2 * DAY)
+        kept = clock.time_for(7 * DAY)
+        assert kept is not None
+        assert kept <= WALL_MS + turn * 1000
+    assert len(clock.reading.steps) == 64
+
+
 def test_small_steps_of_the_clock_are_no_jump() -> None:
     clock = RetentionClock()
     clock.tick(0, WALL_MS)
@@ -144,11 +176,11 @@ def test_what_an_earlier_life_knew_of_a_jump_holds_on() -> None:
     clock = RetentionClock()
     clock.tick(0, WALL_MS)
     clock.tick(1000, WALL_MS + 10 * DAY)
-    later = RetentionClock(known=clock.jump)
+    later = RetentionClock(known=clock.reading)
     assert later.time_for(7 * DAY) == WALL_MS + 1000
     assert later.tick(3000, WALL_MS + 10 * DAY + 2000) == 0
     assert later.time_for(7 * DAY) == WALL_MS + 3000
-    meanwhile = RetentionClock(known=clock.jump)
+    meanwhile = RetentionClock(known=clock.reading)
     assert meanwhile.tick(3000, WALL_MS + 13 * DAY) == 3 * DAY - 2000
 
 
@@ -226,7 +258,7 @@ def test_a_damaged_clock_checkpoint_costs_only_what_it_said() -> None:
     files = MemoryFiles()
     manager, _ = filled(files)
     manager.maintain(0, WALL_MS, {TOPIC: Offset(10)})
-    assert files.read_all(f"{ROOT}/clock-checkpoint") == b"0\nboot\n0 %d 0 0\n" % WALL_MS
+    assert files.read_all(f"{ROOT}/clock-checkpoint") == b"0\nboot\n0 %d\n" % WALL_MS
     files.write_atomic(f"{ROOT}/clock-checkpoint", b"0\nboot\nsoon\n")
     files.kill()
     again = manager_of(files)
