@@ -30,6 +30,7 @@ class _Reading:
     segment: str = ""
     position: int = 0
     marks: tuple[object, ...] = ()
+    step_end: int = 0  # the log's end after the last whole step
     # at the last power loss: what was synced, by base offset, and how far recovery must come
     synced: dict[int, Batch] = field(default_factory=dict)
     must_reach: int = 0
@@ -86,6 +87,7 @@ class Shadows:
             self._read_more(broker, ghost, reading, disk)  # to its broker it is whole as yet
         else:
             return
+        reading.step_end = state.log_end_offset
         marks = (
             state.leader,
             state.leader_epoch,
@@ -247,7 +249,7 @@ class Shadows:
         shadow.intact = False
         synced = _synced_batches(disk, reading.directory, ghost)
         reading.synced = {batch.base: batch for batch in synced}
-        reading.must_reach = shadow.start
+        reading.must_reach = min(shadow.start, reading.step_end)
         for batch in shadow.batches:
             if reading.synced.get(batch.base) != batch:
                 break
@@ -274,7 +276,11 @@ class Shadows:
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
     ) -> None:
         shadow = ghost.shadow(broker)
-        begin, reach = shadow.start, shadow.end
+        begin = shadow.start
+        # A step that was cut short may have made an empty segment further on (the log was to begin
+        # there), and died before it had noted why.
+        newest = shadow.batches[-1].last + 1 if shadow.batches else 0
+        reach = min(shadow.end, max(newest, reading.step_end))
         written = {batch.base: batch for batch in shadow.batches}
         first, found, end = self._read_all(broker, ghost, reading, disk)
         for batch in found:
