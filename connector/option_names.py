@@ -78,6 +78,7 @@ SOURCE_CLIENT: Final = ConfigTable(
             "default_api_timeout_ms",
             "retry_backoff_ms",
             "retry_backoff_max_ms",
+            "bootstrap_timeout_ms",
             "fetch_max_wait_ms",
             "isolation_level",
             "check_crcs",

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
+WAIT_S: Final = 1.0
+"""For a cluster that nobody has started: somebody may just be doing it."""
 COMPLETION_SECONDS_MAX: Final = 1.0
 NUMBER_MAX: Final = 1e6
 
@@ -46,6 +48,7 @@ class Settings:
     as_json: bool
     api_timeout_s: float
     routing: str = "direct"
+    wait_s: float = WAIT_S
 
     def client(self) -> dict[str, Any]:
         """Keyword arguments for any client object."""
@@ -53,6 +56,7 @@ class Settings:
         return {
             "bootstrap_servers": self.bootstrap_servers,
             "default_api_timeout_ms": int(self.api_timeout_s * 1000),
+            "bootstrap_timeout_ms": int(self.wait_s * 1000),
             "client_routing": self.routing,
         }
 

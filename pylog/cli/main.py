@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from pylog import errors
-from pylog.cli.context import DEFAULT_SERVERS, Seconds, Settings
+from pylog.cli.context import DEFAULT_SERVERS, WAIT_S, Seconds, Settings
 
 COMMANDS: Final = {
     "bench": ("pylog.cli.bench:bench", "Measure producing, consuming, and the way between."),
@@ -148,6 +148,14 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
     help="How long to wait for the cluster's answer, in seconds.",
 )
 @click.option(
+    "--wait",
+    type=Seconds(min=0),
+    default=WAIT_S,
+    show_default=True,
+    metavar="S",
+    help="How long to try again while nothing listens at the servers' addresses, in seconds.",
+)
+@click.option(
     "--routing",
     type=click.Choice(["direct", "gateway"]),
     envvar="PYLOG_CLIENT_ROUTING",
@@ -163,6 +171,7 @@ def cli(
     bootstrap_servers: str | None,
     as_json: bool,
     api_timeout: float,
+    wait: float,
     routing: str,
 ) -> None:
     """pylog: a streaming log for Spark and Python.
@@ -173,8 +182,10 @@ def cli(
     echo "hello" | pylog produce flights
     pylog consume flights --from-beginning --until-end
     """
+    if wait > WAIT_S:  # asked for: calls last as long
+        api_timeout = max(api_timeout, wait)
     servers = DEFAULT_SERVERS if bootstrap_servers is None else bootstrap_servers
-    ctx.obj = Settings(servers, as_json, api_timeout, routing)
+    ctx.obj = Settings(servers, as_json, api_timeout, routing, wait)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -16,7 +16,8 @@ from pylog.client import admin_wire
 from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.broker_admin import configs_of_any_broker, log_dirs
-from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
+from pylog.client.cluster import Cluster, ClusterSettings
+from pylog.client.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
@@ -139,7 +140,8 @@ class AdminClient:
         self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None
     ) -> dict[str, TopicDescription]:
         """Topics with leader and replicas of each partition; None given: all that are not
-        internal. Raises UnknownTopicOrPartition once a denial has lasted for 3 s.
+        internal. Raises UnknownTopicOrPartition when the controller denies one, or, while that
+        cannot be asked, once brokers have denied it for 3 s.
         """
         timeout_ms = self._milliseconds(timeout)
         if topics is None:
@@ -156,15 +158,25 @@ class AdminClient:
         return results
 
     def _described(self, names: list[str], timeout_ms: int) -> list[TopicInfo]:
-        """As told by any broker; one that was started a moment ago may not know a topic yet, so a
-        denial counts when it is repeated.
+        """As told by any broker, and what it does not know by the controller; when that cannot be
+        asked, a broker's denial counts when it is repeated.
         """
         clock = self._cluster.clock
         until = clock.monotonic_ms() + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS)
+        request = metadata_request(tuple(names), all_topics=False)
+
+        async def attempt(_left_s: float) -> tuple[ClusterSnapshot, frozenset[str]]:
+            response, sure = await self._cluster.ask_surely(request)
+            return snapshot_of(response), sure
+
         while True:
-            snapshot = self._snapshot(names, all_topics=False, timeout_ms=timeout_ms)
-            passing = [t for t in snapshot.topics if t.error is not None and t.error.retriable]
-            if not passing or clock.monotonic_ms() >= until:
+            snapshot, sure = self._retry(attempt, timeout_ms, "metadata")
+            doubtful = [
+                topic
+                for topic in snapshot.topics
+                if topic.error is not None and topic.error.retriable and topic.name not in sure
+            ]
+            if not doubtful or clock.monotonic_ms() >= until:
                 return list(snapshot.topics)
             clock.sleep(0.1)
 

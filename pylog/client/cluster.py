@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
+from pylog.client.denials import Denial, confirm, controller_of, denied_in
 from pylog.client.metadata import (
     Address,
     BrokerInfo,
@@ -27,15 +29,12 @@ from pylog.client.server import Server, StreamWay
 from pylog.client.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc import streams
+from pylog.rpc.channel import reconnecting
 from pylog.rpc.v1 import log_pb2, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
 """One address that swallows packets must not hold up the others."""
 METADATA_ANSWER_S_MAX: Final = 10.0
-UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
-"""How long the cluster may deny a topic before the client believes it: the broker that answers may
-have been started a moment ago.
-"""
 
 NO_STREAM_MS: Final = 60_000
 NO_STREAM_MS_MAX: Final = 3_600_000
@@ -56,6 +55,9 @@ class ClusterSettings:
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     metadata_max_age_ms: int
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    bootstrap_timeout_ms: int | None = None
     by_gateway: bool = False
     """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
     framed: bool = True
@@ -72,6 +74,9 @@ class ClusterSettings:
             values["retry.backoff.ms"],
             values["retry.backoff.max.ms"],
             values["metadata.max.age.ms"],
+            values["reconnect.backoff.ms"],
+            values["reconnect.backoff.max.ms"],
+            values["bootstrap.timeout.ms"],
             values["client.routing"] == "gateway",
             values["client.transport"] == "auto",
         )
@@ -105,8 +110,11 @@ class Cluster:
         """Whether refreshes ask for every topic of the cluster (a subscription by pattern)."""
         self.faults: dict[Address, str] = {}
         """Why each address did not answer the last time."""
-        self.denied: dict[str, tuple[int, errors.PylogError]] = {}
-        """Topics that the cluster does not know: since when, and its words."""
+        self.denied: dict[str, Denial] = {}
+        """Topics that the cluster does not know."""
+        self.gave_up: errors.BootstrapFailed | None = None
+        """No address could be reached within `bootstrap.timeout.ms`; until one answers."""
+        self._unreached_since_ms: int | None = None  # before any first answer
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change
@@ -131,7 +139,10 @@ class Cluster:
         if server is None:
             if self._closed:  # a call that waited to be tried again
                 raise errors.ClientClosed("the client is closed")
-            server = self._servers[address, broker] = Server(address, broker)
+            pace = reconnecting(
+                self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
+            )
+            server = self._servers[address, broker] = Server(address, broker, pace)
         return server
 
     def broker(self, broker: int) -> Server | None:
@@ -252,22 +263,17 @@ class Cluster:
             known = self.metadata.topics.get(name)
             if known is not None and name not in self.denied:
                 return known
-            self._refuse_denied(name, min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS))
+            denial = self.denied.get(name)
+            if denial is not None and denial.counts(self.clock.monotonic_ms(), timeout_ms):
+                raise denial.error
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
                 async with asyncio.timeout(max(left_s, 0)):
                     await self.refresh(name)
             except TimeoutError:
                 if name in self.denied:
-                    raise self.denied[name][1] from None
+                    raise self.denied[name].error from None
                 raise self.unreachable(timeout_ms) from None
-
-    def _refuse_denied(self, name: str, grace_ms: int) -> None:
-        if name not in self.denied:
-            return
-        since, error = self.denied[name]
-        if not error.retriable or self.clock.monotonic_ms() - since >= grace_ms:
-            raise error
 
     async def connected(self, timeout_ms: int) -> None:
         """Return once any server answered; BootstrapFailed names each address and its fault."""
@@ -303,7 +309,9 @@ class Cluster:
             waiters, self._waiters = self._waiters, []
             try:
                 request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
-                self._learn(await self.ask_any(request), all_topics=request.all_topics)
+                response, sure = await self.ask_surely(request)
+                self._learn(response, sure, all_topics=request.all_topics)
+                self._unreached_since_ms = self.gave_up = None
             except BaseException as error:
                 self._waiters = waiters + self._waiters  # for the next attempt, or for `close`
                 if not isinstance(error, Exception):
@@ -311,7 +319,10 @@ class Cluster:
                 if not isinstance(error, errors.BootstrapFailed):
                     logger.error("metadata could not be refreshed", exc_info=error)
                 failures += 1
-                await asyncio.sleep(self.settings.backoff_s(failures, self.rng.random()))
+                pause_s = self.settings.backoff_s(failures, self.rng.random())
+                if not self.metadata.version:
+                    pause_s = min(pause_s, self._patience_s())
+                await asyncio.sleep(pause_s)
                 continue
             failures = 0
             for waiter in waiters:
@@ -320,7 +331,33 @@ class Cluster:
             # A broken leader makes many ask at once, and again until the next one is elected.
             await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
 
-    def _learn(self, response: log_pb2.MetadataResponse, *, all_topics: bool) -> None:
+    def _patience_s(self) -> float:
+        """All addresses refused: how long they may go on. When that has lasted for too long, those
+        who wait are told; who comes later waits anew.
+        """
+        limit_ms, now_ms = self.settings.bootstrap_timeout_ms, self.clock.monotonic_ms()
+        if limit_ms is None:
+            return math.inf
+        if self._unreached_since_ms is None:
+            self._unreached_since_ms = now_ms
+        waited_ms = now_ms - self._unreached_since_ms
+        if waited_ms < limit_ms:
+            return (limit_ms - waited_ms) / 1000
+        self.gave_up = self.unreachable(limit_ms)
+        self._unreached_since_ms = None
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(self.unreachable(limit_ms))
+        return math.inf
+
+    def _learn(
+        self,
+        response: log_pb2.MetadataResponse,
+        sure: frozenset[str] = frozenset(),
+        *,
+        all_topics: bool,
+    ) -> None:
         snapshot = snapshot_of(response)
         faulty = self.metadata.update(snapshot)
         now_ms = self.clock.monotonic_ms()
@@ -328,12 +365,13 @@ class Cluster:
             if topic.error is None:
                 self.denied.pop(topic.name, None)
             else:
-                since = self.denied.get(topic.name, (now_ms, topic.error))[0]
-                self.denied[topic.name] = (since, topic.error)
+                before = self.denied.get(topic.name)
+                since_ms, known = (before.since_ms, before.sure) if before else (now_ms, False)
+                self.denied[topic.name] = Denial(since_ms, topic.error, known or topic.name in sure)
         if all_topics:
             for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
                 missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
-                self.denied.setdefault(name, (now_ms, missing))
+                self.denied.setdefault(name, Denial(now_ms, missing))
         told = {(b.stream, b.epoch) for b in self.metadata.brokers.values()}
         for at in [at for at in self._without_stream if at not in told]:
             del self._without_stream[at]
@@ -358,6 +396,20 @@ class Cluster:
         if self.metadata.controller is not None:
             live.add((self.metadata.controller, None))
         return live
+
+    async def ask_surely(
+        self, request: log_pb2.MetadataRequest
+    ) -> tuple[log_pb2.MetadataResponse, frozenset[str]]:
+        """As `ask_any`; and the topics that are new to this client and for sure do not exist."""
+        response = await self.ask_any(request)
+        denied = denied_in(response, self.metadata.topics)
+        if response.gateway:
+            return response, frozenset(denied)
+        doubtful = [n for n in denied if n not in self.denied or not self.denied[n].sure]
+        gateway = controller_of(response)
+        if not doubtful or gateway is None:
+            return response, frozenset()
+        return response, await confirm(response, doubtful, self.server(gateway))
 
     async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
         """The first answer of any server; BootstrapFailed when all refused."""

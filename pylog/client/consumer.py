@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pylog import errors
 from pylog.client.background import close_at_exit, logger, shared_loop
-from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster, ClusterSettings
+from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.collecting import Collector, grouped
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.consumer_settings import UserCode, fetcher_settings, parse_settings
@@ -478,7 +478,7 @@ class Consumer:
         gone = {tp.topic for tp in self._fetcher.partitions if tp.topic in denied}
         now_ms = self._clock.monotonic_ms()
         for topic in gone:
-            if now_ms - denied[topic][0] < UNKNOWN_TOPIC_GRACE_MS and denied[topic][1].retriable:
+            if not denied[topic].counts(now_ms):
                 continue
             logger.warning("topic %s does not exist any more; it is read no longer", topic)
             self._cluster.metadata.forget_topic(topic)

@@ -141,7 +141,7 @@ async def _by_leader(
                 if tp in results or tp in faults:
                     continue
                 if tp.topic in cluster.denied:
-                    faults[tp] = cluster.denied[tp.topic][1]
+                    faults[tp] = cluster.denied[tp.topic].error
                 else:
                     faults[tp] = errors.RequestTimedOut(f"{tp}: {passing.get(tp, error)}")
     return results, faults

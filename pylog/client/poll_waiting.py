@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pylog import errors
-from pylog.client.cluster import UNKNOWN_TOPIC_GRACE_MS, Cluster
+from pylog.client.cluster import Cluster
 from pylog.client.collecting import Collector
+from pylog.client.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.fetch_loop import FetchLoop
 from pylog.client.fetcher import Fetcher
 from pylog.clock import Clock
@@ -130,19 +131,21 @@ class PollWaiting:
                 raise error
         now_ms = self._clock.monotonic_ms()
         if not self._cluster.metadata.version:
+            if self._cluster.gave_up is not None:
+                raise self._cluster.gave_up
             if now_ms - self._started_ms >= self._timeout_ms:
                 raise self._cluster.unreachable(now_ms - self._started_ms)
             return
-        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
-        for topic, (since_ms, error) in list(self._cluster.denied.items()):
+        for topic, denial in list(self._cluster.denied.items()):
             if topic not in self._cluster.topics or self._cluster.all_topics:
                 continue  # a pattern stops matching a topic that is gone
-            if not error.retriable or now_ms - since_ms >= grace_ms:
-                raise error
-        self._raise_absent_partitions(now_ms, grace_ms)
+            if denial.counts(now_ms, self._timeout_ms):
+                raise denial.error
+        self._raise_absent_partitions(now_ms)
 
-    def _raise_absent_partitions(self, now_ms: int, grace_ms: int) -> None:
+    def _raise_absent_partitions(self, now_ms: int) -> None:
         """A topic may be growing, so a partition's absence counts when it lasts."""
+        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
         topics = self._cluster.metadata.topics
         with self._loop.lock:
             assigned = list(self._fetcher.partitions)

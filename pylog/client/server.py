@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -40,11 +40,16 @@ class Server:
     gateway's, and the channel ends at that broker.
     """
 
-    def __init__(self, address: Address, broker: int | None = None) -> None:
+    def __init__(
+        self,
+        address: Address,
+        broker: int | None = None,
+        options: Sequence[tuple[str, int | str]] = (),
+    ) -> None:
         self.address = address
         self.broker = broker
-        options = [] if broker is None else through_gateway(broker)
-        self.channel = aio_channel(str(address), options=options)
+        way = [] if broker is None else through_gateway(broker)
+        self.channel = aio_channel(str(address), options=[*options, *way])
         self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
         self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
         self.waiting = 0

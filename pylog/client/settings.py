@@ -83,6 +83,15 @@ _COMMON: Final = (
         low=1,
         high=LONG_MAX,
     ),
+    ConfigKey(
+        "bootstrap.timeout.ms",
+        int,
+        None,
+        "How long to try again while every address of bootstrap.servers refuses, before any has "
+        "answered. Default: as long as the call that needs a server may last. pylog's own.",
+        low=0,
+        high=LONG_MAX,
+    ),
 )
 
 PRODUCER_SETTINGS: Final = ConfigTable(

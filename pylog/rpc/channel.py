@@ -14,6 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from pylog.config import INT_MAX
+
 if TYPE_CHECKING:
     import grpc
     import grpc.aio
@@ -66,9 +68,10 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
     """What every channel of pylog is opened with.
 
     Calls that should wait for a connection set `wait_for_ready` and a time-out; without it they
-    fail at once while the channel backs off (50 ms growing to 1 s). Keepalive finds a peer that is
-    gone without a FIN (a cut cable, a stopped machine). A retry is the caller's decision, because
-    gRPC does not know which calls may be repeated.
+    fail at once while the channel backs off (0.1 s growing to 1 s, unless
+    `reconnecting` says otherwise). Keepalive finds a peer that is gone without a FIN (a cut cable,
+    a stopped machine). A retry is the caller's decision, because gRPC does not know which calls
+    may be repeated.
     """
     return [
         ("grpc.max_send_message_length", message_bytes_max),
@@ -76,13 +79,20 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 0),
-        ("grpc.initial_reconnect_backoff_ms", 50),
+        *reconnecting(50, 1_000),
         # Despite its name the time that one attempt to connect gets.
         ("grpc.min_reconnect_backoff_ms", 3_000),
-        ("grpc.max_reconnect_backoff_ms", 1_000),
         ("grpc.enable_retries", 0),
         # Each channel has connections of its own: one stuck peer must not hold up another's user.
         ("grpc.use_local_subchannel_pool", 1),
+    ]
+
+
+def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
+    """How long a channel rests after an attempt to connect failed, at first and at most."""
+    return [
+        ("grpc.initial_reconnect_backoff_ms", min(first_ms, longest_ms, INT_MAX)),
+        ("grpc.max_reconnect_backoff_ms", min(longest_ms, INT_MAX)),
     ]
 
 
@@ -116,8 +126,8 @@ def aio_channel(
     tune_process()
     import grpc.aio
 
-    together = [*channel_options(message_bytes_max), *options]
-    return grpc.aio.insecure_channel(target, options=together)
+    together = {**dict(channel_options(message_bytes_max)), **dict(options)}
+    return grpc.aio.insecure_channel(target, options=list(together.items()))
 
 
 def secret_metadata(secret: bytes) -> tuple[tuple[str, str], ...]:

@@ -114,6 +114,10 @@ class FakeCluster:
         self.metadata_requests = 0
         self.producer_ids = 100
         self.hidden_topics: set[str] = set()
+        self.late_topics: set[str] = set()
+        """Topics that brokers other than the controller do not know yet."""
+        self.is_gateway = False
+        """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
@@ -226,14 +230,20 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
         cluster = self._cluster
         with cluster.changed:
             cluster.metadata_requests += 1
+            cluster.changed.notify_all()
             live = cluster.live()
             response = log_pb2.MetadataResponse(
-                cluster_id="fake", controller_epoch=1, brokers=live, controller=live[0].endpoint
+                cluster_id="fake",
+                controller_epoch=1,
+                brokers=live,
+                controller=live[0].endpoint,
+                gateway=cluster.is_gateway and self._broker == 1,
             )
             for name in sorted(cluster.topics) if request.all_topics else request.topics:
                 topic = cluster.topics.get(name)
                 told = response.topics.add(name=name)
-                if topic is None or name in cluster.hidden_topics:
+                late = name in cluster.late_topics and self._broker != 1
+                if topic is None or late or name in cluster.hidden_topics:
                     told.error.code = errors.UnknownTopicOrPartition.code
                     continue
                 told.topic_id = topic.topic_id

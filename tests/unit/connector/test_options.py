@@ -221,6 +221,7 @@ WRONG_OF_SOURCES = {
     "pylog.default.api.timeout.ms": ["-1", "x"],
     "pylog.retry.backoff.ms": ["-1", "x"],
     "pylog.retry.backoff.max.ms": ["-1", "x"],
+    "pylog.bootstrap.timeout.ms": ["-1", "x"],
     "pylog.fetch.max.wait.ms": ["-1", "soon"],
     "pylog.isolation.level": ["dirty"],
     "pylog.check.crcs": ["maybe"],
