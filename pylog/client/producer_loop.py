@@ -60,6 +60,12 @@ single broker gets a sixth less, with half a megabyte three brokers do. A shorte
 HAND_OVER_S_MAX: Final = 0.005
 """The longest such wait: by then the interpreter would have made the threads take turns anyway."""
 
+KERNELS_BACKLOG_BYTES: Final = 1024 * 1024
+"""Not acknowledged yet, with which a thread that sends waits for the kernels: three threads that
+take turns load them in a second instead of a third, and most of that goes into plain encoding."""
+KERNELS_MS_MAX: Final = 1_000
+"""The longest such wait: what takes longer is compiled, not loaded, and is not waited for."""
+
 FINISH_S_MAX: Final = 2.0
 """How long the end of a producer without acks waits until brokers have seen its last records."""
 
@@ -84,6 +90,8 @@ class ProducerLoop:
         self._filled_bytes = 0  # of batches filled since the loop last looked
         self._pace = Pace()
         self._kernels_wanted = False
+        self._kernels: threading.Thread | None = None  # loads them
+        self._kernels_until_ms = 0
         self._handing_over = 0  # threads that wait for `_taken`
         self._wake_pending = False  # `_on_wake` will run
         self._look_wanted = False  # something happened since the sender last looked
@@ -138,6 +146,8 @@ class ProducerLoop:
         """
         self._filled_bytes += batch.size - batch.counted
         batch.counted = batch.size
+        if self._kernels is not None:
+            self._wait_for_kernels(self._kernels)
         if self._filled_bytes < HAND_OVER_BYTES or self.thread.is_current():
             if not self.sender.would_wait(batch.topic_partition):
                 self.wake()
@@ -146,6 +156,21 @@ class ProducerLoop:
         self._handing_over += 1
         self._taken.wait(HAND_OVER_S_MAX)
         self._handing_over -= 1
+
+    def _wait_for_kernels(self, loading: threading.Thread) -> None:
+        """A thread that sends faster than plain Python encodes leaves the processor to what loads
+        the kernels. The lock is held, but for the waiting.
+        """
+        left_ms = self._kernels_until_ms - self.clock.monotonic_ms()
+        if left_ms <= 0 or not loading.is_alive():
+            self._kernels = None
+        elif self.accumulator.used > KERNELS_BACKLOG_BYTES and not self.thread.is_current():
+            self.wake()
+            self.lock.release()
+            try:
+                loading.join(left_ms / 1000)
+            finally:
+                self.lock.acquire()
 
     def available(self, topic: str) -> list[int]:
         """The partitions that keyless records may go to: those that have a leader, and of these
@@ -294,9 +319,9 @@ class ProducerLoop:
         size = 0
         for batch in effect.batches:
             if not self._kernels_wanted and self._pace.is_high(now_ms, batch.count):
-                # Neither the loop nor a thread that sends waits for them.
                 self._kernels_wanted = True
-                kernels.warm_in_background()
+                self._kernels_until_ms = now_ms + KERNELS_MS_MAX
+                self._kernels = kernels.warm_in_background()
             raw_size = batch.size if self._compresses else 0
             data = batch_bytes(batch, self.compression)
             size += len(data)

@@ -33,11 +33,22 @@ def warm(columns: bool = True) -> int:
     return SYSTEM_CLOCK.monotonic_ms() - begin
 
 
-def warm_in_background() -> None:
-    """Begin to load the kernels for lists, in a thread of its own; once in a process."""
-    if compiled.begin():
-        # Not a daemon: an interpreter that ends beside a thread inside of LLVM may crash.
-        threading.Thread(target=warm, args=(False,), name="pylog-kernels").start()
+def warm_in_background() -> threading.Thread | None:
+    """The thread that loads the kernels for lists, begun unless it was before; None when they are
+    there.
+    """
+    with _Background.lock:
+        if _Background.thread is None and compiled.begin():
+            # Not a daemon: an interpreter that ends beside a thread inside of LLVM may crash.
+            thread = threading.Thread(target=warm, args=(False,), name="pylog-kernels")
+            _Background.thread = thread
+            thread.start()
+    return _Background.thread
+
+
+class _Background:
+    lock = threading.Lock()
+    thread: threading.Thread | None = None
 
 
 def _run_once() -> None:

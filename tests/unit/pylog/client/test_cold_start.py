@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import pytest
+
+from pylog.client.producer import Producer
+from tests.fakes.fake_cluster import FakeCluster
 
 ROOT: Final = Path(__file__).parents[4]
 
@@ -48,3 +54,50 @@ def test_few_records_at_a_time_load_no_kernels_and_many_do() -> None:
     few, many = run.stdout.splitlines()
     assert few.split() == []
     assert sorted(many.split()) == ["numba", "numpy"]
+
+
+class Loader(threading.Thread):
+    """Is at work until somebody waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[Any] = []
+
+    def is_alive(self) -> bool:
+        return not self.waits
+
+    def join(self, timeout: float | None = None) -> None:
+        self.waits.append(timeout)
+
+
+@pytest.mark.parametrize(("batch_size", "waits"), [(2 << 20, 1), (64 << 10, 0)])
+def test_who_is_far_ahead_waits_for_the_kernels_once(batch_size: int, waits: int) -> None:
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t")
+        how = {"bootstrap_servers": cluster.bootstrap_servers, "batch_size": batch_size}
+        with Producer(linger_ms=60_000, max_request_size=4 << 20, **how) as producer:
+            producer.send("t", b"v")
+            loop = producer._loop
+            loop._kernels_wanted = True
+            loop._kernels = loader = Loader()
+            loop._kernels_until_ms = loop.clock.monotonic_ms() + 60_000
+            for _ in range(batch_size // 50_000 + 1):  # a batch, and what begins the next
+                producer.send("t", bytes(50_000))
+            assert len(loader.waits) == waits
+            assert all(0 < seconds <= 60 for seconds in loader.waits)
+
+
+def test_what_takes_too_long_is_not_waited_for() -> None:
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t")
+        how = {"bootstrap_servers": cluster.bootstrap_servers, "batch_size": 2 << 20}
+        with Producer(linger_ms=60_000, max_request_size=4 << 20, **how) as producer:
+            producer.send("t", b"v")
+            loop = producer._loop
+            loop._kernels_wanted = True
+            loop._kernels = loader = Loader()
+            loop._kernels_until_ms = loop.clock.monotonic_ms() - 1
+            for _ in range(42):
+                producer.send("t", bytes(50_000))
+            assert loader.waits == []
+            assert loop._kernels is None
