@@ -87,7 +87,12 @@ class Engine:
         queue = self._queue
         try:
             while queue:
-                self._perform_one(queue.popleft())
+                effect = queue.popleft()
+                if isinstance(effect, (ProduceDone, FetchDone, ReplicaFetchDone)):  # nearly all are
+                    answer: Any = effect[0]
+                    answer(effect[1])
+                else:
+                    self._perform_one(effect)
         finally:
             self._performing = False
         self._set_timer()
@@ -102,12 +107,6 @@ class Engine:
 
     def _perform_one(self, effect: Effect) -> None:
         match effect:
-            case ProduceDone(token, acks):
-                cast(Answer, token)(acks)
-            case FetchDone(token, partitions):
-                cast(Answer, token)(partitions)
-            case ReplicaFetchDone(token, fetched):
-                cast(Answer, token)(fetched)
             case SendReplicaFetch():
                 self._send_fetch(effect)
             case SendEpochEndQuery():
@@ -215,12 +214,13 @@ class Engine:
         One that comes too early costs a look; moving it at every request would cost more.
         """
         deadline_ms = self.manager.next_deadline_ms
+        timer = self._timer
         if deadline_ms is None or self._stopped:
             return
-        if self._timer is not None:
+        if timer is not None:
             if self._timer_ms <= deadline_ms:
                 return
-            self._timer.cancel()
+            timer.cancel()
         self._timer_ms = deadline_ms
         wait_ms = max(0, deadline_ms - self._clock.monotonic_ms())
         self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)

@@ -44,7 +44,7 @@ class LeaderFetcher:
         self._backoff_max_ms = backoff_max_ms
         self._named_max = named_max
         self._not_before_ms = 0
-        self._fresh = False  # partitions came in since the last request
+        self.fresh = False  # partitions came in since the last request
         self._session_id = NO_SESSION
         self._session_epoch = FIRST  # of the next fetch
         self._life = 0  # grows with each session
@@ -59,7 +59,7 @@ class LeaderFetcher:
         self.active[partition] = None
         self._forgotten.pop((partition.topic_id, partition.topic_partition.partition), None)
         self._changed[partition] = None
-        self._fresh = True
+        self.fresh = True
 
     def remove(self, partition: Partition) -> None:
         """Do not fetch it any more; what is in flight for it is ignored when it comes."""
@@ -112,7 +112,7 @@ class LeaderFetcher:
         if epoch != FIRST:
             self._session_epoch = next_epoch(epoch)
         self.in_flight[request_id] = self._life
-        self._fresh = False
+        self.fresh = False
         return tuple(asked.values()), session, epoch, forgotten
 
     @property
@@ -138,7 +138,7 @@ class LeaderFetcher:
         """Whether a fetch should go out now."""
         if not self.active or now_ms < self._not_before_ms:
             return False
-        return not self.in_flight or (self._fresh and len(self.in_flight) < IN_FLIGHT_MAX)
+        return not self.in_flight or (self.fresh and len(self.in_flight) < IN_FLIGHT_MAX)
 
     def answered(self, request_id: int) -> bool:
         """An answer came; False when it is one that is not waited for (any more)."""

@@ -328,7 +328,8 @@ class ReplicaManager:
     def _finish(self) -> list[Effect]:
         if self._broker_epoch >= 0:
             self._followers.send(self._broker_epoch)
-            self._proposals.flush(self._broker_epoch)
+            if self._proposals.waiting:
+                self._proposals.flush(self._broker_epoch)
         return self._room.take()
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[Effect]:
@@ -345,7 +346,9 @@ class ReplicaManager:
                 leading = partition.leading
                 if leading is not None:
                     self._lead(partition, tuple(leading.on_lag_check(now_ms)))
-        return self._finish()
+        effects = self._finish()
+        self._room.until_ms = self._earliest_deadline()
+        return effects
 
     @property
     def _lag_check_interval_ms(self) -> int:
@@ -354,7 +357,10 @@ class ReplicaManager:
 
     @property
     def next_deadline_ms(self) -> int | None:
-        """When to call `on_time` next at the latest."""
+        """When to call `on_time` next at the latest; maybe before anything is due."""
+        return self._room.until_ms
+
+    def _earliest_deadline(self) -> int:
         earliest = self._next_lag_check_ms or 0
         for at in (
             self._replicas.next_deadline,

@@ -34,7 +34,7 @@ class IsrProposals:
         self._hosted = hosted
         self._room = room
         self._lead = lead
-        self._waiting: dict[Partition, ProposeIsr] = {}
+        self.waiting: dict[Partition, ProposeIsr] = {}
         self._in_flight: dict[tuple[TopicId, int], tuple[Partition, ProposeIsr]] = {}
         self._request_id = 0  # of the request in flight, or the last one
         self._failures = 0
@@ -42,18 +42,19 @@ class IsrProposals:
 
     def add(self, partition: Partition, proposal: ProposeIsr) -> None:
         """Send it with the next request."""
-        self._waiting[partition] = proposal
+        self.waiting[partition] = proposal
 
     def flush(self, broker_epoch: BrokerEpoch) -> None:
         """Send what waits, unless a request is in flight or the last one failed just now."""
-        if not self._waiting or self._in_flight:
+        if not self.waiting or self._in_flight:
             return
         if self._not_before_ms is not None:
             if self._room.now_ms < self._not_before_ms:
+                self._room.due(self._not_before_ms)
                 return
             self._not_before_ms = None
         wanted: list[PartitionIsr] = []
-        for partition, proposal in self._waiting.items():
+        for partition, proposal in self.waiting.items():
             leading = partition.leading
             if leading is None or leading.proposal is not proposal:
                 continue
@@ -62,7 +63,7 @@ class IsrProposals:
             wanted.append(
                 PartitionIsr(*key, leading.leader_epoch, proposal.partition_epoch, proposal.isr)
             )
-        self._waiting.clear()
+        self.waiting.clear()
         if wanted:
             self._request_id += 1
             request = AlterPartition(self._hosted.me, broker_epoch, tuple(wanted))
@@ -108,7 +109,7 @@ class IsrProposals:
 
     def _again(self, sent: dict[tuple[TopicId, int], tuple[Partition, ProposeIsr]]) -> None:
         for partition, proposal in sent.values():
-            self._waiting.setdefault(partition, proposal)
+            self.waiting.setdefault(partition, proposal)
         settings = self._room.settings
         wait = min(
             settings.alter_partition_backoff_ms << min(self._failures, 16),
@@ -120,4 +121,4 @@ class IsrProposals:
     @property
     def next_deadline(self) -> int | None:
         """When to call `flush` without an event."""
-        return self._not_before_ms if self._waiting and not self._in_flight else None
+        return self._not_before_ms if self.waiting and not self._in_flight else None

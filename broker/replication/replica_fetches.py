@@ -141,13 +141,11 @@ class ReplicaFetches:
         if wait_ms <= 0 or not session.wanted or self._room.full() is not None:
             self._answer(session, answer)
             return
+        deadline_ms = self._room.now_ms + wait_ms
         session.parked = ParkedFetch(
-            answer.token,
-            request.min_bytes,
-            request.max_bytes,
-            self._room.now_ms + wait_ms,
-            ends_ms,
+            answer.token, request.min_bytes, request.max_bytes, deadline_ms, ends_ms
         )
+        self._room.due(deadline_ms)
 
     # ---- parked fetches -------------------------------------------------------------------------
 

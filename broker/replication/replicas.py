@@ -93,6 +93,9 @@ class Replicas:
                 self._unmade[key] = record
         self.delete(moved_away)
         self._make_some()
+        at = self.next_deadline
+        if at is not None:
+            self._room.due(at)
 
     def go_on(self) -> None:
         """Make more of the new logs, and look whether there is room for those that had none."""

@@ -205,8 +205,11 @@ class FetchSessions:
         if waiting:
             self._wake(waiting)
 
-    def mark(self, partition: Partition, soon_ms: int) -> None:
-        """The high watermark or the log start moved: news, but they can wait until `soon_ms`."""
+    def mark(self, partition: Partition, soon_ms: int) -> bool:
+        """The high watermark or the log start moved: news, but they can wait until `soon_ms`. Whether
+        a parked fetch is due then that was not before.
+        """
+        sooner = False
         for session in self._watching.get(partition, ()):
             item = session.wanted[partition]
             if item.high_watermark == partition.high_watermark and (
@@ -217,6 +220,8 @@ class FetchSessions:
             parked = session.parked
             if parked is not None and soon_ms < parked.deadline_ms:
                 parked.deadline_ms = soon_ms
+                sooner = True
+        return sooner
 
     def isr_changed(self, partition: Partition) -> None:
         """Who is not in the ISR has a chance to join with each fetch."""

@@ -47,6 +47,10 @@ class WaitingRoom:
     def __init__(self, now_ms: int, settings: ReplicationSettings) -> None:
         self.settings = settings
         self.now_ms = now_ms
+        self.until_ms = now_ms
+        """Nothing here is due before. Noted where a deadline arises, by `due`, for a step would spend
+        more on looking at all that waits than on its work; `on_time` alone looks at everything.
+        """
         self.outbox: list[Effect] = []
         self.produces: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
         self.fetches: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)
@@ -57,6 +61,11 @@ class WaitingRoom:
         """A step begins; time never goes back."""
         if now_ms > self.now_ms:
             self.now_ms = now_ms
+
+    def due(self, at_ms: int) -> None:
+        """Something is to be done at that time."""
+        if at_ms < self.until_ms:
+            self.until_ms = at_ms
 
     def take(self) -> list[Effect]:
         """The step's effects; the outbox is empty again."""
@@ -89,6 +98,7 @@ class WaitingRoom:
         """Let it wait; `cancel` finds it by its token."""
         purgatory.watch(operation, keys, deadline_ms)
         self._by_token[operation.token] = (operation, purgatory)
+        self.due(deadline_ms)
 
     def complete_or_wait(
         self,
@@ -100,6 +110,7 @@ class WaitingRoom:
         """Complete it at once if it can be; else let it wait."""
         self._by_token[operation.token] = (operation, purgatory)
         purgatory.try_complete_else_watch(operation, keys, deadline_ms)
+        self.due(deadline_ms)
 
     def finished(self, operation: WaitingOperation) -> None:
         """It is answered; called by the operation when it completes."""
@@ -128,7 +139,9 @@ class WaitingRoom:
 
     def mark_followers(self, partition: Partition) -> None:
         """A mark moved without data: parked fetches of followers end soon instead of late."""
-        self.replica_fetches.mark(partition, self.now_ms + self.settings.high_watermark_linger_ms)
+        soon_ms = self.now_ms + self.settings.high_watermark_linger_ms
+        if self.replica_fetches.mark(partition, soon_ms):
+            self.due(soon_ms)
 
     def log_start_moved(self, partition: Partition) -> None:
         """The leader's or a follower's log start moved."""

@@ -6,12 +6,14 @@ length and then received straight into a buffer of its own, so that its bytes ar
 
 from __future__ import annotations
 
+from struct import Struct
 from typing import Final
 
 from pylog.errors import InvalidRequest
 
 BUFFER_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
+_LENGTH: Final = Struct(">i")
 
 Chunks = list[bytes | bytearray | memoryview]
 """A message in pieces, in order."""
@@ -42,7 +44,7 @@ class FrameCutter:
     """Gives buffers to receive into, and the frames that what was received completes.
 
     Invariant: either `_large` is None and the bytes not yet given out lie in
-    `_buffer[_start:_end]`, or it is the frame being received and `_filled` bytes of it are there.
+    `_buffer[:_end]`, or it is the frame being received and `_filled` bytes of it are there.
     """
 
     def __init__(self, frame_bytes_max: int, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -50,7 +52,6 @@ class FrameCutter:
         self.frame_bytes_max = frame_bytes_max
         self._buffer = bytearray(buffer_bytes)
         self._view = memoryview(self._buffer)
-        self._start = 0
         self._end = 0
         self._large: memoryview | None = None
         self._filled = 0
@@ -77,40 +78,32 @@ class FrameCutter:
                 return []
             whole, self._large = self._large, None
             return [whole]
-        self._end += count
+        view, end, start = self._view, self._end + count, 0
         frames: list[memoryview] = []
-        while self._end - self._start >= LENGTH_BYTES:
-            size = self._frame_size()
-            begin = self._start + LENGTH_BYTES
-            have = self._end - begin
-            if have >= size:
-                frames.append(memoryview(bytes(self._view[begin : begin + size])))
-                self._start = begin + size
+        while end - start >= LENGTH_BYTES:
+            (size,) = _LENGTH.unpack_from(view, start)
+            if not 0 <= size <= self.frame_bytes_max:
+                raise self._refused(size, bytes(view[start : start + LENGTH_BYTES]))
+            begin = start + LENGTH_BYTES
+            stop = begin + size
+            if stop <= end:
+                frames.append(memoryview(bytes(view[begin:stop])))
+                start = stop
                 continue
-            if size + LENGTH_BYTES > len(self._buffer):
-                self._begin_large(size, begin)
+            if size + LENGTH_BYTES > len(view):
+                self._large = memoryview(bytearray(size))
+                self._filled = end - begin
+                self._large[: self._filled] = view[begin:end]
+                start = end
             break
-        self._compact()
+        left = end - start
+        if left and start:
+            view[:left] = bytes(view[start:end])
+        self._end = left
         return frames
 
-    def _frame_size(self) -> int:
-        length = bytes(self._view[self._start : self._start + LENGTH_BYTES])
-        size = int.from_bytes(length, "big", signed=True)
-        if not 0 <= size <= self.frame_bytes_max:
-            raise FrameRefused(
-                f"a frame announces {size} bytes; the limit here is "
-                f"{self.frame_bytes_max}{_foreign(length)}"
-            )
-        return size
-
-    def _begin_large(self, size: int, begin: int) -> None:
-        self._large = memoryview(bytearray(size))
-        self._filled = self._end - begin
-        self._large[: self._filled] = self._view[begin : self._end]
-        self._start = self._end
-
-    def _compact(self) -> None:
-        left = self._end - self._start
-        if self._start:
-            self._view[:left] = bytes(self._view[self._start : self._end])
-        self._start, self._end = 0, left
+    def _refused(self, size: int, length: bytes) -> FrameRefused:
+        return FrameRefused(
+            f"a frame announces {size} bytes; the limit here is "
+            f"{self.frame_bytes_max}{_foreign(length)}"
+        )

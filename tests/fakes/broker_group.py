@@ -375,6 +375,17 @@ class BrokerGroup:
 
     def _post(self, broker: BrokerId, effects: Iterable[Effect]) -> None:
         self._mail.extend((broker, effect) for effect in effects)
+        manager = self.managers[broker]
+        noted = manager.next_deadline_ms
+        assert noted is not None
+        for waits in (
+            manager._room.replica_fetches,
+            manager._followers,
+            manager._proposals,
+            manager._replicas,
+        ):
+            at = waits.next_deadline
+            assert at is None or noted <= at, f"{waits} did not note that it waits until {at}"
 
     def _deliver(self, sender: BrokerId, effect: Effect) -> None:
         match effect:
