@@ -4,7 +4,8 @@ Replication is many small messages, and most of a message's cost is Python. What
 two pylog brokers (no rack, no cluster id, no aborted transactions, no tags but the three that a
 follower's fetch and its answer have) is written and read here in one pass. Anything else goes the
 long way, through the generated codec and `translate`, which also words the errors. Both ways give
-the same bytes and the same values.
+the same bytes and the same values. A message about one partition, as nearly all are that carry one
+small record, is one call of `struct`.
 
     request    max wait i32, min bytes i32, max bytes i32, isolation i8, session id i32, epoch i32,
                topics [id 16, partitions [partition i32, epoch i32, offset i64, last epoch i32,
@@ -19,6 +20,7 @@ the same bytes and the same values.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from struct import Struct
 from struct import error as struct_error
 from typing import Final
@@ -61,6 +63,22 @@ _LEADER: Final = Struct(">BBiiB")
 _NUMBER: Final = Struct(">i")
 _ID: Final = Struct(">16s")
 
+_ONE_ASKED: Final = Struct(">iiibii B16sB iiqiqi 3sq 6s iqB")
+"""A whole request for one partition, which tells its high watermark."""
+_ONE_TOLD: Final = Struct(">ihi B16sB ihqqqBi")
+"""An answer about one partition up to its records ..."""
+_ONE_LEADER: Final = Struct(">3sii3s")
+"""... and from there to the end, with the leader told."""
+
+_ONE: Final = 2
+"""A compact array of one element."""
+_MARK_TOLD: Final = b"\1\1\x08"
+_NOTHING_BUT_REPLICA: Final = b"\0\1\1\1\1\x0d"
+"""No tags of the topic; nothing forgotten; no rack; one tag, number 1, of 13 bytes."""
+_LEADER_TOLD: Final = b"\1\1\x09"
+_NO_TAGS: Final = bytes(3)
+"""Of the leader, the topic and the message."""
+
 _TOLD_TAG: Final = (1, 1, 8)
 """One tag; number 1; of 8 bytes."""
 _REPLICA_TAG: Final = (1, 1, 13)
@@ -72,6 +90,18 @@ _EMPTY: Final = 1
 
 def encode_request(request: ReplicaFetch) -> Chunks:
     """The body of a follower's fetch."""
+    if len(request.partitions) == 1 and not request.forgotten:
+        replica_id, replica_epoch, wait_ms, min_bytes, max_bytes, asked, session, epoch, _ = request
+        topic_id, number, leader_epoch, at, last_epoch, start, size, mark = asked[0]
+        if mark >= 0:
+            return [
+                _ONE_ASKED.pack(
+                    wait_ms, min_bytes, max_bytes, 0, session, epoch,
+                    _ONE, id_to_bytes(topic_id), _ONE,
+                    number, leader_epoch, at, last_epoch, start, size,
+                    _MARK_TOLD, mark, _NOTHING_BUT_REPLICA, replica_id, replica_epoch, 0,
+                )
+            ]  # fmt: skip
     out = bytearray(
         _REQUEST.pack(
             request.max_wait_ms,
@@ -125,12 +155,39 @@ def _encode_forgotten(out: bytearray, forgotten: tuple[tuple[TopicId, int], ...]
 def decode_request(buffer: memoryview, position: int) -> ReplicaFetch:
     """The follower's fetch that fills `buffer` from `position`; MalformedMessage says why not."""
     try:
-        usual = _usual_request(buffer, position)
+        usual = None
+        if len(buffer) - position == _ONE_ASKED.size:
+            usual = _one_asked(buffer, position)
+        if usual is None:
+            usual = _usual_request(buffer, position)
     except _UNUSUAL:
         usual = None
     if usual is not None:
         return usual
     return translate.fetch_from_wire(fetch.decode_request(buffer, position, VERSION))
+
+
+def _one_asked(buffer: memoryview, position: int) -> ReplicaFetch | None:
+    (
+        wait_ms, min_bytes, max_bytes, _, session, epoch, topics, topic_id, count,
+        number, leader_epoch, at, last_epoch, start, size,
+        tag, mark, rest, replica_id, replica_epoch, end,
+    ) = _ONE_ASKED.unpack_from(buffer, position)  # fmt: skip
+    if (
+        topics != _ONE
+        or count != _ONE
+        or tag != _MARK_TOLD
+        or not 0 <= mark < UNTOLD
+        or rest != _NOTHING_BUT_REPLICA
+        or end
+    ):
+        return None
+    item = ReplicaPartitionFetch(
+        id_from_bytes(topic_id), number, leader_epoch, at, last_epoch, start, size, mark
+    )
+    return ReplicaFetch(
+        replica_id, replica_epoch, wait_ms, min_bytes, max_bytes, (item,), session, epoch
+    )
 
 
 def _usual_request(buffer: memoryview, position: int) -> ReplicaFetch | None:
@@ -182,6 +239,16 @@ def _usual_request(buffer: memoryview, position: int) -> ReplicaFetch | None:
 
 def encode_response(fetched: ReplicaFetched) -> Chunks:
     """The body of a leader's answer; large records stay buffers of their own."""
+    if len(fetched.partitions) == 1 and fetched.failure is None:
+        data = fetched.partitions[0]
+        if (
+            isinstance(data.records, bytes)
+            and len(data.records) <= INLINE_RECORDS_MAX
+            and data.failure is None
+            and data.diverging is None
+            and data.current_leader != -1
+        ):
+            return [_RESPONSE.pack(0, 0, fetched.session_id), _one_told(data)]
     chunks: Chunks = []
     code = fetched.failure.code if fetched.failure else 0
     out = bytearray(_RESPONSE.pack(0, code, fetched.session_id))
@@ -216,6 +283,22 @@ def encode_response(fetched: ReplicaFetched) -> Chunks:
     return chunks
 
 
+@lru_cache(maxsize=1)
+def _one_told(data: ReplicaPartitionData) -> bytes:
+    """What stands behind the session id. Followers at one offset are told the same, one by one."""
+    records = data.records
+    size = bytearray()
+    write_varint(size, len(records) + 1)
+    head = _ONE_TOLD.pack(
+        0, 0, 0, _ONE, id_to_bytes(data.topic_id), _ONE, data.partition, 0,
+        data.high_watermark, data.last_stable_offset, data.log_start_offset, _EMPTY, -1,
+    )  # fmt: skip
+    leader = _ONE_LEADER.pack(
+        _LEADER_TOLD, data.current_leader, data.current_leader_epoch, _NO_TAGS
+    )
+    return b"".join((head[_RESPONSE.size :], size, records, leader))
+
+
 def _encode_tags(out: bytearray, item: ReplicaPartitionData) -> None:
     diverging = item.diverging
     leader, leader_epoch = item.current_leader, item.current_leader_epoch
@@ -230,12 +313,38 @@ def _encode_tags(out: bytearray, item: ReplicaPartitionData) -> None:
 def decode_response(buffer: memoryview, position: int) -> ReplicaFetched:
     """The leader's answer that fills `buffer` from `position`; MalformedMessage says why not."""
     try:
-        usual = _usual_response(buffer, position)
+        usual = _one_answered(buffer, position) or _usual_response(buffer, position)
     except _UNUSUAL:
         usual = None
     if usual is not None:
         return usual
     return translate.fetched_from_wire(fetch.decode_response(buffer, position, VERSION))
+
+
+def _one_answered(buffer: memoryview, position: int) -> ReplicaFetched | None:
+    if len(buffer) - position < _ONE_TOLD.size:
+        return None
+    (
+        _, code, session_id, topics, topic_id, count, number, error,
+        mark, stable, start, aborted, preferred,
+    ) = _ONE_TOLD.unpack_from(buffer, position)  # fmt: skip
+    if topics != _ONE or count != _ONE or code or error or aborted != _EMPTY or preferred != -1:
+        return None
+    size, position = read_varint(buffer, position + _ONE_TOLD.size)
+    end = position + size - 1
+    if (
+        not 0 < size <= INLINE_RECORDS_MAX + 1  # larger ones are not copied
+        or len(buffer) - end != _ONE_LEADER.size
+    ):
+        return None
+    tags, leader, leader_epoch, none = _ONE_LEADER.unpack_from(buffer, end)
+    if tags != _LEADER_TOLD or none != _NO_TAGS:
+        return None
+    data = ReplicaPartitionData(
+        id_from_bytes(topic_id), number, None, mark, stable, start, None,
+        bytes(buffer[position:end]), leader, leader_epoch,
+    )  # fmt: skip
+    return ReplicaFetched(None, (data,), session_id)
 
 
 def _usual_response(buffer: memoryview, position: int) -> ReplicaFetched | None:

@@ -41,6 +41,8 @@ OFFERED: Final = {
     sasl_authenticate.KEY: sasl_authenticate.VERSIONS,
 }
 """Api key -> versions that the listener between brokers takes."""
+_FETCH: Final = fetch.KEY
+_FETCH_OFFERED: Final = OFFERED[fetch.KEY]
 
 
 class RequestHeader(NamedTuple):
@@ -58,8 +60,8 @@ def encode_request_header(
 ) -> bytes:
     """The header in the form that goes with the request's version."""
     name = client_id.encode()
-    head = _REQUEST.pack(api_key, api_version, correlation_id, len(name)) + name
-    return head + b"\0" if api_version >= FLEXIBLE_FROM[api_key] else head
+    end = b"\0" if api_version >= FLEXIBLE_FROM[api_key] else b""
+    return _REQUEST.pack(api_key, api_version, correlation_id, len(name)) + name + end
 
 
 def decode_request_header(buffer: memoryview) -> RequestHeader:
@@ -76,6 +78,8 @@ def decode_request_header(buffer: memoryview) -> RequestHeader:
                 raise MalformedMessage(f"client id announces {size} bytes")
             client_id = str(buffer[position : position + size], "utf-8")
             position += size
+        if key == _FETCH and version in _FETCH_OFFERED and not buffer[position]:
+            return RequestHeader(key, version, correlation_id, client_id, position + 1)
         if version in OFFERED.get(key, ()) and version >= FLEXIBLE_FROM[key]:
             position = skip_tagged_fields(buffer, position)
     except (struct_error, IndexError, UnicodeDecodeError) as error:
@@ -103,6 +107,8 @@ def response_body(buffer: memoryview, api_key: int, api_version: int) -> int:
     """Where the body of a response begins."""
     if api_key == api_versions.KEY or api_version < FLEXIBLE_FROM[api_key]:
         return _CORRELATION.size
+    if len(buffer) > _CORRELATION.size and not buffer[_CORRELATION.size]:
+        return _CORRELATION.size + 1  # no tags
     try:
         return skip_tagged_fields(buffer, _CORRELATION.size)
     except IndexError:

@@ -58,6 +58,8 @@ CONNECTIONS_MAX: Final = 1000
 PENDING_MAX: Final = 64
 """Requests of one connection that wait for their answer; then its reading pauses."""
 
+_FETCHES: Final = OFFERED[fetch.KEY]
+
 Perform = Callable[[Sequence[Effect]], None]
 
 
@@ -156,6 +158,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._peer = "?"
         self._writing_paused = False
         self._reading_paused = False
+        self._is_known = False  # it has proved itself
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -233,11 +236,18 @@ class _Connection(asyncio.BufferedProtocol):
             chunks += pending.popleft().answer or ()
         if chunks and self._transport is not None:
             self._transport.writelines(chunks)
-        self._regulate()
+        if self._reading_paused:
+            self._regulate()
 
     def _on_frame(self, buffer: memoryview) -> None:
         header = decode_request_header(buffer)
         slot = _Slot(self, header)
+        if self._is_known and header.api_key == fetch.KEY and header.api_version in _FETCHES:
+            self._pending.append(slot)
+            if len(self._pending) >= PENDING_MAX:
+                self._regulate()
+            self._on_fetch(buffer, slot)
+            return
         if header.api_version not in OFFERED.get(header.api_key, ()):
             if header.api_key != api_versions.KEY:
                 raise UnsupportedVersion(
@@ -256,13 +266,11 @@ class _Connection(asyncio.BufferedProtocol):
             self._on_mechanism(buffer, slot)
         elif header.api_key == sasl_authenticate.KEY:
             self._on_authenticate(buffer, slot)
-        elif not self._handshake.done:
+        elif not self._is_known:
             raise SaslAuthenticationFailed(
                 f"api key {header.api_key} before authentication; this port is for brokers of "
                 "this cluster (Kafka clients: set spark.pylog.kafka.listen)"
             )
-        elif header.api_key == fetch.KEY:
-            self._on_fetch(buffer, slot)
         else:
             self._on_epoch_query(buffer, slot)
 
@@ -292,6 +300,7 @@ class _Connection(asyncio.BufferedProtocol):
         if fault:
             raise fault
         if self._handshake.done:
+            self._is_known = True
             self._cutter.frame_bytes_max = FRAME_BYTES_MAX
             if self._deadline is not None:
                 self._deadline.cancel()

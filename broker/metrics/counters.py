@@ -99,7 +99,8 @@ class RequestCounters:
         histogram = self.seconds.get(request)
         if histogram is None:
             histogram = self.seconds[request] = Histogram()
-        histogram.observe(seconds)
+        histogram.counts[bisect_left(BOUNDS, seconds)] += 1
+        histogram.sum += seconds
 
     def failed(self, request: str, code: int) -> None:
         """One error in an answer, or instead of one."""

@@ -289,7 +289,7 @@ class LeaderState:
     @property
     def is_under_min_isr(self) -> bool:
         """Whether the committed ISR is too small for acks=all, and the high watermark frozen."""
-        return len(self.isr) < self.effective_min_isr
+        return len(self.isr) < min(self.min_isr, len(self.replicas))
 
     def has_enough_to_join(self, follower: BrokerId) -> bool:
         """Whether the follower's last fetch proves all that a member of the ISR must hold. Only a
@@ -354,10 +354,12 @@ class LeaderState:
 
     def _counted_for_high_watermark(self, now_ms: int) -> Iterable[FollowerProgress]:
         """The followers that must hold a record before it is committed."""
+        isr, unresolved = self.isr, self.unresolved
+        counted = []
         for broker, progress in self.followers.items():
             if (
-                broker in self.isr
-                or broker in self.unresolved
+                broker in isr
+                or broker in unresolved
                 # About to join: without waiting for it, a leader alone would commit faster than
                 # any follower can reach the high watermark, and it would never join.
                 or (
@@ -366,13 +368,16 @@ class LeaderState:
                     and self._is_eligible(broker, progress)
                 )
             ):
-                yield progress
+                counted.append(progress)
+        return counted
 
     def _advance(self, now_ms: int) -> Sequence[IsrEffect]:
         committed = self.log_end_offset
         if self.unsynced_from is not None:
             committed = min(committed, self.unsynced_from)
-        if committed <= self.high_watermark or self.is_under_min_isr:
+        if committed <= self.high_watermark or len(self.isr) < min(
+            self.min_isr, len(self.replicas)
+        ):
             return _NOTHING
         for progress in self._counted_for_high_watermark(now_ms):
             if progress.end_offset < committed:

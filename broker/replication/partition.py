@@ -55,7 +55,8 @@ class Partition:
     """A replica. At most one of `leading` and `following` is set; neither while nobody leads.
 
     Invariants: log start <= `high_watermark` <= log end; `leader_epoch` and `partition_epoch` never
-    decrease; everything below `high_watermark` was committed by some leader.
+    decrease; everything below `high_watermark` was committed by some leader; an offline replica
+    neither leads nor follows.
     """
 
     __slots__ = (
@@ -68,6 +69,7 @@ class Partition:
         "leader",
         "leader_epoch",
         "leading",
+        "log",
         "me",
         "no_room",
         "offline",
@@ -76,6 +78,9 @@ class Partition:
         "topic_id",
         "topic_partition",
     )
+
+    log: Log
+    """Only to be asked for while the replica is not offline."""
 
     def __init__(
         self,
@@ -103,14 +108,9 @@ class Partition:
         self.no_room = False  # it asked to give up the lead, because its disk is full
         self.offline = "" if log is not None else "its log could not be opened"
         if log is not None:
+            self.log = log
             # A checkpoint may be older than a truncation, or newer than what survived a crash.
             self.clamp_high_watermark()
-
-    @property
-    def log(self) -> Log:
-        """The log; only to be asked for while the replica is not offline."""
-        assert self._log is not None
-        return self._log
 
     @property
     def has_log(self) -> bool:
@@ -328,8 +328,9 @@ class Partition:
         Below the log start is out of range even when the epochs diverge too (KAFKA-12996).
         """
         log = self.log
-        end_offset = log.log_end_offset
-        if fetch_offset < log.log_start_offset:
+        bounds = log.bounds
+        end_offset = Offset(bounds.end)
+        if fetch_offset < bounds.start:
             return self.out_of_range(fetch_offset)
         epochs = log.epochs
         if last_fetched_epoch >= 0 and not (

@@ -74,8 +74,8 @@ class ReplicaFetches:
         self._storage_failed = storage_failed
         self._sessions = room.replica_fetches = FetchSessions(self._wake_all, self._expire)
         self._cold: dict[object, tuple[FetchSession, _Answer]] = {}
-        # what was read for one follower, while others are answered over the same happening
-        self._read_before: dict[tuple[Partition, Offset, int, bool], Buffer] | None = None
+        # what one follower is told, while others are answered over the same happening
+        self._told_before: dict[tuple[object, ...], ReplicaPartitionData] | None = None
 
     def registered(self, broker_epoch: BrokerEpoch) -> None:
         """This broker has a new epoch."""
@@ -83,11 +83,13 @@ class ReplicaFetches:
 
     def replica_fetch(self, request: ReplicaFetch, token: object) -> None:
         """Take in what the fetch proves, then answer or park it."""
-        fault = self._request_fault(request)
+        fault = self._replica_epoch_fault(request)
+        if fault is None and len(request.partitions) > 1:
+            fault = self._size_fault(request)
         if fault is None:
             # A follower that asks again does not wait for its last answer any more: it has more
             # partitions to ask for, or a new connection.
-            before = self._sessions.of(request.replica_id)
+            before = self._sessions.by_follower.get(request.replica_id)
             if before is not None and before.parked is not None:
                 self._unpark(before)
             session = self._sessions.begin(request)
@@ -105,16 +107,18 @@ class ReplicaFetches:
                 self._forget(session, partition)
         session.clock.last_ms = self._room.now_ms
         moved: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
-        outside = session.outside_items()
+        outside = session.outside_items() if session.outside else ()
+        by_id = self._hosted.by_id
         for item in request.partitions:
-            found = self._hosted.find_by_id(item.topic_id, item.partition)
+            found: Partition | Missing | None = by_id.get((item.topic_id, item.partition))
+            if found is None:
+                found = self._hosted.find_by_id(item.topic_id, item.partition)
             if isinstance(found, Missing):
                 answer.found.append(self._missing(item, found))
                 continue
             data = self._take_in(found, item, session, moved)
             if data is None:
                 self._sessions.ask(session, found, item)
-                self._sessions.isr_changed(found)
             else:
                 self._forget(session, found)
                 answer.found.append(data)
@@ -131,12 +135,15 @@ class ReplicaFetches:
         self, session: FetchSession, request: ReplicaFetch, answer: _Answer
     ) -> None:
         most_urgent = URGENT if answer.found else self._look(session)
+        if most_urgent == URGENT and (
+            answer.found or request.min_bytes <= 1 or self._enough(session, request.min_bytes)
+        ):
+            self._answer(session, answer)
+            return
         settings = self._room.settings
         wait_ms = min(max(request.max_wait_ms, 0), settings.request_wait_max_ms)
         ends_ms = self._room.now_ms + wait_ms
-        if most_urgent == URGENT and (answer.found or self._enough(session, request.min_bytes)):
-            wait_ms = 0
-        elif most_urgent == MARKS:
+        if most_urgent == MARKS:
             wait_ms = min(wait_ms, settings.high_watermark_linger_ms)
         if wait_ms <= 0 or not session.wanted or self._room.full() is not None:
             self._answer(session, answer)
@@ -151,10 +158,10 @@ class ReplicaFetches:
 
     def _wake_all(self, sessions: Iterable[FetchSession]) -> None:
         """Something touched these: followers mostly stand at the same offset, and get the same."""
-        self._read_before = {}
+        self._told_before = {}
         for session in sessions:
             self._wake(session)
-        self._read_before = None
+        self._told_before = None
 
     def _wake(self, session: FetchSession) -> None:
         """Something touched the session: answer its parked fetch if it can be."""
@@ -162,7 +169,9 @@ class ReplicaFetches:
         assert parked is not None
         try:
             news = self._look(session)
-            enough = news == URGENT and self._enough(session, parked.min_bytes)
+            enough = news == URGENT and (
+                parked.min_bytes <= 1 or self._enough(session, parked.min_bytes)
+            )
         except Exception as error:  # noqa: BLE001 - see _fail
             self._fail(session, parked, error)
         else:
@@ -210,14 +219,14 @@ class ReplicaFetches:
 
     # ---- what a fetch proves ---------------------------------------------------------------------
 
-    def _request_fault(self, request: ReplicaFetch) -> Failure | None:
+    def _size_fault(self, request: ReplicaFetch) -> Failure | None:
         limit = self._room.settings.request_partitions_max
         if len(request.partitions) > limit:
             return Failure(
                 InvalidRequest.code,
                 f"the fetch names {len(request.partitions)} partitions, the limit is {limit}",
             )
-        return self._replica_epoch_fault(request)
+        return None
 
     def _replica_epoch_fault(self, request: ReplicaFetch) -> Failure | None:
         """A fetch of an earlier life of the follower proves nothing about this one (KIP-903)."""
@@ -244,11 +253,13 @@ class ReplicaFetches:
         moved: list[tuple[Partition, tuple[IsrEffect, ...]]],
     ) -> ReplicaPartitionData | None:
         """What the fetch proves; the answer, if it is a failure or a divergence."""
-        failure = partition.leader_fault(item.current_leader_epoch)
         leading = partition.leading
-        if failure is not None or leading is None:
-            assert failure is not None
-            return self._failed(partition, item, failure)
+        if leading is None or partition.leader_epoch != item.current_leader_epoch:
+            # also where it is offline: then it leads nothing
+            failure = partition.leader_fault(item.current_leader_epoch)
+            if failure is not None or leading is None:
+                assert failure is not None
+                return self._failed(partition, item, failure)
         follower = session.follower
         if follower not in leading.followers:
             return self._failed(
@@ -266,13 +277,15 @@ class ReplicaFetches:
                 self._room.now_ms,
                 follower,
                 session.follower_epoch,
-                min(item.fetch_offset, partition.log.log_end_offset),
+                item.fetch_offset
+                if fault is None
+                else min(item.fetch_offset, partition.log.log_end_offset),
                 item.log_start_offset,
                 session.clock,
             )
             if effects:
                 moved.append((partition, tuple(effects)))
-            if self._room.deletions.has_waiting(partition):
+            if len(self._room.deletions) and self._room.deletions.has_waiting(partition):
                 self._room.log_start_moved(partition)
         if isinstance(fault, Failure):
             return self._failed(partition, item, fault)
@@ -292,12 +305,12 @@ class ReplicaFetches:
             or partition.offline
         ):
             return URGENT
-        log = partition.log
-        if log.log_end_offset > item.fetch_offset or item.fetch_offset < log.log_start_offset:
+        bounds = partition.log.bounds
+        if bounds.end > item.fetch_offset or item.fetch_offset < bounds.start:
             return URGENT
         if 0 <= item.high_watermark < partition.high_watermark:
             return MARKS
-        return MARKS if item.log_start_offset < log.log_start_offset else NO_NEWS
+        return MARKS if item.log_start_offset < bounds.start else NO_NEWS
 
     def _look(self, session: FetchSession) -> int:
         """The most urgent of what the session has to tell; what has nothing leaves `touched`."""
@@ -312,9 +325,7 @@ class ReplicaFetches:
         return most_urgent
 
     def _enough(self, session: FetchSession, min_bytes: int) -> bool:
-        """Whether there are `min_bytes` to give, or something that cannot wait."""
-        if min_bytes <= 1:
-            return True
+        """Whether there are `min_bytes`, more than 1, to give, or something that cannot wait."""
         total = 0
         for partition in session.touched:
             item = session.wanted[partition]
@@ -335,7 +346,7 @@ class ReplicaFetches:
         for partition in list(session.touched):
             item = session.wanted[partition]
             try:
-                data = self._read(partition, item, room, first=room == max_bytes, nowait=nowait)
+                data = self._tell(partition, item, room, room == max_bytes, nowait)
             except PagesCold as pages:
                 cold.append(pages)
                 continue
@@ -362,16 +373,36 @@ class ReplicaFetches:
         if waiting is not None:
             self._answer(*waiting, nowait=False)
 
+    def _tell(
+        self,
+        partition: Partition,
+        item: ReplicaPartitionFetch,
+        room: int,
+        first: bool,
+        nowait: bool,
+    ) -> ReplicaPartitionData:
+        """What there is to tell; the same object for the same question over one happening."""
+        shared = self._told_before
+        if shared is None:
+            return self._read(partition, item, room, first, nowait)
+        _, _, leader_epoch, offset, last_epoch, _, max_bytes, _ = item
+        key = (partition, leader_epoch, offset, last_epoch, max_bytes, room, first)
+        data = shared.get(key)
+        if data is None:
+            data = shared[key] = self._read(partition, item, room, first, nowait)
+        return data
+
     def _read(
         self,
         partition: Partition,
         item: ReplicaPartitionFetch,
         room: int,
-        *,
         first: bool,
         nowait: bool,
     ) -> ReplicaPartitionData:
-        fault: Failure | EpochEnd | None = partition.leader_fault(item.current_leader_epoch)
+        fault: Failure | EpochEnd | None = None
+        if partition.leading is None or partition.leader_epoch != item.current_leader_epoch:
+            fault = partition.leader_fault(item.current_leader_epoch)
         if fault is None:
             fault = partition.position_fault(item.fetch_offset, item.last_fetched_epoch)
         if isinstance(fault, Failure):
@@ -379,11 +410,13 @@ class ReplicaFetches:
         if fault is not None:
             return self._diverging(partition, item, fault)
         log = partition.log
+        offset, end = item.fetch_offset, log.bounds.end
         records: Buffer = b""
-        if log.log_end_offset > item.fetch_offset and (room > 0 or first):
+        if end > offset and (room > 0 or first):
+            limit = min(max(item.max_bytes, 1), room)
             try:
-                limit = min(max(item.max_bytes, 1), room)
-                records = self._read_log(partition, item.fetch_offset, limit, first, nowait)
+                found = log.read(offset, limit, upper_bound=end, min_one=first, nowait=nowait)
+                records = bytes(found.records)  # no copy of what is in memory
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
@@ -397,29 +430,13 @@ class ReplicaFetches:
             item.partition,
             None,
             partition.high_watermark,
-            partition.last_stable_offset,
-            log.log_start_offset,
+            log.last_stable_offset(partition.high_watermark),
+            Offset(log.bounds.start),
             None,
             records,
             partition.leader,
             partition.leader_epoch,
         )
-
-    def _read_log(
-        self, partition: Partition, offset: Offset, limit: int, first: bool, nowait: bool
-    ) -> Buffer:
-        key = (partition, offset, limit, first)
-        shared = self._read_before
-        if shared is not None and key in shared:
-            return shared[key]
-        log = partition.log
-        found = log.read(
-            offset, limit, upper_bound=log.log_end_offset, min_one=first, nowait=nowait
-        )
-        records = bytes(found.records)  # no copy of what is in memory
-        if shared is not None:
-            shared[key] = records
-        return records
 
     def _diverging(
         self, partition: Partition, item: ReplicaPartitionFetch, end: EpochEnd

@@ -107,20 +107,17 @@ class FetchSessions:
         self._last_id = NO_SESSION
         self._wake = wake
         self._expire = expire
-        self._of: dict[BrokerId, FetchSession] = {}
+        self.by_follower: dict[BrokerId, FetchSession] = {}
+        """To look at, not to change."""
         self._watching: dict[Partition, dict[FetchSession, None]] = {}
 
     def __len__(self) -> int:
         """Fetches that wait."""
-        return sum(session.parked is not None for session in self._of.values())
+        return sum(session.parked is not None for session in self.by_follower.values())
 
     def number_from(self, broker_epoch: BrokerEpoch) -> None:
         """Ids differ from those of this broker's earlier lives."""
         self._last_id = (broker_epoch << 10) & EPOCH_MAX
-
-    def of(self, follower: BrokerId) -> FetchSession | None:
-        """The follower's session."""
-        return self._of.get(follower)
 
     # ---- requests -------------------------------------------------------------------------------
 
@@ -131,13 +128,13 @@ class FetchSessions:
         request: the follower then names everything again.
         """
         follower = request.replica_id
-        session = self._of.get(follower)
+        session = self.by_follower.get(follower)
         if request.session_epoch <= FIRST:
             if session is not None:
                 self.close(session)
             session_id = NO_SESSION if request.session_epoch == SESSIONLESS else self._new_id()
             session = FetchSession(session_id, follower, request.replica_epoch)
-            self._of[follower] = session
+            self.by_follower[follower] = session
             return session
         if (
             session is None
@@ -154,7 +151,7 @@ class FetchSessions:
                 f"fetch {request.session_epoch} of session {request.session_id} of broker "
                 f"{follower}: expected {session.epoch}",
             )
-        session.epoch = next_epoch(session.epoch)
+        session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         return session
 
     def _new_id(self) -> int:
@@ -167,6 +164,9 @@ class FetchSessions:
             self._watching.setdefault(partition, {})[session] = None
         session.wanted[partition] = item
         session.touched[partition] = None
+        leading = partition.leading
+        if leading is None or session.follower not in leading.isr or partition in session.outside:
+            self.isr_changed(partition)
 
     def forget(self, session: FetchSession, partition: Partition) -> None:
         """The follower asks for it no more, or has been refused it."""
@@ -184,8 +184,8 @@ class FetchSessions:
         session.parked = None
         for partition in list(session.wanted):
             self.forget(session, partition)
-        if self._of.get(session.follower) is session:
-            del self._of[session.follower]
+        if self.by_follower.get(session.follower) is session:
+            del self.by_follower[session.follower]
 
     # ---- what happens ---------------------------------------------------------------------------
 
@@ -206,8 +206,9 @@ class FetchSessions:
             self._wake(waiting)
 
     def mark(self, partition: Partition, soon_ms: int) -> bool:
-        """The high watermark or the log start moved: news, but they can wait until `soon_ms`. Whether
-        a parked fetch is due then that was not before.
+        """The high watermark or the log start moved: news, but they can wait until `soon_ms`.
+
+        Whether a parked fetch is due then that was not before.
         """
         sooner = False
         for session in self._watching.get(partition, ()):
@@ -238,7 +239,7 @@ class FetchSessions:
 
     def advance(self, now_ms: int) -> None:
         """Answer the fetches whose time has come."""
-        for session in list(self._of.values()):
+        for session in list(self.by_follower.values()):
             parked = session.parked
             if parked is not None and parked.deadline_ms <= now_ms:
                 self._expire(session)
@@ -247,7 +248,7 @@ class FetchSessions:
     def next_deadline(self) -> int | None:
         """When to call `advance` next."""
         earliest: int | None = None
-        for session in self._of.values():
+        for session in self.by_follower.values():
             parked = session.parked
             if parked is not None and (earliest is None or parked.deadline_ms < earliest):
                 earliest = parked.deadline_ms
@@ -255,7 +256,7 @@ class FetchSessions:
 
     def withdraw(self, token: object) -> bool:
         """Nobody waits for this answer any more: the session ends with its connection."""
-        for session in self._of.values():
+        for session in self.by_follower.values():
             if session.parked is not None and session.parked.token is token:
                 self.close(session)
                 return True

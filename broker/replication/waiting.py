@@ -48,8 +48,8 @@ class WaitingRoom:
         self.settings = settings
         self.now_ms = now_ms
         self.until_ms = now_ms
-        """Nothing here is due before. Noted where a deadline arises, by `due`, for a step would spend
-        more on looking at all that waits than on its work; `on_time` alone looks at everything.
+        """Nothing here is due before. Noted where a deadline arises, by `due`: a step would spend
+        more on looking at all that waits than on its work. `on_time` alone looks at everything.
         """
         self.outbox: list[Effect] = []
         self.produces: Purgatory[Partition] = Purgatory(now_ms, self._on_failure)

@@ -39,6 +39,8 @@ class LeaderEpochCache:
 
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: list[EpochEntry] = []
+        self.latest = UNDEFINED_EPOCH
+        """The newest epoch, -1 when none is known."""
         for entry in entries:
             self.assign(entry.epoch, entry.start_offset)
         self.changed = False
@@ -47,11 +49,6 @@ class LeaderEpochCache:
     def entries(self) -> tuple[EpochEntry, ...]:
         """All entries, oldest first."""
         return tuple(self._entries)
-
-    @property
-    def latest(self) -> LeaderEpoch:
-        """The newest epoch, -1 when none is known."""
-        return self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     @property
     def latest_entry(self) -> EpochEntry | None:
@@ -75,6 +72,7 @@ class LeaderEpochCache:
             ):
                 self._entries.pop()
         self._entries.append(EpochEntry(epoch, start_offset))
+        self.latest = epoch
         self.changed = True
 
     def end_offset_for(self, epoch: LeaderEpoch, log_end_offset: Offset) -> EpochEndOffset:
@@ -102,6 +100,7 @@ class LeaderEpochCache:
         while self._entries and self._entries[-1].start_offset >= end_offset:
             self._entries.pop()
             self.changed = True
+        self.latest = self._entries[-1].epoch if self._entries else UNDEFINED_EPOCH
 
     def truncate_from_start(self, start_offset: Offset) -> None:
         """Forget epochs that end at or before `start_offset`; the one that holds it starts there.
@@ -119,6 +118,7 @@ class LeaderEpochCache:
         """Forget everything."""
         self.changed = self.changed or bool(self._entries)
         self._entries.clear()
+        self.latest = UNDEFINED_EPOCH
 
     def written(self) -> None:
         """The checkpoint file now holds these entries."""

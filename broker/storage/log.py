@@ -91,7 +91,7 @@ class Log:
         )  # fmt: skip
         self._gaps = Gaps(files, directory)
         self._reader = LogReader(files, self._segments, self._tail, self._gaps, self._guard)
-        self._bounds = LogBounds()
+        self.bounds = self._bounds = LogBounds()
         self._parts = LogParts(
             topic_partition, config, self._environment, self._guard, self._segments,
             self._producers, self._tail, self._durable, self._gaps, self._bounds,
@@ -179,6 +179,9 @@ class Log:
             self._tail.clear()
 
     # ---- what it is ------------------------------------------------------------------------------
+    #
+    # `bounds`: where it begins and ends, to look at, not to change; always the same object, for
+    # those who ask with each request.
 
     @property
     def config(self) -> TopicConfig:
@@ -253,7 +256,7 @@ class Log:
 
     def last_stable_offset(self, high_watermark: Offset) -> Offset:
         """Where a read-committed reader must stop."""
-        return Offset(self.producers.last_stable_offset(high_watermark))
+        return Offset(self._producers.now.last_stable_offset(high_watermark))
 
     # ---- append ---------------------------------------------------------------------------------
 
@@ -321,11 +324,13 @@ class Log:
         Raises OffsetOutOfRange, CorruptSegment (the log is offline then), KafkaStorageError, and
         with `nowait` PagesCold.
         """
-        self._guard.check()
-        if not self._bounds.start <= offset <= self._bounds.end:
+        guard, bounds = self._guard, self._bounds
+        if guard.failure is not None or guard.closed:
+            guard.check()
+        if not bounds.start <= offset <= bounds.end:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic_partition} is outside "
-                f"[{self._bounds.start}, {self._bounds.end}]"
+                f"[{bounds.start}, {bounds.end}]"
             )
         return self._reader.read(
             offset, max_bytes, upper_bound=upper_bound, min_one=min_one, nowait=nowait

@@ -37,11 +37,13 @@ class LogReader:
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool, nowait: bool
     ) -> TailRead:
         """Whole batches from the one that holds `offset`; with `nowait` it may raise PagesCold."""
-        if offset >= upper_bound or offset == self._segments.active.end_offset:
+        if offset >= upper_bound:
             return TailRead(b"", offset, offset)
         found = self._tail.read(offset, max_bytes, upper_bound=upper_bound, min_one=min_one)
         if found is not None:
             return found
+        if offset == self._segments.active.end_offset:
+            return TailRead(b"", offset, offset)
         with self._guard.io("reading", reads=True):
             for segment in self._segments.from_offset(offset):
                 self._segments.opened(segment)

@@ -239,6 +239,8 @@ class ProducerStates:
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it, every transaction has ended and its marker is committed."""
+        if not self._open and not self._completed:
+            return high_watermark
         while self._completed and self._completed[0][1] < high_watermark:
             del self._completed[0]
         unstable = min((*self._open, *(first for first, _ in self._completed)), default=None)

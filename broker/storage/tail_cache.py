@@ -145,20 +145,22 @@ class TailCache:
         self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool
     ) -> TailRead | None:
         """Whole batches from the one that holds `offset`; None when that is not in memory."""
-        begin = self._begin
-        if begin == len(self._bases) or offset < self._bases[begin]:
+        begin, bases, lasts = self._begin, self._bases, self._lasts
+        if begin == len(bases) or offset < bases[begin]:
             return None
-        first = bisect_left(self._lasts, offset, lo=begin)
-        before = self._ends[first] - self._size(first)
-        stop = bisect_left(self._lasts, upper_bound, lo=first)
-        stop = bisect_right(self._ends, before + max_bytes, lo=first, hi=stop)
+        first = bisect_left(lasts, offset, lo=begin)
+        if first == len(lasts):
+            return TailRead(b"", offset, offset)
+        ends = self._ends
+        before = ends[first - 1] if first else ends[0] - self._size(0)
+        stop = bisect_left(lasts, upper_bound, lo=first)
+        stop = bisect_right(ends, before + max_bytes, lo=first, hi=stop)
         if stop == first:
-            fits = first < len(self._lasts) and self._lasts[first] < upper_bound
-            if not (min_one and fits):
+            if not min_one or lasts[first] >= upper_bound:
                 return TailRead(b"", offset, offset)
             stop = first + 1
         records = b"".join(self._pieces[2 * first : 2 * stop])
-        return TailRead(records, self._bases[first], self._lasts[stop - 1] + 1)
+        return TailRead(records, bases[first], lasts[stop - 1] + 1)
 
     def bytes_between(self, offset: int, upper_bound: int) -> int | None:
         """Bytes of the batches from the one that holds `offset` to `upper_bound`; None as above."""

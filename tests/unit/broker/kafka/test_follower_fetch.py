@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,12 +22,20 @@ from pylog.errors import FencedLeaderEpoch, from_code
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, topic_id_from_bytes
 from tests.fakes.follower_fetches import fetch_to_wire
 
+T = TypeVar("T")
+
 int32 = st.integers(-(2**31), 2**31 - 1)
 int64 = st.integers(-(2**63), 2**63 - 1)
 topic_ids = st.sampled_from([topic_id_from_bytes(bytes([n]) * 16) for n in (0, 1, 255)])
 epochs = st.integers(-1, 2**31 - 1).map(LeaderEpoch)
 offsets = int64.map(Offset)
 told = st.one_of(st.just(-1), st.integers(0, 2**63 - 2)).map(Offset)
+
+
+def one_of(items: st.SearchStrategy[T]) -> st.SearchStrategy[tuple[T, ...]]:
+    """What most messages are about: one partition."""
+    return st.tuples(items)
+
 
 questions = st.builds(
     ReplicaPartitionFetch, topic_ids, int32, epochs, offsets, epochs, offsets, int32, told
@@ -37,10 +47,10 @@ fetches = st.builds(
     int32,
     int32,
     int32,
-    st.lists(questions, max_size=6).map(tuple),
+    st.one_of(one_of(questions), st.lists(questions, max_size=6).map(tuple)),
     st.integers(0, 2**31 - 1),
     st.integers(-1, 2**31 - 1),
-    st.lists(st.tuples(topic_ids, int32), max_size=3).map(tuple),
+    st.one_of(st.just(()), st.lists(st.tuples(topic_ids, int32), max_size=3).map(tuple)),
 )
 fault = Failure(FencedLeaderEpoch.code, str(from_code(FencedLeaderEpoch.code)))
 faults = st.sampled_from([None, fault])
@@ -60,7 +70,10 @@ data = st.builds(
     epochs,
 )
 answers = st.builds(
-    ReplicaFetched, faults, st.lists(data, max_size=5).map(tuple), st.integers(0, 2**31 - 1)
+    ReplicaFetched,
+    faults,
+    st.one_of(one_of(data), st.lists(data, max_size=5).map(tuple)),
+    st.integers(0, 2**31 - 1),
 )
 
 
@@ -110,6 +123,17 @@ def test_damaged_answers_are_read_or_refused_alike(
         return translate.fetched_from_wire(fetch.decode_response(damaged, 0, 18))
 
     assert _outcome(lambda: follower_fetch.decode_response(damaged, 0)) == _outcome(long_way)
+
+
+def test_followers_that_are_told_the_same_are_sent_the_same_bytes() -> None:
+    item = ReplicaPartitionData(
+        topic_id_from_bytes(bytes(16)), 3, None, Offset(5), Offset(5), Offset(0), None, b"batch",
+        BrokerId(1), LeaderEpoch(2),
+    )  # fmt: skip
+    for other in (item, item._replace(high_watermark=Offset(6)), item):
+        for session in (7, 8):
+            fetched = ReplicaFetched(None, (other,), session)
+            assert b"".join(follower_fetch.encode_response(fetched)) == long_response(fetched)
 
 
 def _damage(data: bytes, draw: st.DataObject) -> bytes:

@@ -245,7 +245,7 @@ def test_a_leader_that_lost_its_sessions_is_told_everything_at_once(tmp_path: Pa
     group = BrokerGroup(tmp_path, brokers=2)
     group.create_topic(replicas=(1, 2), partitions=3)
     group.advance(1_000)
-    session = group.managers[ONE]._room.replica_fetches.of(TWO)
+    session = group.managers[ONE]._room.replica_fetches.by_follower.get(TWO)
     assert session is not None
     group.managers[ONE]._room.replica_fetches.close(session)
     # the fetch that waited in it is gone as well: its connection broke
