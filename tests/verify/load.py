@@ -10,17 +10,19 @@ import itertools
 import threading
 import zlib
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pylog import Consumer, Producer, RecordMetadata, TopicPartition
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import BufferExhausted, PylogError
 
 
-def encode(producer: str, sequence: int) -> bytes:
-    """100 bytes: name, sequence and CRC of both, padded."""
+def encode(producer: str, sequence: int, size: int = 100) -> bytes:
+    """`size` bytes: name, sequence and CRC of both, padded."""
     body = f"{producer}|{sequence}"
-    return f"{body}|{zlib.crc32(body.encode()):08x}|".encode().ljust(100, b".")
+    return f"{body}|{zlib.crc32(body.encode()):08x}|".encode().ljust(size, b".")
 
 
 def decode(value: bytes) -> tuple[str, int]:
@@ -140,9 +142,27 @@ def read_all(bootstrap: str, topic: str, partitions: int) -> dict[int, list[tupl
     return found
 
 
-def check(load: VerifiableProducer, bootstrap: str) -> Verdict:
-    """Read the topic and judge: lost, duplicated, out of order, unknown."""
-    verdict = Verdict(acknowledged=len(load.acks))
+class Load(Protocol):
+    """What a producer of numbered records knows of them."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partitions(self) -> int: ...
+    @property
+    def acks(self) -> Sequence[Ack]: ...
+    @property
+    def sent(self) -> int: ...
+
+
+def check(load: Load, bootstrap: str) -> Verdict:
+    """Read the topic and judge what was acknowledged until now: lost, duplicated, out of order,
+    unknown.
+    """
+    acks, sent = list(load.acks), load.sent
+    verdict = Verdict(acknowledged=len(acks))
     stored = read_all(bootstrap, load.topic, load.partitions)
     at: dict[tuple[int, int], int] = {}
     times: Counter[int] = Counter()
@@ -157,9 +177,9 @@ def check(load: VerifiableProducer, bootstrap: str) -> Verdict:
                 verdict.out_of_order.append(sequence)
             last = max(last, sequence)
     verdict.duplicated = [sequence for sequence, count in times.items() if count > 1]
-    verdict.lost = [a for a in load.acks if at.get((a.partition, a.offset)) != a.sequence]
-    verdict.unknown = load.sent - len(load.acks)
-    moments = sorted(a.at_ms for a in load.acks)
+    verdict.lost = [a for a in acks if at.get((a.partition, a.offset)) != a.sequence]
+    verdict.unknown = sent - len(acks)
+    moments = sorted(a.at_ms for a in acks)
     gaps = (later - earlier for earlier, later in itertools.pairwise(moments))
     verdict.longest_gap_ms = max(gaps, default=0)
     return verdict
