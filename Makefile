@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills kafka-tools notebook lint proto docs bench wheel
+.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills disks kafka-tools notebook lint proto docs bench wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -17,7 +17,7 @@ setup: ## .venv with the pinned dependencies, Java 17 or 21
 run: setup ## three brokers by spark-submit, a real data set through them, then serve; ONCE=1 ends there
 	@$(PY) tools/run.py $(if $(ONCE),--once)
 
-test: setup unit variants integration spark notebook ## everything but lint, bench and the long kills
+test: setup unit variants integration spark notebook ## everything but lint, bench, the long kills and disks
 
 unit: setup ## pure logic, in two processes; under a minute
 	@$(MAKE) --no-print-directory -j2 -O unit-broker unit-others
@@ -42,6 +42,9 @@ spark: setup ## real Spark
 
 kills: setup ## twenty kills and pauses under load, with the flights
 	$(PY) -m tests.verify.kills --flights --acks 100000
+
+disks: setup ## 60 full disks and 60 failing ones under load, on small ext4 file systems; needs root
+	$(PY) -m tests.verify.disks --fills 60 --faults 60 $(if $(SEED),--seed $(SEED))
 
 kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)
 	$(PY) -m tests.verify.kafka_tools

@@ -116,17 +116,34 @@ class SmallDisk:
 
     def fill(self, *, leave: int = 0) -> None:
         """A ballast file takes all the room but `leave` bytes."""
-        free = os.statvfs(self.at)
-        size = max(0, free.f_bavail * free.f_frsize - leave) // _BLOCK * _BLOCK
         with (self.at / "ballast").open("ab", buffering=0) as out:
-            try:
-                if size:
-                    os.posix_fallocate(out.fileno(), out.tell(), size)
-                while not leave:  # the blocks that statvfs keeps back
-                    os.write(out.fileno(), bytes(_BLOCK))
-            except OSError as error:
-                if error.errno != errno.ENOSPC:
-                    raise
+            os.fsync(out.fileno())  # what was removed before is free only now
+            while self.free > leave:
+                try:
+                    os.posix_fallocate(out.fileno(), out.seek(0, os.SEEK_END), self.free - leave)
+                except OSError as error:
+                    if error.errno != errno.ENOSPC:
+                        raise
+                    break
+            while not leave and self._append_until_full(out.fileno()):
+                os.fsync(out.fileno())  # what was reserved and not used is free only now
+
+    @property
+    def free(self) -> int:
+        """Bytes that the file system says are left."""
+        found = os.statvfs(self.at)
+        return found.f_bavail * found.f_frsize
+
+    def _append_until_full(self, handle: int) -> int:
+        """How many bytes there was room for."""
+        written = 0
+        try:
+            while True:
+                written += os.write(handle, bytes(_BLOCK))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+        return written
 
     def empty(self) -> None:
         """Give the ballast's room back."""

@@ -127,6 +127,7 @@ class Stage:
         trace: TracebackType | None,
     ) -> None:
         if kind is not None:
+            self.load.stop()
             for broker in BROKERS:  # nothing waits for disks any more
                 self.cluster.kill(broker)
         self._stack.close()

@@ -95,10 +95,14 @@ class VerifiableProducer:
 
     def close(self) -> None:
         """Stop sending and wait for what is under way."""
-        self._stop.set()
-        self._thread.join()
+        self.stop()
         self._producer.flush(150)
         self._producer.close(5)
+
+    def stop(self) -> None:
+        """Send no more."""
+        self._stop.set()
+        self._thread.join()
 
 
 @dataclass(slots=True)
