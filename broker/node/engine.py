@@ -73,6 +73,7 @@ class Engine:
         self._performing = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
+        self._deletions: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
         self.replication_bytes_in = 0
@@ -120,7 +121,8 @@ class Engine:
             case DeleteRecordsDone(token, watermarks):
                 cast(Answer, token)(watermarks)
             case DeleteReplicaLater(directory, delay_ms):
-                self._loop.call_later(delay_ms / 1000, self._delete, directory)
+                timer = self._loop.call_later(delay_ms / 1000, self._delete, directory)
+                self._deletions[directory] = timer
             case ReplicaFailed():
                 self._on_replica_failed(effect)
 
@@ -189,7 +191,14 @@ class Engine:
         if not self._stopped:
             self.perform(self.manager.on_synced(self._clock.monotonic_ms(), effect))
 
+    def delete_at_once(self, root: str) -> None:
+        """Replicas below that log directory that wait for their deletion wait no longer."""
+        for directory in [path for path in self._deletions if path.startswith(f"{root}/")]:
+            self._deletions[directory].cancel()
+            self._delete(directory)
+
     def _delete(self, directory: str) -> None:
+        del self._deletions[directory]
         if not self._stopped:
             self._spawn(self._remove(directory))
 

@@ -423,6 +423,13 @@ class LogManager:
         self._health.save_if_possible()
         self._upkeep.maintain(now_ms, wall_ms, high_watermarks)
 
+    @property
+    def short_of_room(self) -> bool:
+        """Since the `maintain` before the last one something was refused for want of room: what may
+        go should go at once.
+        """
+        return self._upkeep.short_of_room
+
     def removal_task(self, now_ms: int) -> RemovalTask | None:
         """Files that may go now, to be removed on a pool thread."""
         return self._upkeep.removal_task(now_ms)

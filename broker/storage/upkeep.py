@@ -63,6 +63,8 @@ class LogUpkeep:
         self._expiry_due_ms = 0
         self._retention_due_ms: int | None = None
         self._wants_room = False
+        self.short_of_room = False
+        """The last `maintain` was the first after something was refused for want of room."""
 
     def loaded(self, wall_ms: int) -> None:
         """All logs are open: is the clock in order?"""
@@ -173,6 +175,7 @@ class LogUpkeep:
 
     def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
         at_once, self._wants_room = self._wants_room, False
+        self.short_of_room = at_once
         for log in self.usable():
             try:
                 paths = log.delete_old_segments(all_of_it_ms=wall_ms if at_once else None)

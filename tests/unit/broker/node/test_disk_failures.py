@@ -65,6 +65,7 @@ class Broker:
         for name, number in (("a", 1), ("b", 2)):
             key = TopicPartition(name, 0)
             self.logs.create(key, TopicId(name * 22), directory_id=f"dir-{number}")
+        self.hurried: list[str] = []
         self.engine = cast(Any, self)
         self.failures = DiskFailures(
             self.logs, self.engine, FailureReports(self.send), SYSTEM_CLOCK, self.faults.append
@@ -72,6 +73,9 @@ class Broker:
 
     def perform(self, effects: list[str]) -> None:
         self.manager.told += effects
+
+    def delete_at_once(self, root: str) -> None:
+        self.hurried.append(root)
 
     async def send(
         self, replicas: tuple[ReplicaKey, ...], log_dirs: tuple[str, ...], reason: str
@@ -182,3 +186,17 @@ def test_with_one_directory_upkeep_ends_with_its_error(monkeypatch: pytest.Monke
                 await broker.upkeep(pool).run()
 
     assert run(test, ONE).sent == []
+
+
+def test_upkeep_of_a_full_disk_makes_room_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "MAINTENANCE_SECONDS", 0)
+
+    async def test(broker: Broker) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            running = asyncio.ensure_future(broker.upkeep(pool).run())
+            broker.files.fail("append", f"{TWO}/b-0", errno.ENOSPC)
+            fails_to_append(broker.log("b"))
+            await until(lambda: bool(broker.hurried))
+            running.cancel()
+
+    assert run(test).hurried == [TWO]

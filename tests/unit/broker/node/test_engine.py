@@ -12,6 +12,7 @@ from broker.node.engine import Engine
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     ColdRead,
+    DeleteReplicaLater,
     Effect,
     FetchDone,
     ProduceDone,
@@ -71,7 +72,8 @@ def run(test: Test) -> None:
         with ThreadPoolExecutor(1) as pool:
             engine = Engine(
                 cast(ReplicaManager, manager), SYSTEM_CLOCK, pool, alter_partition=alter,
-                remove_directory=lambda path: None, on_fault=faults.append,
+                remove_directory=lambda path: manager.heard.append(("removed", path)),
+                on_fault=faults.append,
                 report_failed=lambda *replica: manager.heard.append(replica),
             )  # fmt: skip
             async with asyncio.timeout(10):
@@ -166,5 +168,21 @@ def test_failed_replicas_are_reported_and_end_nothing() -> None:
         engine.perform([gone])
         assert manager.heard[1:] == [("id", 0, "the disk")]
         assert faults == []
+
+    run(test)
+
+
+def test_a_full_disk_waits_for_no_deletion() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        an_hour = 3_600_000
+        for path in ("/d1/t-0.x-delete", "/d10/t-1.x-delete", "/d1/t-2.x-delete"):
+            engine.perform([DeleteReplicaLater(path, an_hour)])
+        engine.delete_at_once("/d1")
+        engine.perform([DeleteReplicaLater("/d2/t-3.x-delete", 0)])
+        while len(manager.heard) < 3:
+            await asyncio.sleep(0)
+        removed = [("removed", f"/{path}.x-delete") for path in ("d1/t-0", "d1/t-2", "d2/t-3")]
+        assert sorted(manager.heard) == removed
+        engine.delete_at_once("/d1")
 
     run(test)

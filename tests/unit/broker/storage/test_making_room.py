@@ -238,3 +238,15 @@ def test_a_swap_that_fails_half_way_is_finished_by_the_next_start(part: str) -> 
     assert values[0] == STAY[0]
     assert values[-3:] == STAY[1:]
     assert again.log_end_offset == 60
+
+
+def test_that_room_is_wanted_is_told_once() -> None:
+    files = MemoryFiles()
+    manager, log = filled(files)
+    assert not manager.short_of_room
+    maintained(manager, 1000)
+    assert manager.short_of_room
+    files.capacity = None
+    append(log, b"v")
+    maintained(manager, 2000)
+    assert not manager.short_of_room
