@@ -60,11 +60,19 @@ def _spread(what: str, times_ms: list[int]) -> str:
     return f"{what}: median {middle:.2f} s, longest {longest:.2f} s of {len(times_ms)}"
 
 
-def plan(fills: int, faults: int, directories: int, rng: random.Random) -> list[tuple[str, str]]:
-    """("fill" or "fault", kind) of each blow: every kind equally often, in random order."""
-    blows = [("fill", disks_fills.KINDS[n % len(disks_fills.KINDS)]) for n in range(fills)]
-    known = kinds(directories)
-    blows += [("fault", known[n % len(known)]) for n in range(faults)]
+def plan(
+    fills: int, faults: int, directories: int, only: str, rng: random.Random
+) -> list[tuple[str, str]]:
+    """("fill" or "fault", kind) of each blow: every kind with `only` in its name equally often, in
+    random order.
+    """
+    blows = []
+    for what, count, known in (
+        ("fill", fills, disks_fills.KINDS),
+        ("fault", faults, kinds(directories)),
+    ):
+        wanted = [kind for kind in known if only in kind]
+        blows += [(what, wanted[n % len(wanted)]) for n in range(count if wanted else 0)]
     rng.shuffle(blows)
     return blows
 
@@ -116,13 +124,13 @@ def _add(total: Verdict, more: Verdict) -> None:
     total.longest_gap_ms = max(total.longest_gap_ms, more.longest_gap_ms)
 
 
-def run(fills: int, faults: int, *, rate: int, seed: int, minutes: float) -> Report:
+def run(fills: int, faults: int, *, rate: int, seed: int, minutes: float, only: str = "") -> Report:
     """The whole campaign; prints each blow. NotWithin ends one half of it, and is in the report."""
     rng, report = random.Random(seed), Report()
     begin = now_ms()
     for directories in (2, 1):
         share = [n // 2 + (n % 2 if directories == 2 else 0) for n in (fills, faults)]
-        blows = plan(*share, directories, rng)
+        blows = plan(*share, directories, only, rng)
         if not blows:
             continue
         end_ms = begin + int(minutes * 60_000 * (0.5 if directories == 2 else 1))
@@ -143,6 +151,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--rate", type=int, default=200, help="records a second")
     parser.add_argument("--minutes", type=float, default=14, help="no blow begins later")
+    parser.add_argument("--only", default="", help="blows with this in their name")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -159,6 +168,7 @@ def main() -> int:
             rate=options.rate,
             seed=options.seed,
             minutes=options.minutes,
+            only=options.only,
         )
     except disks_mounts.DisksUnavailable as why:
         print(f"not run: {why}", file=sys.stderr)
