@@ -23,7 +23,7 @@ from broker.replication.messages import EpochEnd
 from broker.replication.partition import Partition
 from broker.replication.produces import DelayedProduce
 from broker.replication.replica_fetches import ReplicaFetches
-from broker.storage import log
+from broker.storage import log_start
 from broker.storage.cleaner.choice import Cleanable
 from broker.storage.cleaner.clean_task import CleanPlan
 from broker.storage.cleaner.cleaner import LogCleaner
@@ -148,7 +148,7 @@ def _begins_where_it_begins(_self: SegmentLoader, _base: int) -> bool:
 
 # ---- what forgets, forgets too much --------------------------------------------------------------
 
-_production_doomed = log.doomed_segments
+_production_doomed = log_start.doomed_segments
 _production_candidates = LogCleaner.candidates
 _production_plan = LogCleaner._plan
 _production_write_partition = topic_growth.write_partition
@@ -270,7 +270,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "retention_beyond_high_watermark": Variant(
         "B-S16: retention deletes segments that are not committed",
-        ((log, "doomed_segments", _doomed_beyond),),
+        ((log_start, "doomed_segments", _doomed_beyond),),
         caught_by=11,
     ),
     "clock_believed": Variant(
