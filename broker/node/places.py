@@ -1,4 +1,5 @@
-"""Whether a data directory is a place for data: bad places are refused, doubtful ones told.
+"""Whether a data directory is a place for data: bad places are refused, doubtful ones told; and
+which mount of a file system it is on.
 
 `judge` is pure; `look_at` gathers what it needs from the machine.
 """
@@ -155,3 +156,22 @@ def file_system_of(path: str, mounts: str | None = None) -> str:
         if len(point) >= best and Path(real).is_relative_to(point):
             best, found = len(point), fields[2]
     return found
+
+
+def mount_id_of(path: str, sysfs: str = "/sys") -> str:
+    """Changes whenever the file system of `path` is mounted anew, also on the same boot; not with
+    bind mounts, which share what is in memory. Empty where the machine does not tell.
+
+    The kernel makes a directory of the file system's own for as long as it is mounted, and numbers
+    such directories on and on.
+    """
+    place = Path(path)
+    try:
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        device = place.stat().st_dev
+        name = Path(f"{sysfs}/dev/block/{os.major(device)}:{os.minor(device)}").resolve().name
+        number = Path(f"{sysfs}/fs/{file_system_of(str(place))}/{name}").stat().st_ino
+    except OSError:
+        return ""
+    return f"{name}:{number}"

@@ -15,7 +15,7 @@ from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, 
 from broker.node.host import boot_id
 from broker.node.link import ControllerLink
 from broker.node.offers import check_own, find_directories, refuse_left_out
-from broker.node.places import look_at, refuse_nested
+from broker.node.places import look_at, mount_id_of, refuse_nested
 from broker.node.settings import ANY_BROKER, NEW_BROKER
 from broker.storage.directory import MetaProperties
 from broker.storage.errors import DirectoryLocked, StorageStartError
@@ -161,6 +161,7 @@ class Startup:
             new_directory_id=lambda: topic_id_from_bytes(uuid.uuid4().bytes),
             wall_ms=self._clock.wall_ms(),
             config=self._config,
+            mount_of=mount_id_of,
         )
 
 

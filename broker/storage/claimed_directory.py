@@ -45,18 +45,22 @@ def locked_while_opening(files: Files, directory: str) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedDirectory:
-    """Whose it is from now on. `marker`: what a clean stop closed, None without one. `same_boot`:
-    the machine has not started anew since, so that nothing written was lost.
+    """Whose it is from now on. `marker`: what a clean stop closed, None without one.
+    `memory_survived`: neither the machine nor the disk has begun anew since, so that nothing
+    written was lost.
     """
 
     path: str
     meta: MetaProperties
     marker: CleanMarker | None
-    same_boot: bool
+    memory_survived: bool
 
     @classmethod
-    def claim(cls, files: Files, directory: str, claimant: MetaProperties) -> Self:
+    def claim(
+        cls, files: Files, directory: str, claimant: MetaProperties, *, was_offline: bool = False
+    ) -> Self:
         """Make a locked directory the claimant's; its directory id is taken if it is new.
+        `was_offline`: its disk had failed, or was not there, when it was heard of last.
 
         Raises StorageStartError when it is another's or makes no sense, and OSError.
         """
@@ -66,11 +70,17 @@ class ClaimedDirectory:
             found = claimant
         check_owner(directory, found, claimant.cluster_id, claimant.broker_id)
         marker = take_clean_marker(files, directory)
-        same_boot = found.boot_id == claimant.boot_id
-        intact = found.intact and (marker is not None or same_boot)
-        meta = replace(found, boot_id=claimant.boot_id, clean=False, intact=intact)
+        survived = claimant.shares_memory_with(found) and not was_offline
+        intact = found.intact and (marker is not None or survived)
+        meta = replace(
+            found,
+            boot_id=claimant.boot_id,
+            mount_id=claimant.mount_id,
+            clean=False,
+            intact=intact,
+        )
         write_meta(files, directory, meta)
-        return cls(directory, meta, marker, same_boot)
+        return cls(directory, meta, marker, survived)
 
     def last_stop(
         self,
@@ -92,11 +102,11 @@ class ClaimedDirectory:
         self, files: Files, name: str, recovery_point: Offset, is_suspect: bool
     ) -> LastStop:
         if is_suspect:
-            return LastStop(recovery_point, 0, self.same_boot)
+            return LastStop(recovery_point, 0, self.memory_survived)
         if self.marker is None:
-            return LastStop(recovery_point, recovery_point, self.same_boot)
+            return LastStop(recovery_point, recovery_point, self.memory_survived)
         closed = self.marker.logs.get(name, ClosedLog({}, {}))
         same_logs, all_same = unchanged(files, f"{self.path}/{name}", closed)
         if not same_logs:
-            return LastStop(recovery_point, 0, self.same_boot, in_order=self.marker.by_kafka)
+            return LastStop(recovery_point, 0, self.memory_survived, in_order=self.marker.by_kafka)
         return LastStop.clean(closed.facts if all_same else None)

@@ -1,6 +1,7 @@
 """The identity of a log directory: who it belongs to, how it was left, who has it open.
 
-`meta.properties` is Kafka's, with three keys of pylog's own (`boot.id`, `clean`, `log.intact`).
+`meta.properties` is Kafka's, with keys of pylog's own (`boot.id`, `mount.id`, `clean`,
+`log.intact`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ logger = logging.getLogger(__name__)
 class MetaProperties:
     """Who a directory belongs to, and how it was left.
 
+    `mount_id` tells one mount of its file system from the next, empty where the machine does not:
+    what was not synced need not have survived in between, also on the same boot.
     `intact` False: records that were on this disk may be gone (a loss of power, an I/O error), and
     the controller has not been told yet. It stays until `LogManager.registered`.
     """
@@ -42,6 +45,12 @@ class MetaProperties:
     boot_id: str
     clean: bool = False
     intact: bool = True
+    mount_id: str = ""
+
+    def shares_memory_with(self, earlier: MetaProperties) -> bool:
+        """Whether what an earlier life wrote is there, synced or not."""
+        mounts = {self.mount_id, earlier.mount_id} - {""}
+        return self.boot_id == earlier.boot_id and len(mounts) < 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,7 @@ def read_meta(files: Files, directory: str) -> MetaProperties | None:
             boot_id=values.get("boot.id", ""),
             clean=values.get("clean") == "true",
             intact=values.get("log.intact", "true") == "true",
+            mount_id=values.get("mount.id", ""),
         )
     except (KeyError, ValueError) as error:
         raise MetaPropertiesInvalid(
@@ -98,6 +108,8 @@ def write_meta(files: Files, directory: str, meta: MetaProperties) -> None:
         f"clean={str(meta.clean).lower()}",
         f"log.intact={str(meta.intact).lower()}",
     ]
+    if meta.mount_id:
+        lines.append(f"mount.id={meta.mount_id}")
     text = "\n".join(lines) + "\n"
     files.write_atomic(f"{directory}/{META_PROPERTIES}", text.encode("utf-8"))
 

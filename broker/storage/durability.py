@@ -7,8 +7,8 @@ epochs of the batches below could not be written.
 from __future__ import annotations
 
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, write_epochs
-from broker.storage.files import NO_ROOM, Files
-from broker.storage.flush_task import FlushTask
+from broker.storage.files import NO_ROOM, Files, SyncFailed
+from broker.storage.flush_task import FlushTask, SyncHistory
 from broker.storage.guard import FaultGuard
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.segment import Segment
@@ -32,6 +32,7 @@ class Durability:
         self._guard = guard
         self._unflushed_since_ms = -1
         self._synced = 0
+        self._history = SyncHistory()
 
     @property
     def synced(self) -> int:
@@ -51,13 +52,22 @@ class Durability:
         """Make everything below `end` durable. KafkaStorageError."""
         with self._guard.io("syncing"):
             self.write_epochs()
-            for segment in self._segments.from_offset(self.point):
-                if segment.end_offset > self.point and segment.base_offset < end:
-                    segment.fsync()
+            with self._history.lock:
+                self._sync(end)
         self._synced = max(self._synced, end)
         if not self.epochs.changed:  # else a start must read them from the batches
             self.point = max(end, self.point)
         self._unflushed_since_ms = -1
+
+    def _sync(self, end: int) -> None:
+        try:
+            for segment in self._segments.from_offset(self.point):
+                if segment.end_offset > self.point and segment.base_offset < end:
+                    segment.fsync()
+        except SyncFailed as error:
+            self._history.failure = error
+        if self._history.failure is not None:
+            raise self._history.failure
 
     def task(self, wall_ms: int | None, flush_ms: int, generation: int) -> FlushTask | None:
         """A sync of the full segments, and of the active one too when `flush_ms` has passed; None
@@ -81,7 +91,7 @@ class Durability:
         paths = [
             path for segment in segments for path in (segment.log_path, *segment.index_files())
         ]
-        return FlushTask(self._files, paths, Offset(up_to), generation)
+        return FlushTask(self._files, paths, Offset(up_to), generation, self._history)
 
     def settle(self, task: FlushTask, generation: int) -> None:
         """A task has run; a log that was cut since gains nothing. KafkaStorageError."""

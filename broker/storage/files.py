@@ -21,6 +21,13 @@ Buffer = bytes | bytearray | memoryview
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a write that pass when somebody makes room."""
 
+
+class SyncFailed(OSError):
+    """fsync refused, for whatever reason: what was written is in doubt for good. The kernel may
+    have dropped the pages that it could not write, and says so only once.
+    """
+
+
 FileKind = Literal["file", "directory", "symlink", "other"]
 
 _VECTORS_MAX: Final = 512  # Linux takes 1024 buffers per writev; stay well below
@@ -104,6 +111,14 @@ class Files(Protocol):
 
     def try_lock(self, path: str) -> int | None:
         """A handle that holds the lock until it is closed or the process ends; None if taken."""
+
+
+def sync(files: Files, handle: int) -> None:
+    """`Files.fsync` of what will not be written again. SyncFailed."""
+    try:
+        files.fsync(handle)
+    except OSError as error:
+        raise SyncFailed(error.errno, error.strerror) from error
 
 
 class OsFiles:

@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
-from broker.storage.files import Files
+from broker.storage.files import Files, SyncFailed, sync
 from pylog.model import Offset
+
+
+class SyncHistory:
+    """Whether a sync of one log has failed, on whatever thread.
+
+    The kernel tells of a failure once, and the next sync succeeds over what was dropped. `lock` is
+    held around syncs and a look at `failure`: so none passes for good between a failed one and the
+    moment at which the log's loop hears of that.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.failure: SyncFailed | None = None
 
 
 class FlushTask:
@@ -14,27 +28,39 @@ class FlushTask:
     `generation` is the log's when the task was made: a log that was cut since gains nothing.
     """
 
-    def __init__(self, files: Files, paths: Sequence[str], up_to: Offset, generation: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        paths: Sequence[str],
+        up_to: Offset,
+        generation: int,
+        history: SyncHistory,
+    ) -> None:
         self._files = files
         self._paths = paths
+        self._history = history
         self.up_to = up_to
         self.generation = generation
         self.error: OSError | None = None
 
     def run(self) -> None:
         """Never raises; `error` tells."""
-        for path in self._paths:
+        with self._history.lock:
             try:
-                handle = self._files.open(path)
-            except FileNotFoundError:
-                continue  # deleted meanwhile
+                for path in self._paths:
+                    self._sync(path)
+            except SyncFailed as error:
+                self._history.failure = error
             except OSError as error:
                 self.error = error
-                return
-            try:
-                self._files.fsync(handle)
-            except OSError as error:
-                self.error = error
-                return
-            finally:
-                self._files.close(handle)
+            self.error = self._history.failure or self.error
+
+    def _sync(self, path: str) -> None:
+        try:
+            handle = self._files.open(path)
+        except FileNotFoundError:
+            return  # deleted meanwhile
+        try:
+            sync(self._files, handle)
+        finally:
+            self._files.close(handle)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
-from broker.storage.files import NO_ROOM
+from broker.storage.files import NO_ROOM, SyncFailed
 from broker.storage.scan import BadBatch
 from pylog.errors import KafkaStorageError
 
@@ -77,13 +77,14 @@ class FaultGuard:
         what = f"{doing} of {self._name}"
         if self.failure is not None:
             return self.failure
-        if error.errno in NO_ROOM:
+        passes = not isinstance(error, SyncFailed)
+        if error.errno in NO_ROOM and passes:
             self._on_no_room()
             return DiskFull(
                 f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
                 "free some space"
             )
-        if error.errno in _PASSING:
+        if error.errno in _PASSING and passes:
             return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
         self.failed_disk = error.errno in DISK_FAILED
         return self.fail(

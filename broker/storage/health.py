@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from broker.storage.damage import NEVER, Damage
 from broker.storage.environment import NamedLog
 from broker.storage.errors import CorruptSegment
-from broker.storage.files import Files
+from broker.storage.files import Files, SyncFailed
 from broker.storage.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
@@ -44,6 +44,8 @@ class LogHealth:
         """Called when a log fails, on the thread on which it does."""
         self.disk_failed = False
         """The directory is given up: nothing more is written, and no log is told one by one."""
+        self.failure_is_noted = False
+        """It says itself, durably, how far each log must reach to be whole."""
 
     @property
     def is_unknown(self) -> bool:
@@ -87,8 +89,12 @@ class LogHealth:
         error: KafkaStorageError,
         topic_id: TopicId | None,
         recovery_point: Offset,
+        *,
+        intact: bool,
     ) -> bool:
-        """The replica is offline. False: nobody can be told which one, for want of its id."""
+        """The replica is offline. False: nobody can be told which one, for want of its id. `intact`
+        False: the directory may lack what was not synced.
+        """
         logger.error("%s is offline: %s", topic_partition, error)
         self.failed[topic_partition] = error
         if topic_id is None:
@@ -98,10 +104,11 @@ class LogHealth:
             self._damage.note(twin.topic_partition, NEVER)  # which of the two is the right one?
             return True
         self._failed_ids[topic_partition] = topic_id
-        # Damage needs somebody to change the files, and who knows what will be there then. A disk
-        # that refuses leaves them as they are.
-        is_damage = isinstance(error, CorruptSegment)
-        self._damage.note(topic_partition, NEVER if is_damage else recovery_point)
+        # Damage needs somebody to change the files, and who knows what will be there then. What a
+        # refused sync dropped does not come back. A disk that cannot be read leaves files as they
+        # are; but not those that it could not write before the machine lost its memory.
+        is_damage = isinstance(error, CorruptSegment) or isinstance(error.__cause__, SyncFailed)
+        self._damage.note(topic_partition, NEVER if is_damage or not intact else recovery_point)
         return True
 
     def went_offline(self, failed: NamedLog) -> None:
@@ -127,6 +134,8 @@ class LogHealth:
             self._damage.save()
         except OSError as fault:
             logger.warning("the damaged logs of %s could not be noted: %s", self._directory, fault)
+        else:
+            self.failure_is_noted = True
 
     def set_aside(self, topic_partition: TopicPartition, error: KafkaStorageError) -> None:
         """The files of that name are not the replica that counts: nobody needs to be told."""

@@ -62,6 +62,8 @@ class LogDirectories:
         self._by_directory = {manager.meta.directory_id: manager for manager in opened}
         self._failed: dict[str, OfflineDirectory] = {}
         self._untold: list[OfflineDirectory] = []
+        self.remember: Callable[[], None] = lambda: None
+        """Called when a directory has failed: those that are left note it, durably."""
 
     # ---- directories ----------------------------------------------------------------------------
 
@@ -107,6 +109,7 @@ class LogDirectories:
             raise KafkaStorageError(
                 f"every log directory has failed, the last one was {manager.directory}: {error}"
             )
+        self.remember()
 
     def take_failed_directories(self) -> list[OfflineDirectory]:
         """The directories that failed since the last call; the controller must hear of them."""

@@ -120,17 +120,22 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig] | None = None,
         jitter: Callable[[int], int] = lambda limit: 0,
         tail_budget: TailBudget | None = None,
+        mount_id: str = "",
+        was_offline: bool = False,
     ) -> Self:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
         later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
-        one. Raises DirectoryLocked (try again) and StorageStartError.
+        one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
+        there, when it was heard of last. Raises DirectoryLocked (try again) and StorageStartError.
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
-            claimant = MetaProperties(cluster_id, broker_id, new_directory_id, boot_id)
-            own = ClaimedDirectory.claim(files, directory, claimant)
+            claimant = MetaProperties(
+                cluster_id, broker_id, new_directory_id, boot_id, mount_id=mount_id
+            )
+            own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             manager = cls(files, directory, lock, own.meta, config, jitter, wall_ms, tail_budget)
             manager._load(own, topic_config)
         return manager
@@ -192,7 +197,9 @@ class LogManager:
         topic_id: TopicId | None = None,
         recovery_point: Offset = Offset(0),
     ) -> None:
-        named = self._health.not_opened(topic_partition, error, topic_id, recovery_point)
+        named = self._health.not_opened(
+            topic_partition, error, topic_id, recovery_point, intact=self.meta.intact
+        )
         if not named:
             self._set_intact(False)
 
@@ -253,6 +260,13 @@ class LogManager:
     def is_offline(self) -> bool:
         """Whether the whole directory was given up by `fail`."""
         return self._health.disk_failed
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether it was given up and could not even note that: its next life must not count on
+        what the machine's memory held.
+        """
+        return self._health.disk_failed and not self._health.failure_is_noted
 
     def fail(self, error: KafkaStorageError) -> None:
         """The disk does not work: every log is offline, and nothing more is written."""

@@ -47,8 +47,10 @@ class Opening:
         new_directory_id: Callable[[], str],
         wall_ms: int,
         config: BrokerConfig | None = None,
+        mount_of: Callable[[str], str] = lambda path: "",
     ) -> None:
-        """`owner`: whose they are to be; its directory id counts for nothing.
+        """`owner`: whose they are to be; its directory id counts for nothing. `mount_of(path)`: the
+        `MetaProperties.mount_id` of a directory.
 
         Raises DirectoryLocked when one of them is in use: try again.
         """
@@ -56,6 +58,7 @@ class Opening:
         self._paths = tuple(paths)
         self._owner = owner
         self._wall_ms = wall_ms
+        self._mount_of = mount_of
         self._config = config or BrokerConfig()
         self._tail_budget = TailBudget(self._config.log_tail_cache_max_bytes)
         self._opened: dict[str, LogManager] = {}
@@ -95,6 +98,8 @@ class Opening:
                 wall_ms=self._wall_ms,
                 config=config_of_each(self._config, len(self._paths)),
                 tail_budget=self._tail_budget,
+                mount_id=self._mount_of(path),
+                was_offline=path in self._roster.doubtful,
             )
             if len(self._paths) > 1:
                 _refuse_failing(manager)
@@ -130,6 +135,7 @@ class Opening:
             )
             if not directories.is_one or self._roster.ids:
                 self._remember(directories)
+                directories.remember = partial(self._remember, directories)
         except Exception:
             for manager in self._opened.values():
                 with contextlib.suppress(OSError, KafkaStorageError):
@@ -172,9 +178,11 @@ class Opening:
     def _remember(self, directories: LogDirectories) -> None:
         ids = {manager.directory: manager.meta.directory_id for manager in directories.opened}
         ids |= {gone.path: gone.directory_id for gone in directories.missing if gone.directory_id}
-        roster = Roster(self._roster.generation + 1, ids)
-        for manager in directories.opened:
-            directories.guard(manager, partial(self._write, manager.directory, roster))
+        doubtful = {gone.path for gone in directories.missing}
+        doubtful |= {each.directory for each in directories.opened if each.is_doubtful}
+        self._roster = Roster(self._roster.generation + 1, ids, frozenset(doubtful))
+        for manager in directories.live:
+            directories.guard(manager, partial(self._write, manager.directory, self._roster))
 
     def _write(self, directory: str, roster: Roster) -> None:
         try:

@@ -1,5 +1,6 @@
-"""Which log directories a broker has: remembered in each of them, so that one whose disk is not
-mounted at a start is known to be missing, and is not taken for a new one.
+"""Which log directories a broker has, and which of them do not work: remembered in each that does.
+So one whose disk is not mounted at a start is known to be missing, and is not taken for a new one;
+and one that failed is known to have failed when it is back, also on the same boot of the machine.
 
 A JSON file of pylog's own, `log-directories.json`; brokers with one directory have none.
 """
@@ -23,10 +24,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Roster:
-    """Directory ids by path, as of a start. A directory that was away has an older generation."""
+    """Directory ids by path, as of a start. A directory that was away has an older generation.
+
+    `doubtful`: the paths of those that were not there, or have failed since and could not note it.
+    What was not synced in them need not be there when they are back.
+    """
 
     generation: int = 0
     ids: Mapping[str, str] = field(default_factory=dict)
+    doubtful: frozenset[str] = frozenset()
 
     def encode(self) -> bytes:
         """The content of the file."""
@@ -34,6 +40,7 @@ class Roster:
             "version": _VERSION,
             "generation": self.generation,
             "directories": dict(sorted(self.ids.items())),
+            "doubtful": sorted(self.doubtful),
         }
         return (json.dumps(content, indent=1) + "\n").encode("utf-8")
 
@@ -45,7 +52,8 @@ class Roster:
             if content["version"] != _VERSION:
                 raise ValueError(f"its version is {content['version']!r}")
             ids = {str(path): str(id) for path, id in content["directories"].items()}
-            return cls(int(content["generation"]), ids)
+            doubtful = frozenset(str(path) for path in content.get("doubtful", ()))
+            return cls(int(content["generation"]), ids, doubtful)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"it lacks a usable {error}") from error
 

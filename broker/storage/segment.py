@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.storage.errors import InvalidOffset
-from broker.storage.files import NO_ROOM, Buffer, Files
+from broker.storage.files import NO_ROOM, Buffer, Files, sync
 from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import BadBatch, scan
 from broker.storage.segment_indexes import SegmentIndexes
@@ -343,7 +343,7 @@ class Segment:
         """
         self._files.truncate(self.handle(), position)
         self._longer = False
-        self._files.fsync(self.handle())
+        sync(self._files, self.handle())
         indexes = self._with_indexes()
         indexes.write_new_entries()
         kept = indexes.cut(position)
@@ -407,12 +407,12 @@ class Segment:
 
     def fsync(self) -> None:
         """Make the batches durable, and of a full segment the indexes too."""
-        self._files.fsync(self.handle())
+        sync(self._files, self.handle())
         if self._sealed:
             for path in self.index_files():
                 handle = self._files.open(path)
                 try:
-                    self._files.fsync(handle)
+                    sync(self._files, handle)
                 finally:
                     self._files.close(handle)
 

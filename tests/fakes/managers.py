@@ -23,6 +23,7 @@ def open_manager(
     broker: int = 1,
     boot: str = "boot-1",
     config: BrokerConfig | None = None,
+    mount: str = "",
 ) -> LogManager:
     return LogManager.open(
         files,
@@ -33,6 +34,7 @@ def open_manager(
         new_directory_id="directory-1",
         wall_ms=WALL_MS,
         config=config,
+        mount_id=mount,
     )
 
 

@@ -22,7 +22,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.storage.flush_task import FlushTask
+from broker.storage.flush_task import FlushTask, SyncHistory
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
 from tests.fakes.memory_files import MemoryFiles
@@ -137,7 +137,9 @@ def test_a_sync_runs_on_the_pool_and_comes_back() -> None:
         files = MemoryFiles()
         handle = files.open("/log", create=True)
         files.append(handle, [b"batch"])
-        sync = SyncLog(TopicPartition("t", 0), FlushTask(files, ["/log"], Offset(1), 0))
+        sync = SyncLog(
+            TopicPartition("t", 0), FlushTask(files, ["/log"], Offset(1), 0, SyncHistory())
+        )
         engine.perform([sync])
         await manager.told.wait()
         assert files.names["/log"].synced

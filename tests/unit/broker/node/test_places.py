@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from broker.node.places import Place, file_system_of, judge, look_at
+from broker.node.places import Place, file_system_of, judge, look_at, mount_id_of
 from broker.storage.errors import DirectoryUnwritable
 
 GOOD = Place("/data/pylog", owner=7, mode=0o40755, file_system="ext4", user=7)
@@ -88,3 +89,22 @@ def test_a_new_root_is_made_and_a_file_in_its_place_is_named(tmp_path: Path) -> 
 )
 def test_the_file_system_is_that_of_the_nearest_mount(path: str, kind: str) -> None:
     assert file_system_of(path, MOUNTS) == kind
+
+
+def test_a_mount_is_known_by_what_the_kernel_keeps_of_it(tmp_path: Path) -> None:
+    data, sysfs = tmp_path / "data", tmp_path / "sys"
+    data.mkdir()
+    device = data.stat().st_dev
+    assert mount_id_of(str(data), str(sysfs)) == "", "nothing is told"
+    (sysfs / "devices" / "loop3").mkdir(parents=True)
+    (sysfs / "dev" / "block").mkdir(parents=True)
+    block = sysfs / "dev" / "block" / f"{os.major(device)}:{os.minor(device)}"
+    block.symlink_to("../../devices/loop3")
+    mounted = sysfs / "fs" / file_system_of(str(data)) / "loop3"
+    mounted.mkdir(parents=True)
+    found = mount_id_of(str(data), str(sysfs))
+    assert found == f"loop3:{mounted.stat().st_ino}"
+    assert mount_id_of(str(data / "not" / "made" / "yet"), str(sysfs)) == found
+    mounted.rename(mounted.with_name("earlier"))
+    mounted.mkdir()
+    assert mount_id_of(str(data), str(sysfs)) not in ("", found)

@@ -83,10 +83,21 @@ def test_a_failed_sync_fails_the_log(
     assert cleaner.passes == 0
 
 
-def test_a_sync_without_room_leaves_the_log_to_a_later_pass() -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.ENOMEM])
+def test_a_failed_sync_has_no_reason_that_passes(code: int) -> None:
+    files = LosingFiles()
+    log, cleaner, task = a_pass(files)
+    files.fail("fsync", FIRST, code)
+    task.run()
+    assert not cleaner.on_ran(task)
+    assert log.failure is not None
+    assert not cleaner.uncleanable
+
+
+def test_a_sync_that_could_not_begin_leaves_the_log_to_a_later_pass() -> None:
     files = MemoryFiles()
     log, cleaner, task = a_pass(files)
-    files.fail("fsync", FIRST, errno.ENOSPC)
+    files.fail("open", FIRST, errno.EMFILE)
     task.run()
     assert not cleaner.on_ran(task)
     assert log.failure is None

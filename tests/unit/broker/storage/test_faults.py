@@ -119,6 +119,36 @@ def test_fsync_is_never_tried_again() -> None:
     assert files.names[LOG].synced == b""
 
 
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.ENOMEM])
+def test_no_later_sync_makes_up_for_one_that_nobody_heard_of(code: int) -> None:
+    """The kernel tells of lost pages once; the pool has heard of it, the loop has not yet."""
+    files = MemoryFiles()
+    log = open_log(files, config=TopicConfig(flush_messages=1))
+    append(log, b"a")
+    first = log.sync_task()
+    append(log, b"b")
+    second = log.sync_task()
+    files.fail("fsync", LOG, code)
+    first.run()
+    second.run()
+    with pytest.raises(KafkaStorageError, match="syncing"):
+        log.on_flushed(second)
+    assert (log.recovery_point, log.may_acknowledge(Offset(2))) == (0, False)
+    assert log.failure is not None
+
+
+def test_a_sync_on_the_loop_does_not_make_up_for_one_on_the_pool_either() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, b"a")
+    task = log.sync_task()
+    files.fail("fsync", LOG, errno.EIO)
+    task.run()
+    with pytest.raises(KafkaStorageError, match="syncing"):
+        log.flush()
+    assert log.recovery_point == 0
+
+
 def test_a_failed_flush_task_ends_the_log() -> None:
     files = MemoryFiles()
     log = open_log(files, config=TopicConfig(segment_bytes=300))

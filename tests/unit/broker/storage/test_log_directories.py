@@ -230,6 +230,42 @@ def test_an_error_of_the_disk_takes_its_directory(disk: MemoryFiles, ids: Ids, c
     assert opened(disk, ids).lost_replicas == ((OTHER_ID, 0),)
 
 
+def test_a_disk_that_failed_and_could_not_note_it_is_in_doubt_when_it_is_back(
+    disk: MemoryFiles, ids: Ids
+) -> None:
+    """Mounted anew on the same boot: what was not synced is gone, and nothing in it says so."""
+    logs, _, two = filled(disk, ids)
+    for operation in ("append", "unlink"):
+        disk.fail(operation, TWO, errno.EROFS, times=99)
+    with pytest.raises(KafkaStorageError, match="offline"):
+        append(two, b"c")
+    logs.take_new_failures()
+    disk.kill()
+    disk.faults.clear()
+    again = opened(disk, ids)
+    assert [manager.log_intact for manager in again.opened] == [True, False]
+    assert not again.log_intact
+    again.registered()
+    disk.kill()
+    assert opened(disk, ids).log_intact, "the controller knows"
+
+
+def test_a_disk_that_was_not_there_is_in_doubt_unless_it_was_left_cleanly(
+    disk: MemoryFiles, ids: Ids
+) -> None:
+    for clean in (True, False):
+        opened(disk, ids).close(clean=clean)
+        taken = unmounted(disk, TWO)
+        opened(disk, ids).close(clean=False)
+        disk.kill()
+        disk.names |= taken  # type: ignore[arg-type]
+        logs = opened(disk, ids)
+        assert [manager.log_intact for manager in logs.opened] == [True, clean]
+        logs.registered()
+        logs.close(clean=False)
+        disk.kill()
+
+
 def test_damage_is_one_logs(disk: MemoryFiles, ids: Ids) -> None:
     logs, _, two = filled(disk, ids)
     disk.fail("append", f"{TWO}/other-0", errno.ENOENT)

@@ -59,6 +59,59 @@ def test_a_loss_of_power_is_remembered_until_the_controller_knows() -> None:
     assert open_manager(files, boot="boot-2").log_intact
 
 
+def test_a_file_system_that_was_mounted_anew_has_lost_its_memory() -> None:
+    """The same boot of the machine: but a disk that failed and came back has what was synced."""
+    files = MemoryFiles()
+    manager = open_manager(files, mount="vdb:7")
+    append(manager.create(TOPIC, TOPIC_ID), b"v")
+    files.kill()
+    manager = open_manager(files, mount="vdb:7")
+    assert manager.log_intact
+    files.kill()
+    for _ in range(2):  # until the controller was told
+        manager = open_manager(files, mount="vdb:8")
+        assert not manager.log_intact
+        files.kill()
+    manager = open_manager(files, mount="vdb:8")
+    manager.registered()
+    files.kill()
+    assert open_manager(files, mount="").log_intact, "a kernel that does not tell"
+    files.kill()
+    manager = open_manager(files, mount="vdb:8")
+    assert manager.log_intact
+    manager.close(clean=True)
+    assert open_manager(files, mount="vdb:9").log_intact, "all was synced"
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_fails_at_a_start_leaves_the_log_in_doubt(code: int) -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    manager.checkpoint_recovery_points()
+    append(log_of(manager), b"not synced")
+    handle = files.open(f"{ROOT}/t-0/{0:020d}.log")
+    files.append(handle, [bytes(9)])
+    files.kill()
+    files.fail("fsync", ".log", code)
+    first = open_manager(files)
+    assert first.failed_replicas == ((TOPIC_ID, 0),)
+    files.kill()
+    assert open_manager(files).lost_replicas == ((TOPIC_ID, 0),)
+
+
+def test_a_log_that_cannot_be_read_after_a_loss_of_power_stays_in_doubt() -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    manager.checkpoint_recovery_points()
+    files.lose_power()
+    files.fail("pread", "t-0", errno.EIO)
+    first = open_manager(files, boot="boot-2")
+    assert first.failed_replicas == ((TOPIC_ID, 0),)
+    first.registered()
+    files.kill()
+    assert open_manager(files, boot="boot-2").lost_replicas == ((TOPIC_ID, 0),)
+
+
 def test_a_crash_while_loading_is_not_a_clean_stop() -> None:
     files, manager = running()
     manager.close(clean=True)
