@@ -20,7 +20,7 @@ from broker.storage.directory import (
     unwritable,
     write_meta,
 )
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.partition_directories import refuse_orphans
 from broker.storage.recovery import LastStop
 from pylog.model import Offset
@@ -47,13 +47,15 @@ def locked_while_opening(files: Files, directory: str) -> Iterator[int]:
 class ClaimedDirectory:
     """Whose it is from now on. `marker`: what a clean stop closed, None without one.
     `memory_survived`: neither the machine nor the disk has begun anew since, so that nothing
-    written was lost.
+    written was lost. `is_written` False: the disk has no room to say so. What it says instead is
+    true of an earlier life, and makes the next one trust it no more than this one may.
     """
 
     path: str
     meta: MetaProperties
     marker: CleanMarker | None
     memory_survived: bool
+    is_written: bool
 
     @classmethod
     def claim(
@@ -64,7 +66,7 @@ class ClaimedDirectory:
 
         Raises StorageStartError when it is another's or makes no sense, and OSError.
         """
-        found = read_meta(files, directory)
+        known = found = read_meta(files, directory)
         if found is None:
             refuse_orphans(files, directory)
             found = claimant
@@ -79,8 +81,8 @@ class ClaimedDirectory:
             clean=False,
             intact=intact,
         )
-        write_meta(files, directory, meta)
-        return cls(directory, meta, marker, survived)
+        is_written = meta == known or _write(files, directory, meta, is_new=known is None)
+        return cls(directory, meta, marker, survived, is_written)
 
     def last_stop(
         self,
@@ -110,3 +112,14 @@ class ClaimedDirectory:
         if not same_logs:
             return LastStop(recovery_point, 0, self.memory_survived, in_order=self.marker.by_kafka)
         return LastStop.clean(closed.facts if all_same else None)
+
+
+def _write(files: Files, directory: str, meta: MetaProperties, *, is_new: bool) -> bool:
+    """Whether there was room. OSError for any other reason, and for a new directory."""
+    try:
+        write_meta(files, directory, meta)
+    except OSError as error:
+        if is_new or error.errno not in NO_ROOM:
+            raise
+        return False
+    return True

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from broker.storage.damage import NEVER, Damage
 from broker.storage.environment import NamedLog
 from broker.storage.errors import CorruptSegment
-from broker.storage.files import Files, SyncFailed
+from broker.storage.files import NO_ROOM, Files, SyncFailed
 from broker.storage.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
@@ -154,19 +154,33 @@ class LogHealth:
 
     # ---- what is remembered --------------------------------------------------------------------
 
-    def loaded(self) -> None:
-        """All logs were tried. OSError when what was found cannot be noted."""
+    def loaded(self) -> bool:
+        """All logs were tried. False: no room to note what was found; whoever looks at the same
+        files and checkpoints finds it again. OSError when the disk refuses.
+        """
         for key in self._damage.names():
             if key not in self._logs and key not in self.failed:
                 self._damage.settle(key)
-        self._damage.save()
+        return self._saved()
 
     def told(self) -> None:
-        """The controller knows of all this; logs that work count as whole from here on. OSError."""
+        """The controller knows of all this; logs that work count as whole from here on. Without
+        room to say so they are told once more. OSError when the disk refuses.
+        """
         for key, log in self._logs.items():
             if log.failure is None:
                 self._damage.settle(key)
-        self._damage.save()
+        self._saved()
+
+    def _saved(self) -> bool:
+        try:
+            self._damage.save()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            logger.warning("no room to note the damaged logs of %s: %s", self._directory, error)
+            return False
+        return True
 
     def save(self) -> None:
         """Make the last news durable. OSError."""

@@ -66,14 +66,17 @@ class LogCheckpoints:
         """As they were found."""
         return self._start_file.found
 
-    def loaded(self) -> None:
-        """All logs are open. What is said of names without a log is dropped."""
+    def loaded(self, *, write: bool = True) -> None:
+        """All logs are open. What is said of names without a log is dropped. `write` False: not
+        now, the next start must find what this one has found.
+        """
         self.loading = False
         for name in sorted(self._high_watermarks):
             if name not in self._logs and name not in self._failed:
                 del self._high_watermarks[name]
-        self.checkpoint(self.write_recovery_points)
-        self.write_log_starts()
+        if write:
+            self.checkpoint(self.write_recovery_points)
+            self.checkpoint(self.write_log_starts)
 
     def high_watermarks(self) -> Offsets:
         """The high watermark of each log, brought between its start and its end."""

@@ -67,6 +67,7 @@ class LogManager:
         """Not for callers: use `open`."""
         self.directory = directory
         self.meta = meta
+        self._meta_is_behind = False
         self._files = files
         self._lock = lock
         self._config = config
@@ -137,6 +138,7 @@ class LogManager:
             )
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             manager = cls(files, directory, lock, own.meta, config, jitter, wall_ms, tail_budget)
+            manager._meta_is_behind = not own.is_written
             manager._load(own, topic_config)
         return manager
 
@@ -185,8 +187,7 @@ class LogManager:
                 self._set_failed(topic_partition, error, topic_id, recovery_point)
         if self._health.is_unknown:
             self._set_intact(False)
-        self._health.loaded()
-        self._checkpoints.loaded()
+        self._checkpoints.loaded(write=self._health.loaded())
         self._upkeep.loaded(self._wall_ms)
         self.cleaner.loaded()
 
@@ -263,10 +264,11 @@ class LogManager:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether it was given up and could not even note that: its next life must not count on
-        what the machine's memory held.
+        """Whether its next life must not count on what the machine's memory held, and the directory
+        cannot say so: it was given up, or has no room.
         """
-        return self._health.disk_failed and not self._health.failure_is_noted
+        unsaid = self._meta_is_behind and not self.meta.intact
+        return unsaid or (self._health.disk_failed and not self._health.failure_is_noted)
 
     def fail(self, error: KafkaStorageError) -> None:
         """The disk does not work: every log is offline, and nothing more is written."""
@@ -435,6 +437,8 @@ class LogManager:
         """
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
+        if self._meta_is_behind and not self.is_offline:
+            self._write_meta()
         self._upkeep.maintain(now_ms, wall_ms, high_watermarks)
 
     @property
@@ -528,7 +532,21 @@ class LogManager:
     def _set_intact(self, intact: bool) -> None:
         if self.meta.intact != intact:
             self.meta = replace(self.meta, intact=intact)
+            self._write_meta()
+
+    def _write_meta(self) -> None:
+        """Where there is no room, later: the same is found again, or told again, by then. OSError
+        when the disk refuses.
+        """
+        self._meta_is_behind = True
+        try:
             write_meta(self._files, self.directory, self.meta)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            logger.warning("no room for what %s says of itself: %s", self.directory, error)
+        else:
+            self._meta_is_behind = False
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"

@@ -22,7 +22,7 @@ from broker.storage.errors import (
     MetaPropertiesInvalid,
     StorageStartError,
 )
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager import LogManager
 from broker.storage.roster import ROSTER, Roster, newest_roster, write_roster
@@ -188,6 +188,9 @@ class Opening:
         try:
             write_roster(self._files, directory, roster)
         except OSError as error:
+            if error.errno in NO_ROOM:
+                logger.warning("no room for %s/%s: %s", directory, ROSTER, error)
+                return  # its siblings remember
             raise KafkaStorageError(f"{directory}/{ROSTER} cannot be written: {error}") from error
 
 

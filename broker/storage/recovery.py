@@ -29,7 +29,7 @@ from typing import Final
 from broker.config import TopicConfig
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from broker.storage.errors import CorruptSegment, InvalidOffset
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.producer_history import ProducerHistory, headers
 from broker.storage.producer_state import read_marker
@@ -430,14 +430,24 @@ class SegmentLoader:
         kept = segment.log_path + CUT_SUFFIX
         aside = ""
         if tail.strip(b"\0") and not self._files.exists(kept):
-            self._files.write_atomic(kept, tail)
-            aside = f"; they are kept in {kept}"
+            aside = self._keep(kept, tail)
         self._files.truncate(handle, bad.position)
         self.report.bytes_cut += removed
         self._warn(
             f"{segment.log_path}: cut the last {removed} bytes from position {bad.position} "
             f"({bad.reason}){aside}"
         )
+
+    def _keep(self, path: str, tail: bytes) -> str:
+        """Put what is cut aside, for somebody to look at, if there is room; what to say of it."""
+        try:
+            self._files.write_atomic(path, tail)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._files.unlink(f"{path}.tmp")
+            return "; there is no room to keep them"
+        return f"; they are kept in {path}"
 
     def _cut_segments(self, bases: list[int]) -> None:
         """Set whole segments aside that follow a cut; empty ones are removed."""

@@ -8,12 +8,15 @@ import pytest
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.cleaner.cleaner import LogCleaner
+from broker.storage.directory import MetaProperties
 from broker.storage.errors import DiskFull
 from broker.storage.log import Log
+from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
+from broker.storage.opening import Opening
 from broker.storage.recovery import LastStop
 from pylog.errors import KafkaStorageError
-from pylog.model import LeaderEpoch, Offset
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.builder import encode_batch
 from tests.fakes.logs import DIRECTORY, TOPIC, TOPIC_ID, WALL_MS, append, open_log, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager
@@ -176,6 +179,101 @@ def test_a_topic_is_deleted_where_its_directory_cannot_get_a_longer_name() -> No
     manager.create(TOPIC, OTHER_ID)
     manager.remove_directory(moved)
     assert files.exists(f"{ROOT}/t-0"), "that of the next topic of that name"
+
+
+# ---- starting on a full disk ---------------------------------------------------------------------
+
+
+def full(files: MemoryFiles) -> None:
+    files.kill()
+    files.capacity = 0
+
+
+@pytest.mark.parametrize("boot", ["boot-1", "boot-2"])
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_start_needs_no_room(boot: str, clean: bool) -> None:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    log = manager.create(TOPIC, TOPIC_ID)
+    append(log, b"a")
+    log.flush()
+    manager.checkpoint_recovery_points()
+    manager.close(clean=clean)
+    full(files)
+    for life in range(2):
+        again = open_manager(files, boot=boot)
+        assert values_of(log_of(again)) == [(0, b"a")]
+        # The clean stop is used up by the first start. What that could not write makes a second
+        # one trust it less, never more.
+        assert again.log_intact is (boot == "boot-1" or (clean and not life))
+        files.kill()
+    again = open_manager(files, boot=boot)
+    again.registered()
+    with pytest.raises(DiskFull):
+        append(log_of(again), b"b")
+    files.capacity = None
+    append(log_of(again), b"b")
+    maintained(again, 0)
+    files.kill()
+    last = open_manager(files, boot=boot)
+    assert last.log_intact
+    assert values_of(log_of(last)) == [(0, b"a"), (1, b"b")]
+
+
+def test_a_full_disk_beside_others_is_not_taken_offline_by_a_start() -> None:
+    files = MemoryFiles()
+    paths = ["/disk1/broker-1", "/disk2/broker-1"]
+    ids = iter(["one", "two", "x", "y"])
+
+    def start() -> LogDirectories:
+        owner = MetaProperties("cluster", BrokerId(1), "", "boot")
+        opening = Opening(files, paths, owner, new_directory_id=lambda: next(ids), wall_ms=WALL_MS)
+        for step in opening.steps:
+            step()
+        return opening.finish()
+
+    logs = start()
+    for number, directory in enumerate(["one", "two"]):
+        key = TopicPartition("t", number)
+        append(logs.create(key, TOPIC_ID, directory_id=directory), b"a")
+    files.fail("append", "/disk2/broker-1/", errno.ENOSPC, times=99)
+    files.kill()
+    logs = start()
+    assert logs.offline == ()
+    logs.registered()
+    assert logs.offline == ()
+    assert [values_of(log) for log in logs.logs] == [[(0, b"a")]] * 2
+
+
+def test_damage_that_could_not_be_noted_is_found_again() -> None:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    log = manager.create(TOPIC, TOPIC_ID)
+    for _ in range(3):
+        append(log, b"a")
+    log.flush()
+    manager.checkpoint_recovery_points()
+    files.kill()
+    handle = files.open(log.segments[0].log_path)
+    files.truncate(handle, files.size(handle) - 1)
+    for _ in range(2):
+        files.kill()
+        files.fail("append", "damaged-log", errno.ENOSPC)
+        assert open_manager(files).lost_replicas == ((TOPIC_ID, 0),)
+
+
+def test_what_a_start_cuts_is_kept_only_where_there_is_room() -> None:
+    files = MemoryFiles()
+    manager = open_manager(files)
+    log = manager.create(TOPIC, TOPIC_ID)
+    append(log, b"a")
+    handle = files.open(log.segments[0].log_path)
+    files.append(handle, [b"torn"])
+    full(files)
+    again = log_of(open_manager(files))
+    assert values_of(again) == [(0, b"a")]
+    assert "no room to keep them" in again.recovery.warnings[0]
+    assert not [name for name in files.listdir(f"{ROOT}/t-0") if ".cut" in name]
 
 
 # ---- the cleaner's swap -------------------------------------------------------------------------
