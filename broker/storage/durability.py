@@ -6,6 +6,8 @@ epochs of the batches below could not be written.
 
 from __future__ import annotations
 
+import errno
+
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, write_epochs
 from broker.storage.files import NO_ROOM, Files, SyncFailed
 from broker.storage.flush_task import FlushTask, SyncHistory
@@ -52,8 +54,7 @@ class Durability:
         """Make everything below `end` durable. KafkaStorageError."""
         with self._guard.io("syncing"):
             self.write_epochs()
-            with self._history.lock:
-                self._sync(end)
+            self._sync(end)
         self._synced = max(self._synced, end)
         if not self.epochs.changed:  # else a start must read them from the batches
             self.point = max(end, self.point)
@@ -68,6 +69,8 @@ class Durability:
             self._history.failure = error
         if self._history.failure is not None:
             raise self._history.failure
+        if self._history.running:
+            raise OSError(errno.EINTR, "another sync of it is under way")
 
     def task(self, wall_ms: int | None, flush_ms: int, generation: int) -> FlushTask | None:
         """A sync of the full segments, and of the active one too when `flush_ms` has passed; None
@@ -95,8 +98,12 @@ class Durability:
 
     def settle(self, task: FlushTask, generation: int) -> None:
         """A task has run; a log that was cut since gains nothing. KafkaStorageError."""
-        if task.error is not None:
-            raise self._guard.fault(task.error, "syncing") from task.error
+        error = self._history.failure or task.error
+        if error is not None:
+            raise self._guard.fault(error, "syncing") from error
+        if self._history.running:
+            self._unflushed_since_ms = 0  # not to be believed, so one is due again
+            return
         if task.generation == generation:
             self._synced = max(self._synced, task.up_to)
         if task.generation == generation and task.up_to > self.point:

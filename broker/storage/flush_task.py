@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from broker.storage.files import Files, SyncFailed, sync
@@ -12,14 +11,14 @@ from pylog.model import Offset
 class SyncHistory:
     """Whether a sync of one log has failed, on whatever thread.
 
-    The kernel tells of a failure once, and the next sync succeeds over what was dropped. `lock` is
-    held around syncs and a look at `failure`: so none passes for good between a failed one and the
-    moment at which the log's loop hears of that.
+    The kernel tells of a failure once, and the next sync succeeds over what was dropped. So a sync
+    is believed only when none has failed and no other one is `running`, which may have been told.
+    Steps on several threads, each of them atomic: a failure is there before its sync runs no more.
     """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
         self.failure: SyncFailed | None = None
+        self.running: set[FlushTask] = set()
 
 
 class FlushTask:
@@ -45,15 +44,16 @@ class FlushTask:
 
     def run(self) -> None:
         """Never raises; `error` tells."""
-        with self._history.lock:
-            try:
-                for path in self._paths:
-                    self._sync(path)
-            except SyncFailed as error:
-                self._history.failure = error
-            except OSError as error:
-                self.error = error
-            self.error = self._history.failure or self.error
+        self._history.running.add(self)
+        try:
+            for path in self._paths:
+                self._sync(path)
+        except SyncFailed as error:
+            self.error = self._history.failure = error
+        except OSError as error:
+            self.error = error
+        finally:
+            self._history.running.discard(self)
 
     def _sync(self, path: str) -> None:
         try:

@@ -137,6 +137,49 @@ def test_no_later_sync_makes_up_for_one_that_nobody_heard_of(code: int) -> None:
     assert log.failure is not None
 
 
+def test_a_sync_is_not_believed_while_another_may_have_heard_of_a_failure() -> None:
+    class Overlapping(MemoryFiles):
+        """The second sync begins and ends while the first one hears of the lost pages."""
+
+        def fsync(self, handle: int) -> None:
+            if not settled:
+                settled.append(True)
+                second.run()
+                log.on_flushed(second)
+                raise OSError(errno.EIO, "lost")
+            super().fsync(handle)
+
+    settled: list[bool] = []
+    log = open_log(Overlapping(), config=TopicConfig(flush_messages=1))
+    append(log, b"a")
+    first, second = log.sync_task(), log.sync_task()
+    first.run()
+    assert settled
+    assert (second.error, log.recovery_point, log.may_acknowledge(Offset(1))) == (None, 0, False)
+    with pytest.raises(KafkaStorageError, match="syncing"):
+        log.on_flushed(first)
+
+
+def test_a_sync_that_was_not_believed_is_due_again() -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=TopicConfig(flush_ms=100))
+    append(log, b"a")
+    other = log.sync_task()
+    task = log.sync_task()
+    other._history.running.add(other)
+    task.run()
+    log.on_flushed(task)
+    with pytest.raises(KafkaStorageError, match="another sync of it is under way"):
+        log.flush()
+    assert (log.recovery_point, log.failure) == (0, None)
+    other.run()
+    again = log.flush_task(WALL_MS)
+    assert again is not None
+    again.run()
+    log.on_flushed(again)
+    assert log.recovery_point == 1
+
+
 def test_a_sync_on_the_loop_does_not_make_up_for_one_on_the_pool_either() -> None:
     files = MemoryFiles()
     log = open_log(files)
