@@ -80,7 +80,7 @@ class Brokers:
             return BrokerRegistered(known.broker_epoch, image.controller_epoch)
         if known is not None:
             self._replace(known)
-        epoch = BrokerEpoch(self._ledger.next_offset)
+        epoch, ids = BrokerEpoch(self._ledger.next_offset), _all_ids(request)
         self._ledger.write(
             RegisterBrokerRecord(
                 broker_id=request.broker_id,
@@ -94,7 +94,7 @@ class Brokers:
                 boot_id=request.boot_id,
                 static_config=request.static_config,
                 stream_endpoint=request.stream_endpoint,
-                log_dirs=_all_ids(request) if request.log_dirs else (),
+                log_dirs=ids if len(ids) > 1 else (),
                 offline_log_dirs=tuple(filter(None, request.offline_log_dirs)),
             )
         )
@@ -206,7 +206,7 @@ class Brokers:
         if request.offline_log_dirs:
             count = len(request.offline_log_dirs)
             text += f"; {count} of its log directories are offline, with {found.offline} replicas"
-        if found.alone and text != known:
+        if found.alone:
             text += (
                 f"; it holds the only replica of {found.alone} partitions, whose last records may "
                 "be gone"

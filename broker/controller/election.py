@@ -96,7 +96,9 @@ class Elections:
             key = (partition.topic_id, partition.partition)
             found = returning.where(key, partition.directory_of(broker))
             others = {*partition.isr, *partition.eligible_leader_replicas} - {broker}
-            lost = found.loss is not Loss.NONE or key in all_lost or (found.absent and bool(others))
+            was_made = broker in partition.failed_replicas
+            removed = found.absent and (bool(others) or was_made)
+            lost = found.loss is not Loss.NONE or key in all_lost or removed
             if lost and found.loss is not Loss.ALL and len(partition.replicas) == 1:
                 lost = False
                 alone += 1

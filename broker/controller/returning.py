@@ -8,7 +8,8 @@ work, what is in them, and which ones do not. In this order:
 3. its directory is not among the broker's any more: the replica is lost, unless it was moved.
 
 What was moved by hand may be an old copy, so it counts as one that may lack records. So does one
-that is not there, as long as others are in sync: of the last one, nothing else is known either.
+that is not there, if others are in sync or its log is known to have failed: somebody removed it. Of
+the last one that nothing was heard of, it may be that it was never made.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ class RegisterBroker:
     life, `lost_replicas` do but may lack records. `static_config`: what it was started with, for
     administrators to see; without secrets.
 
-    A broker with several log directories names those that work in `log_dirs`, the first of them in
-    `directory_id`, and the ids of the others in `offline_log_dirs`; an empty one stands for some
-    directory whose id nobody knows.
+    `log_dirs` names the log directories that work, the first of them also in `directory_id`, and
+    what is in them; `offline_log_dirs` has the ids of the others, an empty one for some directory
+    whose id nobody knows. Without `log_dirs`: one directory, and it is not told what it holds.
     """
 
     broker_id: BrokerId

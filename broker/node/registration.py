@@ -39,7 +39,7 @@ def registration_of(
         failed_replicas=logs.failed_replicas,
         lost_replicas=logs.lost_replicas,
         static_config=static_config,
-        log_dirs=() if logs.is_one else tuple(map(_told, logs.live)),
+        log_dirs=tuple(map(_told, logs.live)),
         offline_log_dirs=tuple(gone.directory_id for gone in logs.offline),
     )
 

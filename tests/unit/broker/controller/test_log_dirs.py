@@ -17,6 +17,7 @@ from broker.metadata.messages import (
     FailuresNoted,
     LogDirectory,
     RegisterBroker,
+    ReplicaKey,
     ReplicasFailed,
 )
 from broker.metadata.records import RegisterBrokerRecord
@@ -188,6 +189,59 @@ def test_one_that_is_not_there_leaves_to_the_others_but_not_the_last() -> None:
             assert number not in shell.partition().isr
     # All crashed before one of them had made its log: somebody must begin.
     assert (shell.partition().leader, shell.partition().isr) == (3, (3,))
+
+
+def single(*replicas: ReplicaKey) -> dict[str, Any]:
+    """Of a registration: the only directory of broker 1, and what is in it."""
+    return {
+        "directory_id": "directory-1",
+        "log_dirs": (LogDirectory("directory-1", True, replicas),),
+    }
+
+
+def last_claimant(*, replication: int) -> tuple[ControllerShell, ReplicaKey]:
+    """Broker 1 was left alone with a partition, and then its log failed."""
+    shell = ControllerShell()
+    brokers = [shell.join(number) for number in (1, 2, 3)]
+    shell.create(replication=replication)
+    key = (shell.partition().topic_id, 0)
+    for other in brokers[1:]:
+        shell.lose(other)
+    request = ReplicasFailed(ONE, brokers[0].epoch, (key,), "a bad block")
+    assert shell.call("replicas_failed", request) == FailuresNoted()
+    assert (shell.partition().leader, shell.partition().eligible_leader_replicas) == (
+        NO_LEADER,
+        (1,),
+    )
+    shell.lose(brokers[0])
+    return shell, key
+
+
+def test_a_damaged_replica_that_was_removed_by_hand_claims_nothing() -> None:
+    """Else an empty log would lead, and have the others cut theirs."""
+    shell, _ = last_claimant(replication=3)
+    shell.join(1, life=2, **single())
+    found = shell.partition()
+    assert (found.leader, found.isr, found.eligible_leader_replicas) == (NO_LEADER, (), ())
+    shell.join(2, life=2)
+    assert shell.partition().leader == NO_LEADER, "an operator decides"
+
+
+def test_one_that_came_back_whole_leads_and_an_only_replica_begins_anew() -> None:
+    shell, key = last_claimant(replication=3)
+    shell.join(1, life=2, **single(key))
+    assert shell.partition().leader == 1
+    shell, _ = last_claimant(replication=1)
+    shell.join(1, life=2, **single())
+    assert shell.partition().leader == 1
+    assert "it holds the only replica of 1 partitions" in warnings(shell)[-1]
+
+
+def test_one_directory_that_is_told_makes_no_other_record_than_one_that_is_not() -> None:
+    shell = ControllerShell()
+    shell.join(1, **single())
+    assert shell.controller.image.brokers[ONE].log_dirs == ()
+    assert shell.controller.image.brokers[ONE].all_log_dirs == ("directory-1",)
 
 
 def test_the_first_directory_may_change() -> None:

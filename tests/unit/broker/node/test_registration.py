@@ -1,0 +1,32 @@
+"""What a registration tells of log directories."""
+
+from __future__ import annotations
+
+from broker.metadata.messages import LogDirectory, RegisterBroker
+from broker.metadata.records import Endpoint
+from broker.node.registration import registration_of
+from broker.storage.log_directories import LogDirectories
+from pylog.model import ControllerEpoch
+from tests.fakes.logs import TOPIC_ID
+from tests.fakes.managers import running
+
+
+def registration(logs: LogDirectories) -> RegisterBroker:
+    return registration_of(
+        logs,
+        incarnation_id="i",
+        host_id="h",
+        rack=None,
+        client_endpoint=Endpoint("h", 1),
+        replication_endpoint=Endpoint("h", 2),
+        stream_endpoint=None,
+        highest_controller_epoch=ControllerEpoch(1),
+        static_config=(),
+    )
+
+
+def test_an_only_directory_tells_what_is_in_it_too() -> None:
+    _, manager = running()
+    told = registration(LogDirectories([manager]))
+    assert told.log_dirs == (LogDirectory("directory-1", True, ((TOPIC_ID, 0),)),)
+    assert (told.directory_id, told.offline_log_dirs) == ("directory-1", ())
