@@ -14,6 +14,7 @@ from tests.verify.load import Ack, check, encode
 
 RESUME_SECONDS: Final = 10.0
 BULK_BYTES: Final = 4 * MIB
+FILL_ATTEMPTS: Final = 5
 PROBE_SIZE: Final = 2_000
 BULK_SIZE: Final = 10_000
 
@@ -113,11 +114,19 @@ class Fill:
             probe.close()
             for _, disk, _ in places:
                 disk.empty()
-        left = [self._probe] if self._freed == "topic deletion" else [self._bulk, self._probe]
-        stage.admin.delete_topics(left)
+        self._clear_away()
         self.blow.broken += stage.judge()
         self.blow.broken += [f"broker {b} ended" for b in BROKERS if not stage.running(b)]
         return self.blow
+
+    def _clear_away(self) -> None:
+        """Remove the topics and their files: what waits for its deletion would make room later."""
+        admin = self._stage.admin
+        left = [self._probe] if self._freed == "topic deletion" else [self._bulk, self._probe]
+        admin.incremental_alter_configs(
+            {("topic", name): {"file.delete.delay.ms": "0"} for name in left}
+        )
+        admin.delete_topics(left)
 
     def _place(self, i: int, broker: int, each: int) -> tuple[int, SmallDisk, int]:
         """Of one victim: a partition of the bulk, its disk, and a partition of the probe there."""
@@ -137,13 +146,18 @@ class Fill:
                 continue
             disk.fill(leave=BULK_BYTES)
             self._is_named(bulk.until_refused(partition, 2 * BULK_BYTES // BULK_SIZE), disk)
-        # Whatever the bulk's small rest left.
-        for _, disk, _ in places:
-            disk.fill()
 
     def _refused(self, places: list[tuple[int, SmallDisk, int]], probe: Prober) -> None:
+        """What a full disk makes a broker give up at once is taken, too."""
         for _, disk, partition in places:
-            self._is_named(probe.until_refused(partition, 100), disk)
+            for attempt in range(FILL_ATTEMPTS):
+                disk.fill()
+                try:
+                    self._is_named(probe.until_refused(partition, 50), disk)
+                    break
+                except NotWithin:
+                    if attempt == FILL_ATTEMPTS - 1:
+                        raise
 
     def _is_named(self, error: PylogError, disk: SmallDisk) -> None:
         if (

@@ -143,7 +143,7 @@ class Stage:
         """A new verified topic, and a load on it."""
         self._topics += 1
         self.topic = f"verified-{self._topics}"
-        config = {"segment.bytes": str(SEGMENT_BYTES)}
+        config = {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "0"}
         self.admin.create_topics([NewTopic(self.topic, PARTITIONS, 3, config=config)])
         self.load = VerifiableProducer(self.servers, self.topic, PARTITIONS, rate=self._rate)
         wait_until(30, lambda: self.written_since(0), "the first records")
