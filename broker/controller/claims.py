@@ -58,7 +58,7 @@ class Claims:
         if fault is not None:
             return fault
         self._expire(image, observed)
-        self._take_back(observed, request)
+        self._take_back(image, observed, request)
         granted = self._granted_before(image, observed, request)
         if granted is None:
             granted = self._decide(image, observed, request)
@@ -114,15 +114,19 @@ class Claims:
         if not self.missing(image):
             self._waiting_since = None
 
-    def _take_back(self, observed: int, request: ClaimBroker) -> None:
-        """Grants that came to nothing: who was to lock the directory at once has not locked it.
+    def _take_back(self, image: MetadataImage, observed: int, request: ClaimBroker) -> None:
+        """Grants that came to nothing: who was to lock the directory at once has not locked it, or
+        was to begin an empty replica of a broker whose directory is found now.
 
-        Should it still come, it finds the lock taken and asks anew.
+        Should it still come, it finds the lock or the id taken and asks anew.
         """
-        unlocked = {d.directory_id for d in request.directories if not d.locked}
+        unlocked = [d for d in request.directories if not d.locked]
+        ids = {d.directory_id for d in unlocked}
+        registered = [d for d in unlocked if d.broker_id in image.brokers]
+        found = {d.broker_id for d in registered if self._is_known(image, d)}
         for broker, grant in list(self._grants.items()):
             if (
-                grant.directory_id in unlocked
+                (broker in found if grant.directory_id is None else grant.directory_id in ids)
                 and grant.incarnation_id != request.incarnation_id
                 and observed - grant.granted_at >= self._settings.claim_unlocked_hold_ms
             ):

@@ -203,6 +203,22 @@ def test_a_granted_directory_that_nobody_locks_is_soon_granted_again() -> None:
     assert tasks.claim("x", directory(1)) is None
 
 
+def test_an_empty_replica_that_never_came_gives_way_to_the_directory() -> None:
+    """The start without it has failed, or its disk was mounted meanwhile."""
+    tasks = restarted(full(1).shell)
+    assert tasks.claim("x") is None
+    tasks.shell.advance(10_100)
+    assert tasks.claim("x") == (1, None)
+    assert tasks.claim("y", directory(1)) is None
+    tasks.shell.advance(2_000)
+    assert tasks.claim("y", directory(1, name="older")) is None
+    assert tasks.claim("y", directory(1, locked=True)) is None
+    assert tasks.claim("y", directory(1)) == (1, "directory-1")
+    answer = tasks.shell.call("register_broker", tasks.shell.registration(1, incarnation_id="x"))
+    assert isinstance(answer, Failure)
+    assert "granted to the incarnation y" in answer.message
+
+
 def test_the_end_of_a_task_frees_its_grant() -> None:
     tasks = restarted(full(1).shell)
     tasks.claim("x", directory(1))
