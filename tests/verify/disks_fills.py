@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Lock
 from typing import Final
 
 from pylog import NewTopic, Producer, TopicPartition
@@ -13,7 +16,8 @@ from tests.verify.disks_stage import BROKERS, Blow, NotWithin, Stage, now_ms, wa
 from tests.verify.load import Ack, check, encode
 
 RESUME_SECONDS: Final = 10.0
-BULK_BYTES: Final = 4 * MIB
+BULK_BYTES: Final = 2 * MIB
+BULK_SEGMENT_BYTES: Final = MIB // 4
 FILL_ATTEMPTS: Final = 5
 PROBE_SIZE: Final = 2_000
 BULK_SIZE: Final = 10_000
@@ -22,7 +26,8 @@ BULK_SIZE: Final = 10_000
 class Prober:
     """Sends numbered records and waits for each; knows which were acknowledged, as `check` wants.
 
-    Its topic has one replica per partition, so no other broker can take over for a full disk.
+    Its topic has one replica per partition, so no other broker can take over for a full disk. For
+    use from several threads, as long as each partition has its own.
     """
 
     def __init__(self, servers: str, topic: str, partitions: int, size: int) -> None:
@@ -30,6 +35,7 @@ class Prober:
         self.acks: list[Ack] = []
         self.sent = 0
         self._size = size
+        self._counting = Lock()
         self._producer = Producer(
             bootstrap_servers=servers,
             acks="all",
@@ -41,7 +47,8 @@ class Prober:
 
     def send(self, partition: int) -> PylogError | None:
         """One record; the error that refused it."""
-        sequence, self.sent = self.sent, self.sent + 1
+        with self._counting:
+            sequence, self.sent = self.sent, self.sent + 1
         value = encode(self.name, sequence, self._size)
         try:
             done = self._producer.send(self.topic, value, partition=partition).result(30)
@@ -60,6 +67,25 @@ class Prober:
 
     def close(self) -> None:
         self._producer.close(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One victim's disk, a partition of the bulk that is there, and one of the probe."""
+
+    disk: SmallDisk
+    bulk: int
+    probe: int
+
+
+Places = tuple[Place, ...]
+
+
+def _at_all(places: Places, work: Callable[[Place], None]) -> None:
+    """At the same time: each waits for refusals."""
+    with ThreadPoolExecutor(len(places)) as pool:
+        for _ in pool.map(work, places):
+            pass
 
 
 class Fill:
@@ -82,22 +108,23 @@ class Fill:
         assignment = {
             i * each + n: [broker] for i, broker in enumerate(self._victims) for n in range(each)
         }
-        config = {"min.insync.replicas": "1"}
+        config = {"min.insync.replicas": "1", "segment.bytes": str(BULK_SEGMENT_BYTES)}
         stage.admin.create_topics(
             [
                 NewTopic(name, replica_assignment=assignment, config=config)
                 for name in (self._bulk, self._probe)
             ]
         )
-        places = [self._place(i, broker, each) for i, broker in enumerate(self._victims)]
+        places = tuple(self._place(i, broker, each) for i, broker in enumerate(self._victims))
         bulk = Prober(stage.servers, self._bulk, len(assignment), BULK_SIZE)
         probe = Prober(stage.servers, self._probe, len(assignment), PROBE_SIZE)
         try:
-            for _, _, partition in places:
-                if (error := probe.send(partition)) is not None:
+            for place in places:
+                if (error := probe.send(place.probe)) is not None:
                     self.blow.broken.append(f"refused before it was full: {error}")
-            self._fill(places, bulk)
-            self._refused(places, probe)
+            self.blow.struck_ms = now_ms()
+            _at_all(places, lambda place: self._fill(place, bulk))
+            _at_all(places, lambda place: self._refused(place, probe))
             self._others_go_on()
             # Reads go on, of all that was acknowledged.
             for prober in (bulk, probe):
@@ -112,8 +139,8 @@ class Fill:
         finally:
             bulk.close()
             probe.close()
-            for _, disk, _ in places:
-                disk.empty()
+            for place in places:
+                place.disk.empty()
         self._clear_away()
         self.blow.broken += stage.judge()
         self.blow.broken += [f"broker {b} ended" for b in BROKERS if not stage.running(b)]
@@ -128,41 +155,37 @@ class Fill:
         )
         admin.delete_topics(left)
 
-    def _place(self, i: int, broker: int, each: int) -> tuple[int, SmallDisk, int]:
-        """Of one victim: a partition of the bulk, its disk, and a partition of the probe there."""
+    def _place(self, i: int, broker: int, each: int) -> Place:
         stage, numbers = self._stage, range(i * each, (i + 1) * each)
         for bulk in stage.rng.sample(numbers, each):
             disk = stage.disk_of(broker, TopicPartition(self._bulk, bulk))
             for probe in numbers:
                 if (disk.at / f"{self._probe}-{probe}").is_dir():
-                    return bulk, disk, probe
+                    return Place(disk, bulk, probe)
         raise AssertionError("no disk holds both topics")
 
-    def _fill(self, places: list[tuple[int, SmallDisk, int]], bulk: Prober) -> None:
-        self.blow.struck_ms = now_ms()
-        for partition, disk, _ in places:
-            if self._filled == "ballast":
-                disk.fill()
-                continue
-            disk.fill(leave=BULK_BYTES)
-            self._is_named(bulk.until_refused(partition, 2 * BULK_BYTES // BULK_SIZE), disk)
+    def _fill(self, place: Place, bulk: Prober) -> None:
+        if self._filled == "ballast":
+            place.disk.fill()
+            return
+        place.disk.fill(leave=BULK_BYTES)
+        self._is_named(bulk.until_refused(place.bulk, 2 * BULK_BYTES // BULK_SIZE), place)
 
-    def _refused(self, places: list[tuple[int, SmallDisk, int]], probe: Prober) -> None:
+    def _refused(self, place: Place, probe: Prober) -> None:
         """What a full disk makes a broker give up at once is taken, too."""
-        for _, disk, partition in places:
-            for attempt in range(FILL_ATTEMPTS):
-                disk.fill()
-                try:
-                    self._is_named(probe.until_refused(partition, 50), disk)
-                    break
-                except NotWithin:
-                    if attempt == FILL_ATTEMPTS - 1:
-                        raise
+        for attempt in range(FILL_ATTEMPTS):
+            place.disk.fill()
+            try:
+                self._is_named(probe.until_refused(place.probe, 50), place)
+                return
+            except NotWithin:
+                if attempt == FILL_ATTEMPTS - 1:
+                    raise
 
-    def _is_named(self, error: PylogError, disk: SmallDisk) -> None:
+    def _is_named(self, error: PylogError, place: Place) -> None:
         if (
             not isinstance(error, RetriableError)
-            or f"no room on the disk of {disk}" not in f"{error}"
+            or f"no room on the disk of {place.disk}" not in f"{error}"
         ):
             self.blow.broken.append(f"not a retriable error that names the disk: {error!r}")
 
@@ -176,12 +199,12 @@ class Fill:
         except NotWithin as late:
             self.blow.broken.append(str(late))
 
-    def _free(self, places: list[tuple[int, SmallDisk, int]]) -> None:
+    def _free(self, places: Places) -> None:
         admin = self._stage.admin
         frees: dict[str, Callable[[], object]] = {
-            "removal": lambda: [disk.empty() for _, disk, _ in places],
+            "removal": lambda: [place.disk.empty() for place in places],
             "DeleteRecords": lambda: admin.delete_records(
-                {TopicPartition(self._bulk, partition): -1 for partition, _, _ in places}
+                {TopicPartition(self._bulk, place.bulk): -1 for place in places}
             ),
             "lower retention": lambda: admin.incremental_alter_configs(
                 {("topic", self._bulk): {"retention.bytes": "1000"}}
@@ -190,14 +213,16 @@ class Fill:
         }
         frees[self._freed]()
 
-    def _resumes(self, places: list[tuple[int, SmallDisk, int]], probe: Prober) -> None:
+    def _resumes(self, places: Places, probe: Prober) -> None:
         """Writes everywhere, late or not; NotWithin when there are none at all."""
         freed, stage = now_ms(), self._stage
-        waiting = [partition for _, _, partition in places]
-        while waiting:
-            waiting = [partition for partition in waiting if probe.send(partition) is not None]
-            if now_ms() - freed > 90_000:
-                raise NotWithin(f"no writes within 90 s after {self._freed}")
+
+        def until_taken(place: Place) -> None:
+            while probe.send(place.probe) is not None:
+                if now_ms() - freed > 90_000:
+                    raise NotWithin(f"no writes within 90 s after {self._freed}")
+
+        _at_all(places, until_taken)
         wait_until(60, lambda: stage.written_since(freed), "writes on the verified topic")
         self.blow.resumed_ms = now_ms() - freed
         if self.blow.resumed_ms > RESUME_SECONDS * 1000:
