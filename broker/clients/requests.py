@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from broker.clients import wire
@@ -28,6 +29,8 @@ FOLLOWING_MAX: Final = 64
 """Requests behind the first one of a message."""
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 
+_BATCH: Final = attrgetter("batch")
+
 Perform = Callable[[Sequence[Effect]], None]
 Produced = Callable[[log_pb2.ProduceResponse], None]
 Acked = Callable[[Sequence[PartitionAck]], None]
@@ -46,6 +49,9 @@ class _Answers:
 
     def put(self, index: int, answer: log_pb2.ProduceResponse) -> None:
         """Answer the request at `index`, once."""
+        if len(self._answers) == 1:
+            self._done(answer)
+            return
         assert self._answers[index] is None
         self._answers[index] = answer
         self._due -= 1
@@ -97,7 +103,7 @@ class ClientRequests:
         try:
             for index, request in enumerate(requests):
                 produce = wire.produce_from(request)
-                sizes = [len(item.batch) for item in produce.batches]
+                sizes = [*map(len, map(_BATCH, produce.batches))]
                 size = sum(sizes)
                 if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
                     answers.put(index, self._throttled(request))
@@ -108,7 +114,7 @@ class ClientRequests:
                     looked = self._checks.at_once(produce)
                     unchecked = unchecked or looked is None
                     produce = looked or produce
-                taken.append((produce, self._when_done(answers, index, request, sizes)))
+                taken.append((produce, self._when_done(answers, index, request, sizes, size)))
         except BaseException:
             self.in_flight_bytes -= taken_bytes
             raise
@@ -139,10 +145,10 @@ class ClientRequests:
             self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
 
     def _when_done(
-        self, answers: _Answers, index: int, request: Request, sizes: list[int]
+        self, answers: _Answers, index: int, request: Request, sizes: list[int], size: int
     ) -> Acked:
         correlation, wants_acks = request.correlation, request.acks != 0
-        size, began = sum(sizes), ticks()
+        began = ticks()
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.in_flight_bytes -= size
@@ -184,7 +190,8 @@ class ClientRequests:
 
         Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
         """
-        bound(len(request.partitions))
+        if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
+            bound(len(request.partitions))
         began = ticks()
 
         def found(partitions: Sequence[PartitionData]) -> None:
@@ -219,7 +226,8 @@ def _check_message(requests: Sequence[Request]) -> None:
             f"{len(requests) - 1} following requests in one message; the limit is {FOLLOWING_MAX}"
         )
     for request in requests:
-        bound(len(request.items))
+        if len(request.items) > PARTITIONS_PER_REQUEST_MAX:
+            bound(len(request.items))
 
 
 def bound(partitions: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from broker.metadata.messages import Failure
 from broker.replication.messages import (
@@ -19,6 +20,9 @@ from pylog.rpc.framing import Chunks
 from pylog.rpc.produce_wire import Request
 from pylog.rpc.v1 import common_pb2, log_pb2
 
+_topic_partition = lru_cache(maxsize=4096)(TopicPartition)
+"""Nearly every request names what others named before."""
+
 
 def error_of(failure: Failure | None) -> common_pb2.Error | None:
     """The failure as a message; None leaves the field out."""
@@ -27,56 +31,53 @@ def error_of(failure: Failure | None) -> common_pb2.Error | None:
 
 def produce_from(request: Request) -> Produce:
     """A produce request as the replica manager takes it."""
-    return Produce(
-        request.acks,
-        request.timeout_ms,
-        tuple(
-            PartitionBatch(
-                TopicPartition(topic, partition), TopicId(topic_id) if topic_id else None, batch
-            )
-            for topic, topic_id, partition, batch in request.items
-        ),
-    )
+    batches = []  # one, mostly: a generator would cost more than the loop
+    for topic, topic_id, partition, batch in request.items:
+        name = _topic_partition(topic, partition)
+        batches.append(PartitionBatch(name, TopicId(topic_id) if topic_id else None, batch))
+    return Produce(request.acks, request.timeout_ms, tuple(batches))
 
 
 def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceResponse:
     """Its answer."""
-    return log_pb2.ProduceResponse(
-        correlation=correlation,
-        acks=[
+    said = []
+    for (topic, partition), failure, base, time_ms, start, leader, epoch, index in acks:
+        said.append(
             log_pb2.PartitionAck(
-                error=error_of(ack.failure),
-                topic=ack.topic_partition.topic,
-                partition=ack.topic_partition.partition,
-                base_offset=ack.base_offset,
-                log_append_time_ms=ack.log_append_time_ms,
-                log_start_offset=ack.log_start_offset,
-                current_leader=ack.current_leader,
-                current_leader_epoch=ack.current_leader_epoch,
-                record_index=ack.record_index,
+                error=error_of(failure) if failure else None,
+                topic=topic,
+                partition=partition,
+                base_offset=base,
+                log_append_time_ms=time_ms,
+                log_start_offset=start,
+                current_leader=leader,
+                current_leader_epoch=epoch,
+                record_index=index,
             )
-            for ack in acks
-        ],
-    )
+        )
+    return log_pb2.ProduceResponse(correlation=correlation, acks=said)
 
 
 def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
     """A fetch request as the replica manager takes it."""
-    return Fetch(
-        request.max_wait_ms,
-        request.min_bytes,
-        request.max_bytes,
-        tuple(
+    items = []
+    for item in request.partitions:
+        topic_id = item.topic_id
+        items.append(
             PartitionFetch(
-                TopicPartition(item.topic, item.partition),
-                TopicId(item.topic_id) if item.topic_id else None,
+                _topic_partition(item.topic, item.partition),
+                TopicId(topic_id) if topic_id else None,
                 Offset(item.fetch_offset),
                 item.max_bytes,
                 LeaderEpoch(item.current_leader_epoch),
                 LeaderEpoch(item.last_fetched_epoch),
             )
-            for item in request.partitions
-        ),
+        )
+    return Fetch(
+        request.max_wait_ms,
+        request.min_bytes,
+        request.max_bytes,
+        tuple(items),
         request.isolation_level == log_pb2.READ_COMMITTED,
     )
 
@@ -88,16 +89,13 @@ def fetched(correlation: int, partitions: Sequence[PartitionData]) -> Chunks:
 
 def _fetched(item: PartitionData) -> Partition:
     said = log_pb2.PartitionData(
-        error=error_of(item.failure),
+        error=error_of(item.failure) if item.failure else None,
         topic=item.topic_partition.topic,
         partition=item.topic_partition.partition,
         high_watermark=item.high_watermark,
         last_stable_offset=item.last_stable_offset,
         log_start_offset=item.log_start_offset,
-        aborted=[
-            log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)
-            for producer, first in item.aborted
-        ],
+        aborted=map(_aborted, item.aborted) if item.aborted else (),
         current_leader=item.current_leader,
         current_leader_epoch=item.current_leader_epoch,
         preferred_read_replica=-1,
@@ -106,3 +104,8 @@ def _fetched(item: PartitionData) -> Partition:
         else None,
     )
     return said, item.records
+
+
+def _aborted(transaction: tuple[int, int]) -> log_pb2.AbortedTransaction:
+    producer, first = transaction
+    return log_pb2.AbortedTransaction(producer_id=producer, first_offset=first)

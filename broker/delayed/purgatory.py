@@ -107,7 +107,14 @@ class Purgatory(Generic[K]):
             return 0
         completed = 0
         for operation in list(operations):
-            if not operation._done and self._satisfied(operation, key):
+            if operation._done:
+                continue
+            try:
+                satisfied = operation.is_satisfied(key)
+            except Exception as error:  # noqa: BLE001 - see _fail
+                self._fail(operation, error)
+                continue
+            if satisfied:
                 self._end(operation, expired=False)
                 completed += 1
         return completed

@@ -71,10 +71,12 @@ class TimingWheel(Generic[T]):
         return entry
 
     def _place(self, entry: TimerEntry[T]) -> None:
-        due = max(entry.deadline_ms, self._now)
+        now, due = self._now, entry.deadline_ms
+        if due < now:
+            due = now
         # The level is the highest group of bits in which the deadline differs from now: all items
         # of one slot then share everything above it, and the slot's time begins after now.
-        level = max((due ^ self._now).bit_length() - 1, 0) // SLOT_BITS
+        level = max((due ^ now).bit_length() - 1, 0) // SLOT_BITS
         width = level * SLOT_BITS
         key = ((due >> width) << width, level)
         slot = self._slots.get(key)

@@ -9,6 +9,7 @@ read when it is answered. Bytes that are not in memory are brought there on anot
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Final
 
 from broker.metadata.messages import Failure
@@ -30,6 +31,7 @@ from pylog.model import Offset
 from pylog.records.batch import Buffer
 
 PARTITION_BYTES_MIN: Final = 1
+_MAX_BYTES: Final = attrgetter("max_bytes")
 
 
 class Warmup:
@@ -70,12 +72,14 @@ class DelayedFetch(WaitingOperation):
     def is_satisfied(self, key: Partition | None) -> bool:
         for partition in self._wanted if key is None else (key,):
             item = self._wanted[partition]
-            if partition.leader_fault(item.current_leader_epoch) is not None:
+            if (
+                partition.leading is None or partition.leader_epoch != item.current_leader_epoch
+            ) and partition.leader_fault(item.current_leader_epoch) is not None:
                 return True
+            offset = item.fetch_offset
             upper = self._fetches.upper_bound(partition, self.request)
-            if upper > item.fetch_offset:
-                available = partition.log.bytes_between(item.fetch_offset, upper)
-                available = min(available, item.max_bytes)
+            if upper > offset:
+                available = min(partition.log.bytes_between(offset, upper), item.max_bytes)
                 self._total += available - self._available.get(partition, 0)
                 self._available[partition] = available
         return self._total >= self.request.min_bytes
@@ -112,8 +116,9 @@ class Fetches:
             return
         request = self._clamped(request)
         wanted: dict[Partition, PartitionFetch] = {}
+        find = self._hosted.find
         for item in request.partitions:
-            partition = self._hosted.find(item.topic_partition, item.topic_id)
+            partition = find(item.topic_partition, item.topic_id)
             if isinstance(partition, Missing) or self._fault(partition, item) is not None:
                 self.answer(request, token)
                 return
@@ -223,17 +228,18 @@ class Fetches:
             item.topic_partition,
             None,
             partition.high_watermark,
-            partition.last_stable_offset,
-            log.log_start_offset,
+            log.last_stable_offset(partition.high_watermark),
+            Offset(log.bounds.start),
             records,
             aborted,
             fault,
         )
 
     def _fault(self, partition: Partition, item: PartitionFetch) -> Failure | EpochEnd | None:
-        failure = partition.leader_fault(item.current_leader_epoch)
-        if failure is not None:
-            return failure
+        if partition.leading is None or partition.leader_epoch != item.current_leader_epoch:
+            failure = partition.leader_fault(item.current_leader_epoch)
+            if failure is not None:
+                return failure
         return partition.position_fault(item.fetch_offset, item.last_fetched_epoch)
 
     def _failed(
@@ -256,6 +262,8 @@ class Fetches:
 
     def _request_fault(self, request: Fetch) -> Failure | None:
         items = request.partitions
+        if len(items) == 1:
+            return None
         limit = self._room.settings.request_partitions_max
         if len(items) > limit:
             return Failure(
@@ -273,7 +281,7 @@ class Fetches:
         min_bytes = min(max(request.min_bytes, 0), max_bytes)
         max_wait_ms = min(max(request.max_wait_ms, 0), settings.request_wait_max_ms)
         items = request.partitions
-        if any(item.max_bytes < PARTITION_BYTES_MIN for item in items):
+        if min(map(_MAX_BYTES, items), default=PARTITION_BYTES_MIN) < PARTITION_BYTES_MIN:
             items = tuple(
                 item
                 if item.max_bytes >= PARTITION_BYTES_MIN

@@ -330,7 +330,9 @@ class ReplicaManager:
             self._followers.send(self._broker_epoch)
             if self._proposals.waiting:
                 self._proposals.flush(self._broker_epoch)
-        return self._room.take()
+        room = self._room
+        effects, room.outbox = room.outbox, []
+        return effects
 
     def on_time(self, now_ms: int, wall_ms: int) -> list[Effect]:
         """Do what is due. Call it at `next_deadline_ms`; earlier or later does no harm."""

@@ -76,20 +76,19 @@ class DelayedProduce(WaitingOperation):
     def _look(
         self, partition: Partition, index: int, required: Offset, leader_epoch: LeaderEpoch
     ) -> None:
-        fault = _lost(partition, leader_epoch)
-        if fault is None:
-            if not partition.log.may_acknowledge(required):
-                return
-            if self._wants_all:
-                if not self._is_committed(partition, required):
-                    return
-                fault = _too_few_after_append(partition)
+        fault: Failure | None = None
+        leading = partition.leading
+        if leading is None or partition.leader_epoch != leader_epoch:
+            fault = _lost(partition, leader_epoch)
+        elif (self._wants_all and not is_committed(partition, required)) or (
+            not partition.log.may_acknowledge(required)
+        ):
+            return
+        elif self._wants_all and leading.is_under_min_isr:
+            fault = _too_few_after_append(partition)
         del self._open[partition]
         if fault is not None:
             self._acks[index] = _refused(partition, fault)
-
-    def _is_committed(self, partition: Partition, required: Offset) -> bool:
-        return partition.high_watermark >= required
 
     def on_complete(self, expired: bool) -> None:
         for partition, (index, required, _) in self._open.items():
@@ -161,8 +160,9 @@ class Produces:
             return [PartitionAck(item.topic_partition, fault) for item in request.batches], {}
         acks: list[PartitionAck] = []
         open_acks: OpenAcks = {}
+        find = self._hosted.find
         for item in request.batches:
-            partition = self._hosted.find(item.topic_partition, item.topic_id)
+            partition = find(item.topic_partition, item.topic_id)
             if isinstance(partition, Missing):
                 acks.append(
                     PartitionAck(
@@ -180,24 +180,24 @@ class Produces:
     def _answer_or_wait(
         self, request: Produce, token: object, acks: list[PartitionAck], open_acks: OpenAcks
     ) -> None:
-        wants_all = request.acks == -1
-        open_acks = {
-            partition: wait
-            for partition, wait in open_acks.items()
-            if request.acks
-            and (
-                (wants_all and partition.high_watermark < wait[1])
-                or not partition.log.may_acknowledge(wait[1])
-            )
-        }
-        if not open_acks:
-            self._room.outbox.append(ProduceDone(token, tuple(acks)))
+        wants_all, room = request.acks == -1, self._room
+        waits: OpenAcks = {}
+        lost = False
+        for partition, wait in open_acks.items() if request.acks else ():
+            _, required, leader_epoch = wait
+            if (wants_all and not is_committed(partition, required)) or (
+                not partition.log.may_acknowledge(required)
+            ):
+                waits[partition] = wait
+                # over the same request: a disk failed, say
+                lost = lost or (partition.leading is None or partition.leader_epoch != leader_epoch)
+        if not waits:
+            room.outbox.append(ProduceDone(token, tuple(acks)))
             return
-        operation = self.operation_type(token, acks, open_acks, self._room, wants_all)
-        wait_ms = max(0, min(request.timeout_ms, self._room.settings.request_wait_max_ms))
-        self._room.complete_or_wait(
-            self._room.produces, operation, tuple(open_acks), self._room.now_ms + wait_ms
-        )
+        operation = self.operation_type(token, acks, waits, room, wants_all)
+        wait_ms = max(0, min(request.timeout_ms, room.settings.request_wait_max_ms))
+        begin_to_wait = room.complete_or_wait if lost else room.wait
+        begin_to_wait(room.produces, operation, tuple(waits), room.now_ms + wait_ms)
 
     def _request_fault(self, request: Produce) -> Failure | None:
         if request.acks not in _ACKS:
@@ -231,10 +231,12 @@ class Produces:
         open_acks: OpenAcks,
         index: int,
     ) -> PartitionAck:
-        fault = partition.leader_fault()
-        if fault is None and not request.internal:
-            fault = _not_for_clients(item)
         leading = partition.leading
+        fault = None if leading is not None else partition.leader_fault()
+        if fault is None and not request.internal:
+            topic = partition.topic_partition[0]
+            if topic.startswith(INTERNAL_PREFIX):
+                fault = _not_for_clients(topic)
         if fault is None and request.acks == -1:
             fault = _too_few(partition)
         if fault is not None or leading is None:
@@ -246,7 +248,9 @@ class Produces:
                 item.batch,
                 leader_epoch=partition.leader_epoch,
                 wall_ms=wall_ms,
-                origin=_origin(item, request),
+                origin=CLIENT
+                if item.checked is None and not request.internal
+                else _origin(item, request),
             )
         except PylogError as error:
             if isinstance(error, DiskFull):
@@ -266,7 +270,7 @@ class Produces:
         if not info.duplicate:
             if due:
                 leading.await_sync(info.base_offset)
-            effects = leading.on_append(self._room.now_ms, log.log_end_offset)
+            effects = leading.on_append(self._room.now_ms, Offset(log.bounds.end))
             appended.append((partition, tuple(effects)))
         # A duplicate, too, is only good when what it repeats is committed.
         open_acks[partition] = (index, Offset(info.last_offset + 1), partition.leader_epoch)
@@ -286,6 +290,11 @@ class Produces:
             self._lead(partition, tuple(effects))
 
 
+def is_committed(partition: Partition, required: Offset) -> bool:
+    """Whether all in-sync replicas have the records below `required`."""
+    return partition.high_watermark >= required
+
+
 def _refused(partition: Partition, fault: Failure) -> PartitionAck:
     return PartitionAck(
         partition.topic_partition,
@@ -295,13 +304,11 @@ def _refused(partition: Partition, fault: Failure) -> PartitionAck:
     )
 
 
-def _not_for_clients(item: PartitionBatch) -> Failure | None:
-    if item.topic_partition.topic.startswith(INTERNAL_PREFIX):
-        return Failure(
-            TopicAuthorizationFailed.code,
-            f"topic {item.topic_partition.topic} is internal; only coordinators write to it",
-        )
-    return None
+def _not_for_clients(topic: str) -> Failure:
+    return Failure(
+        TopicAuthorizationFailed.code,
+        f"topic {topic} is internal; only coordinators write to it",
+    )
 
 
 def _origin(item: PartitionBatch, request: Produce) -> Origin:

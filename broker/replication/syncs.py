@@ -19,6 +19,7 @@ from broker.replication.messages import SyncLog
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingRoom
 from pylog.errors import KafkaStorageError
+from pylog.model import Offset
 
 
 class Syncs:
@@ -39,7 +40,7 @@ class Syncs:
     def are_due(self, partition: Partition) -> bool:
         """Whether the end of the log must wait for a sync; it is on its way then."""
         log = partition.log
-        if log.may_acknowledge(log.log_end_offset):
+        if log.may_acknowledge(Offset(log.bounds.end)):
             return False
         if partition not in self._running:
             sync = SyncLog(partition.topic_partition, log.sync_task())

@@ -1,8 +1,8 @@
 """What waits on this broker, what wakes it, and the effects of the step in progress.
 
 One WaitingRoom belongs to one ReplicaManager; its parts share it. Each step of the manager begins
-with `begin` and ends with `take`; whatever happens in between leaves its effects in `outbox` in the
-order of happening.
+with `begin`; whatever happens leaves its effects in `outbox` in the order of happening, and whoever
+ends the step takes it.
 """
 
 from __future__ import annotations
@@ -67,11 +67,6 @@ class WaitingRoom:
         if at_ms < self.until_ms:
             self.until_ms = at_ms
 
-    def take(self) -> list[Effect]:
-        """The step's effects; the outbox is empty again."""
-        effects, self.outbox = self.outbox, []
-        return effects
-
     def __len__(self) -> int:
         return (
             len(self.produces) + len(self.fetches) + len(self.replica_fetches) + len(self.deletions)
@@ -79,8 +74,11 @@ class WaitingRoom:
 
     def full(self) -> Failure | None:
         """The refusal of one more waiting request, when there are too many."""
-        # each operation that waits has a token: two sizes instead of four
-        if len(self._by_token) + len(self.replica_fetches) < self.settings.waiting_requests_max:
+        # each operation that waits has a token, and each follower one fetch at most
+        waiting, limit = len(self._by_token), self.settings.waiting_requests_max
+        if waiting + len(self.replica_fetches.by_follower) < limit:
+            return None
+        if waiting + len(self.replica_fetches) < limit:
             return None
         return Failure(
             ThrottlingQuotaExceeded.code,

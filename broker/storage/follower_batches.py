@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from crc32c import crc32c
+
 from broker.storage.errors import InvalidOffset
 from broker.storage.files import Buffer
 from broker.storage.segment import BatchPlace
 from pylog.errors import CorruptMessage
 from pylog.model import TopicPartition
-from pylog.records.batch import BatchHeader, crc_matches, iter_headers
+from pylog.records.batch import CRC_START, LENGTH_END, BatchHeader, iter_headers
 
 PlacedBatch = tuple[BatchPlace, Buffer, Buffer]
 """Where a batch goes, and its bytes in two pieces (the second may be empty)."""
@@ -22,16 +24,8 @@ class FetchedBatches:
     headers: list[BatchHeader] = field(default_factory=list)
     placed: list[PlacedBatch] = field(default_factory=list)
     has_gap: bool = False
-
-    @property
-    def record_count(self) -> int:
-        """Records in all batches."""
-        return sum(header.record_count for header in self.headers)
-
-    @property
-    def size(self) -> int:
-        """Bytes of all batches."""
-        return sum(place.size for place, _, _ in self.placed)
+    record_count: int = 0
+    size: int = 0  # bytes
 
 
 def read_fetched(
@@ -53,15 +47,16 @@ def read_fetched(
     expected = log_end
     view = memoryview(records)
     for position, header in iter_headers(records):
-        if not crc_matches(records, position, header):
+        base, size = header.base_offset, header.batch_length + LENGTH_END
+        if crc32c(view[position + CRC_START : position + size]) != header.crc:
             raise CorruptMessage(
                 f"{topic_partition}: the fetched batch at offset {header.base_offset} does not "
                 "match its CRC"
             )
-        first = not fetched.headers
-        if first and may_begin_inside and header.base_offset <= log_end <= header.last_offset:
-            expected = header.base_offset
-        if header.base_offset < expected or header.last_offset_delta < 0:
+        last = base + header.last_offset_delta
+        if may_begin_inside and not fetched.headers and base <= log_end <= last:
+            expected = base
+        if base < expected or last < base:
             raise InvalidOffset(
                 f"{topic_partition}: the fetched batch of offsets {header.base_offset} to "
                 f"{header.last_offset} does not follow the log's end {expected}"
@@ -72,11 +67,12 @@ def read_fetched(
                 f"{header.partition_leader_epoch}, before it stands epoch {latest_epoch}"
             )
         latest_epoch = header.partition_leader_epoch
-        fetched.has_gap = fetched.has_gap or header.base_offset > expected
-        expected = header.last_offset + 1
-        place = BatchPlace(
-            header.size, header.base_offset, header.last_offset, header.max_timestamp
-        )
+        if base > expected:
+            fetched.has_gap = True
+        expected = last + 1
+        place = BatchPlace(size, base, last, header.max_timestamp)
         fetched.headers.append(header)
-        fetched.placed.append((place, view[position : position + place.size], b""))
+        fetched.placed.append((place, view[position : position + size], b""))
+        fetched.record_count += header.record_count
+        fetched.size += size
     return fetched

@@ -273,7 +273,9 @@ class Log:
         Raises what `checked_header` raises, OutOfOrderSequenceNumber, InvalidProducerEpoch,
         DiskFull and KafkaStorageError. After an error nothing of the batch is in the log.
         """
-        self._guard.check()
+        guard = self._guard
+        if guard.failure is not None or guard.closed:
+            guard.check()
         return self._appender.append_as_leader(batch, leader_epoch, wall_ms, origin)
 
     def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
@@ -283,7 +285,9 @@ class Log:
         InvalidOffset (not behind the log's end), DiskFull and KafkaStorageError. All batches are
         checked before the first byte is written.
         """
-        self._guard.check()
+        guard = self._guard
+        if guard.failure is not None or guard.closed:
+            guard.check()
         return self._appender.append_as_follower(records, wall_ms)
 
     # ---- roll -----------------------------------------------------------------------------------
@@ -340,6 +344,10 @@ class Log:
         """About how many bytes a reader at `offset` would get up to `upper_bound`; never less than
         there are, and exact for what is in memory.
         """
+        if offset < upper_bound:
+            in_memory = self._tail.bytes_between(offset, upper_bound)
+            if in_memory is not None:
+                return in_memory
         return self._reader.bytes_between(offset, upper_bound)
 
     def offset_for_timestamp(
@@ -482,7 +490,8 @@ class Log:
         """Whether `flush.messages` lets records that end before `end` be acknowledged now: fewer
         than so many in a row are ever acknowledged without a sync.
         """
-        return end - self._durable.synced < self.config.flush_messages
+        limit = self._parts.config.flush_messages  # by default more than any offset
+        return end < limit or end - self._durable.synced < limit
 
     def sync_task(self) -> FlushTask:
         """Syncs all that is in the log, on a thread of its own; then `on_flushed`."""

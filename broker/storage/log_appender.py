@@ -15,7 +15,7 @@ from broker.storage.log_writer import LogWriter
 from broker.storage.segment import BatchPlace
 from broker.storage.validator import Origin, as_stored, checked_header
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
-from pylog.records.batch import with_offset_and_epoch
+from pylog.records.batch import CONTROL_BIT, with_offset_and_epoch
 
 
 class LogAppender:
@@ -48,7 +48,7 @@ class LogAppender:
             max_decompressed_bytes=self._environment.decompressed_bytes_max,
         )
         by_broker = config.message_timestamp_type == "LogAppendTime"
-        if header.producer_id >= 0 and not header.is_control:
+        if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
             earlier = self._producers.now.check(header, log_start_offset=bounds.start)
             if earlier is not None:
                 return AppendInfo(
@@ -66,8 +66,10 @@ class LogAppender:
         place = BatchPlace(len(batch), base, last, header.max_timestamp)
         try:
             self._writer.write_one(place, head, rest, header, config, wall_ms, leader_epoch)
-        finally:
+        except BaseException:
             bounds.end = self._segments.active.end_offset
+            raise
+        bounds.end = last + 1
         bounds.wall_ms = wall_ms
         self._durable.appended(wall_ms)
         return AppendInfo(
@@ -98,8 +100,10 @@ class LogAppender:
         wall_ms = bounds.wall_ms if wall_ms is None else wall_ms
         try:
             self._writer.write(fetched.placed, fetched.headers, self._parts.config, wall_ms)
-        finally:
+        except BaseException:
             bounds.end = self._segments.active.end_offset
+            raise
+        bounds.end = fetched.headers[-1].last_offset + 1
         bounds.wall_ms = wall_ms
         self._durable.appended(wall_ms)
         return AppendInfo(

@@ -55,12 +55,9 @@ class LogReader:
         return TailRead(b"", offset, offset)
 
     def bytes_between(self, offset: int, upper_bound: int) -> int:
-        """At least the bytes from `offset` to `upper_bound`."""
+        """At least the bytes from `offset` to `upper_bound`, by the files."""
         if offset >= upper_bound:
             return 0
-        in_memory = self._tail.bytes_between(offset, upper_bound)
-        if in_memory is not None:
-            return in_memory
         return sum(
             segment.size - segment.offsets.lookup(offset)
             for segment in self._segments.from_offset(offset)

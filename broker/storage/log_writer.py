@@ -18,7 +18,7 @@ from broker.storage.segment_list import SegmentList
 from broker.storage.tail_cache import TailCache
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
-from pylog.records.batch import BatchHeader
+from pylog.records.batch import CONTROL_BIT, BatchHeader
 
 
 class LogWriter:
@@ -124,7 +124,7 @@ class LogWriter:
         epochs = self._durable.epochs
         if epoch > epochs.latest:
             epochs.assign(LeaderEpoch(epoch), Offset(base_offset))
-        if header.is_control:
+        if header.attributes & CONTROL_BIT:
             self._note_marker(header, base_offset, [head, rest], wall_ms)
         elif header.producer_id >= 0:
             self._producers.now.apply(header, base_offset, seen_ms=wall_ms)

@@ -26,12 +26,12 @@ RELATIVE_MAX: Final = 2**31 - 1
 class OffsetIndex:
     """Strictly increasing offsets with the positions of their batches."""
 
-    __slots__ = ("_offsets", "_positions", "base_offset")
+    __slots__ = ("_offsets", "base_offset", "positions")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
         self._offsets = array("I")
-        self._positions = array("I")
+        self.positions = array("I")  # to look at
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> Self:
@@ -51,7 +51,7 @@ class OffsetIndex:
                 f"its {len(offsets)} entries are not in order, or reach beyond {log_bytes} bytes"
             )
         index._offsets.frombytes(offsets.tobytes())
-        index._positions.frombytes(positions.tobytes())
+        index.positions.frombytes(positions.tobytes())
         return index
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class OffsetIndex:
         """(offset, position) of the newest entry; (base offset - 1, 0) without one."""
         if not self._offsets:
             return self.base_offset - 1, 0
-        return self.base_offset + self._offsets[-1], self._positions[-1]
+        return self.base_offset + self._offsets[-1], self.positions[-1]
 
     def append(self, last_offset: int, position: int) -> bytes:
         """Add an entry; its 8 bytes. InvalidOffset or IndexOffsetOverflow when it cannot stand."""
@@ -80,7 +80,7 @@ class OffsetIndex:
                 f"the last of {len(self)} entries"
             )
         self._offsets.append(relative)
-        self._positions.append(position)
+        self.positions.append(position)
         return ENTRY.pack(relative, position)
 
     def entry_at(self, offset: int) -> tuple[int, int] | None:
@@ -91,7 +91,7 @@ class OffsetIndex:
         index = bisect_right(self._offsets, min(relative, RELATIVE_MAX))
         if not index:
             return None
-        return self.base_offset + self._offsets[index - 1], self._positions[index - 1]
+        return self.base_offset + self._offsets[index - 1], self.positions[index - 1]
 
     def lookup(self, offset: int) -> int:
         """A position at or before the batch that contains `offset`; 0 when the index starts later.
@@ -102,22 +102,22 @@ class OffsetIndex:
         if relative < 0:
             return 0
         index = bisect_right(self._offsets, min(relative, RELATIVE_MAX))
-        return self._positions[index - 1] if index else 0
+        return self.positions[index - 1] if index else 0
 
     def truncate_to_position(self, position: int) -> int:
         """Drop entries of batches at or behind `position`; the number of entries left."""
-        keep = bisect_left(self._positions, position)
+        keep = bisect_left(self.positions, position)
         del self._offsets[keep:]
-        del self._positions[keep:]
+        del self.positions[keep:]
         return keep
 
     def encode(self) -> bytes:
         """The whole file."""
-        return b"".join(map(ENTRY.pack, self._offsets, self._positions))
+        return b"".join(map(ENTRY.pack, self._offsets, self.positions))
 
     def entries(self) -> list[tuple[int, int]]:
         """(absolute offset, position) of every entry."""
         return [
             (self.base_offset + relative, position)
-            for relative, position in zip(self._offsets, self._positions, strict=True)
+            for relative, position in zip(self._offsets, self.positions, strict=True)
         ]

@@ -27,7 +27,7 @@ from typing import Final, NamedTuple
 
 from broker.storage.txn_index import AbortedTransaction
 from pylog.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber, PylogError
-from pylog.records.batch import SEQUENCE_MAX, BatchHeader
+from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 from pylog.records.builder import ControlType, read_control
 from pylog.records.reader import decode_columns
 
@@ -169,7 +169,8 @@ class ProducerStates:
         start = entry.transaction_start
         coordinator_epoch = entry.coordinator_epoch
         aborted = None
-        if header.is_control:
+        attributes = header.attributes
+        if attributes & CONTROL_BIT:
             if marker is not None:
                 coordinator_epoch = marker.coordinator_epoch
             if start >= 0:
@@ -188,7 +189,7 @@ class ProducerStates:
                 header.max_timestamp,
             )
             batches = (*batches[-(BATCHES_KEPT - 1) :], batch)
-            if header.is_transactional and start < 0:
+            if attributes & TRANSACTIONAL_BIT and start < 0:
                 start = base_offset
                 self._open[start] = producer_id
         self._entries[producer_id] = ProducerEntry(

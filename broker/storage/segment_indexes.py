@@ -99,10 +99,12 @@ class SegmentIndexes:
 
     def are_full(self, bytes_max: int) -> bool:
         """Whether one more entry would make a file too large."""
+        assert self._loaded is not None
+        offsets, times = self._loaded
         return (
-            len(self.offsets) >= bytes_max // offset_index.ENTRY.size
+            len(offsets.positions) >= bytes_max // offset_index.ENTRY.size
             # the seal may add one more
-            or len(self.times) >= bytes_max // time_index.ENTRY.size - 1
+            or len(times.timestamps) >= bytes_max // time_index.ENTRY.size - 1
         )
 
     # ---- in the files ---------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Final, overload
 
 from broker.config import TopicConfig
 from broker.storage.files import Files
+from broker.storage.offset_index import RELATIVE_MAX
 from broker.storage.segment import SWAP_ENDING, BatchPlace, Segment
 
 _OPEN_MAX: Final = 8
@@ -113,7 +114,7 @@ class SegmentList(Sequence[Segment]):
         of `pending_timestamp`, that go to the active one.
         """
         segment = self._segments[-1]
-        if not segment.takes_offset(place.last_offset):
+        if not 0 <= place.last_offset - segment.base_offset <= RELATIVE_MAX:
             return True
         size = segment.size + pending_bytes
         if not size:

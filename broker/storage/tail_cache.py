@@ -171,7 +171,8 @@ class TailCache:
         stop = bisect_left(self._lasts, upper_bound, lo=first)
         if stop <= first:
             return 0
-        return self._ends[stop - 1] - self._ends[first] + self._size(first)
+        ends = self._ends
+        return ends[stop - 1] - (ends[first - 1] if first else ends[0] - self._size(0))
 
     def _size(self, index: int) -> int:
         if index >= len(self._bases):

@@ -27,11 +27,11 @@ ENTRY: Final = struct.Struct(">qI")
 class TimeIndex:
     """Strictly increasing timestamps with the offsets that brought them."""
 
-    __slots__ = ("_offsets", "_timestamps", "base_offset")
+    __slots__ = ("_offsets", "base_offset", "timestamps")
 
     def __init__(self, base_offset: int) -> None:
         self.base_offset = base_offset
-        self._timestamps = array("q")
+        self.timestamps = array("q")  # to look at
         self._offsets = array("I")
 
     @classmethod
@@ -51,23 +51,23 @@ class TimeIndex:
             raise InvalidOffset(
                 f"its {len(rows)} entries are not in order, or reach beyond offset {end_offset}"
             )
-        index._timestamps.frombytes(timestamps.tobytes())
+        index.timestamps.frombytes(timestamps.tobytes())
         index._offsets.frombytes(offsets.tobytes())
         return index
 
     def __len__(self) -> int:
-        return len(self._timestamps)
+        return len(self.timestamps)
 
     @property
     def last(self) -> tuple[int, int]:
         """(timestamp, offset) of the newest entry; (-1, base offset) without one."""
-        if not self._timestamps:
+        if not self.timestamps:
             return -1, self.base_offset
-        return self._timestamps[-1], self.base_offset + self._offsets[-1]
+        return self.timestamps[-1], self.base_offset + self._offsets[-1]
 
     def maybe_append(self, timestamp: int, offset: int) -> bytes:
         """Add an entry if its timestamp is larger than the last one's; its bytes, else none."""
-        if timestamp < 0 or (self._timestamps and timestamp <= self._timestamps[-1]):
+        if timestamp < 0 or (self.timestamps and timestamp <= self.timestamps[-1]):
             return b""
         relative = offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
@@ -75,7 +75,7 @@ class TimeIndex:
                 f"offset {offset} is {relative} from its segment's base {self.base_offset}; "
                 f"an index takes 0 to {RELATIVE_MAX}"
             )
-        self._timestamps.append(timestamp)
+        self.timestamps.append(timestamp)
         self._offsets.append(relative)
         return ENTRY.pack(timestamp, relative)
 
@@ -84,10 +84,10 @@ class TimeIndex:
 
         Every record before that entry's batch is older than `timestamp`.
         """
-        index = bisect_right(self._timestamps, timestamp)
+        index = bisect_right(self.timestamps, timestamp)
         if not index:
             return None
-        return self._timestamps[index - 1], self.base_offset + self._offsets[index - 1]
+        return self.timestamps[index - 1], self.base_offset + self._offsets[index - 1]
 
     def lookup(self, timestamp: int) -> int:
         """An offset before which every record is older than `timestamp`."""
@@ -97,17 +97,17 @@ class TimeIndex:
     def truncate_to_offset(self, offset: int) -> int:
         """Drop entries of records at or behind `offset`; the number of entries left."""
         keep = bisect_left(self._offsets, max(0, offset - self.base_offset))
-        del self._timestamps[keep:]
+        del self.timestamps[keep:]
         del self._offsets[keep:]
         return keep
 
     def encode(self) -> bytes:
         """The whole file."""
-        return b"".join(map(ENTRY.pack, self._timestamps, self._offsets))
+        return b"".join(map(ENTRY.pack, self.timestamps, self._offsets))
 
     def entries(self) -> list[tuple[int, int]]:
         """(timestamp, absolute offset) of every entry."""
         return [
             (timestamp, self.base_offset + relative)
-            for timestamp, relative in zip(self._timestamps, self._offsets, strict=True)
+            for timestamp, relative in zip(self.timestamps, self._offsets, strict=True)
         ]

@@ -91,13 +91,14 @@ def checked_header(
         elif isinstance(summary, PylogError):
             raise summary
         if by_producer:
-            _check_times(summary.min_timestamp, summary.min_timestamp, config, wall_ms)
+            if summary.min_timestamp != header.base_timestamp:
+                _check_times(summary.min_timestamp, summary.min_timestamp, config, wall_ms)
             if summary.max_timestamp != header.max_timestamp:
                 raise InvalidTimestamp(
                     f"the batch declares {header.max_timestamp} as its largest timestamp; "
                     f"its records have {summary.max_timestamp}"
                 )
-        if config.compacted and summary.first_without_key >= 0:
+        if summary.first_without_key >= 0 and config.compacted:
             raise InvalidRecord(
                 f"record {summary.first_without_key} of the batch has no key; a compacted topic "
                 "needs one",

@@ -11,6 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, cast
 
 from google.protobuf.message import DecodeError
@@ -26,6 +27,8 @@ from pylog.rpc.v1 import log_pb2
 
 if TYPE_CHECKING:
     from broker.streams.server import StreamServer
+
+_ACKS: Final = attrgetter("acks")
 
 BUFFER_BYTES: Final = 8 * 1024
 """What a connection holds on to while nothing comes; a larger frame gets a buffer of its own."""
@@ -164,9 +167,10 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self._handling:  # an answer came while its request was being handed over
             return
         self._handling = True
+        waiting = self._waiting
         try:
-            while self._waiting and not self._is_held:
-                self._on_frame(self._waiting.popleft())
+            while waiting and not self._is_held:
+                self._on_frame(waiting.popleft())
         except errors.PylogError as fault:
             self.refuse(fault)
         except DecodeError as error:
@@ -179,7 +183,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._regulate()
 
     def _regulate(self) -> None:
-        wanted = bool(self._waiting) or self._is_held
+        # A fetch under way alone does not stop the reading: two calls of the system for each would
+        # say no more than that its client, which waits for the answer, sends nothing.
+        wanted = bool(self._waiting) or (self._fetching is None and self._is_held)
         if (
             self._transport is None
             or wanted == self._reading_paused
@@ -220,7 +226,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _produce(self, message: memoryview) -> None:
         requests = parse_message(message)
-        slot = _Slot() if any(request.acks != 0 for request in requests) else None
+        slot = _Slot() if any(map(_ACKS, requests)) else None
         if slot is not None:
             self._slots.append(slot)
 
@@ -252,7 +258,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         while slots and slots[0].answer is not None:
             chunks += streams.framed(streams.MESSAGE, [slots.popleft().answer or b""])
         if chunks:
-            self._write([b"".join(chunks)])
+            self._write(chunks if len(chunks) == 1 else [b"".join(chunks)])
             if self._reading_paused:
                 self._advance()
 

@@ -136,7 +136,7 @@ class BatchHeader(NamedTuple):
         """Sequence of the last record, -1 without one. Sequences wrap from 2^31-1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
-        return add_to_sequence(self.base_sequence, self.last_offset_delta)
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
 
 
 def add_to_sequence(sequence: int, count: int) -> int:

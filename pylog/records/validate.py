@@ -10,12 +10,15 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from crc32c import crc32c
+
 from pylog.errors import CorruptMessage, InvalidRecord, MessageTooLarge, UnsupportedVersion
 from pylog.model import NO_SEQUENCE
 from pylog.records import faults
 from pylog.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
+    CRC_START,
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
@@ -23,7 +26,6 @@ from pylog.records.batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
     Buffer,
-    batch_crc,
     read_header,
 )
 from pylog.records.compression import check_codec
@@ -53,7 +55,7 @@ def check_batch(
     own_size = header.batch_length + LENGTH_END
     if own_size > size:
         raise CorruptMessage(f"the batch is cut: {size} of {own_size} bytes")
-    if batch_crc(batch, 0, own_size) != header.crc:
+    if crc32c(memoryview(batch)[CRC_START:own_size]) != header.crc:
         check_crc(batch, 0, header)
     if own_size < size:
         raise InvalidRecord(

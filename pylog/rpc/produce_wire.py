@@ -159,9 +159,10 @@ def parse_message(message: bytes | memoryview) -> list[Request]:
 def requests_of(message: log_pb2.ProduceRequest) -> list[Request]:
     """The same of a message that protobuf has read."""
     requests = [_request_of(message)]
-    if message.following:
-        requests += map(_request_of, message.following)
-        if any(request.following for request in message.following):
+    following = message.following
+    if following:
+        requests += map(_request_of, following)
+        if any(request.following for request in following):
             raise InvalidRequest("a following request has no following ones of its own")
     return requests
 
