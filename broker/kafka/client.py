@@ -285,6 +285,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        # uvloop would write only when all that came together has been handled.
+        self._transport.set_write_buffer_limits(0)
         if self.broken:
             self._transport.abort()
 

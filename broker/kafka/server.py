@@ -162,6 +162,8 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        # uvloop would write only when all that came together has been handled.
+        self._transport.set_write_buffer_limits(0)
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
         if len(self.server.connections) >= CONNECTIONS_MAX:

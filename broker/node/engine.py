@@ -142,7 +142,8 @@ class Engine:
     def _send_fetch(self, effect: SendReplicaFetch) -> None:
         def done(fetched: ReplicaFetched | None) -> None:
             if fetched is not None:
-                self.replication_bytes_in += sum(len(item.records) for item in fetched.partitions)
+                for item in fetched.partitions:
+                    self.replication_bytes_in += len(item.records)
             if not self._stopped:
                 clock = self._clock
                 self.perform(

@@ -104,14 +104,16 @@ class Followers:
             # Asked in each step of the broker, and nearly always so.
             if fetcher.in_flight and not (fetcher.fresh or fetcher.aside):
                 continue
-            for partition in fetcher.due(now_ms):
-                assert partition.following is not None
-                partition.following.take_back()
+            if fetcher.aside:
+                for partition in fetcher.due(now_ms):
+                    assert partition.following is not None
+                    partition.following.take_back()
             if fetcher.may_send(now_ms):
                 self._send(leader, fetcher, broker_epoch)
-            at = fetcher.next_deadline
-            if at is not None:
-                self._room.due(at)
+            if fetcher.aside or not fetcher.in_flight:
+                at = fetcher.next_deadline
+                if at is not None:
+                    self._room.due(at)
 
     def _send(self, leader: BrokerId, fetcher: LeaderFetcher, broker_epoch: BrokerEpoch) -> None:
         settings = self._room.settings

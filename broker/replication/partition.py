@@ -220,17 +220,16 @@ class Partition:
         """What this follower asks its leader next; the same object while nothing changed."""
         following, log = self.following, self.log
         assert following is not None
+        bounds = log.bounds
         return following.question(
-            log.log_end_offset,
-            log.epochs.latest,
-            log.log_start_offset,
-            self.high_watermark,
+            Offset(bounds.end), log.epochs.latest, Offset(bounds.start), self.high_watermark
         )
 
     def view(self) -> LogView:
         """The log as `FollowerState` looks at it."""
         log = self.log
-        return LogView(log.log_start_offset, log.log_end_offset, log.epochs)
+        bounds = log.bounds
+        return LogView(Offset(bounds.start), Offset(bounds.end), log.epochs)
 
     def follow(self, wall_ms: int, action: FollowerAction) -> bool:
         """Do what the follower's state decided. True when records were appended or cut.
@@ -266,11 +265,12 @@ class Partition:
     def _follow_marks(self, leader_high_watermark: Offset, leader_start: Offset) -> None:
         # Only after the records, and no further than they reach (KAFKA-14704). It never moves
         # back: what was committed once stays committed, though a new leader may not know it yet.
-        log = self.log
-        committed = min(leader_high_watermark, log.log_end_offset)
+        bounds = self.log.bounds
+        committed = min(leader_high_watermark, Offset(bounds.end))
         if committed > self.high_watermark:
             self.high_watermark = committed
-        self._follow_start(leader_start)
+        if leader_start > bounds.start:
+            self._follow_start(leader_start)
 
     def _follow_start(self, leader_start: Offset) -> None:
         start = min(leader_start, self.high_watermark)

@@ -20,7 +20,7 @@ from pylog.model import Offset
 
 class Durability:
     """Everything below `point` is synced and below it a start may trust the files. `epochs` are
-    those of the log.
+    those of the log, the same object from its opening on.
     """
 
     def __init__(

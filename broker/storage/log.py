@@ -23,7 +23,6 @@ from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.guard import FaultGuard
-from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_appender import LogAppender
 from broker.storage.log_parts import Gaps, LogBounds, LogParts
 from broker.storage.log_reader import LogReader
@@ -85,6 +84,8 @@ class Log:
         self._segments = SegmentList(files, directory, self._environment.jitter)
         self._producers = ProducerHistory(files, directory)
         self._durable = Durability(files, directory, self._segments, self._guard)
+        self.epochs = self._durable.epochs
+        """Which leader epoch wrote which part."""
         self._writer = LogWriter(
             str(topic_partition), self._segments, self._producers, self._tail,
             self._durable, self._guard,
@@ -146,7 +147,7 @@ class Log:
         self._gaps.load()
         if self.recovery.has_gaps:
             self._gaps.note()
-        self._durable.epochs = loader.epochs
+        self.epochs = self._durable.epochs = loader.epochs
         log_start_offset = known_start or 0
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
@@ -211,11 +212,6 @@ class Log:
     def recovery_point(self) -> Offset:
         """Everything below is synced."""
         return Offset(self._durable.point)
-
-    @property
-    def epochs(self) -> LeaderEpochCache:
-        """Which leader epoch wrote which part."""
-        return self._durable.epochs
 
     @property
     def producers(self) -> ProducerStates:

@@ -6,7 +6,6 @@ cleaner's work in the middle (`cleaner`).
 
 from __future__ import annotations
 
-from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.log_parts import LogParts
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset
@@ -81,7 +80,8 @@ class LogTruncator:
         start, epochs = bounds.start, self._durable.epochs.entries
         self.restart_at(first)
         bounds.start = max(first, start)
-        self._durable.epochs = LeaderEpochCache(epochs)
+        for entry in epochs:
+            self._durable.epochs.assign(*entry)
         self._environment.log_start_moved(bounds.start)
 
     def _lower_recovery_point(self, offset: int) -> None:

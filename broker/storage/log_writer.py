@@ -57,7 +57,7 @@ class LogWriter:
         segments = self._segments
         if segments.must_roll(place, 0, place.max_timestamp, config, wall_ms):
             self.roll(place.base_offset, config, wall_ms)
-        self._append(segments.active, (head, rest), (place,))
+        self._append(segments.active, (head, rest) if rest else (head,), (place,))
         self._note(place, head, rest, header, wall_ms, leader_epoch)
 
     def write(
@@ -72,6 +72,11 @@ class LogWriter:
         Raises DiskFull (nothing of the batches that are not in the log has stayed) and
         KafkaStorageError.
         """
+        if len(batches) == 1:
+            (place, head, rest), header = batches[0], headers[0]
+            epoch = header.partition_leader_epoch
+            self.write_one(place, head, rest, header, config, wall_ms, epoch)
+            return
         first = pending_bytes = 0
         for number, (place, _, _) in enumerate(batches):
             since = batches[first][0].max_timestamp

@@ -133,7 +133,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     @property
     def is_inside_frame(self) -> bool:
         """Whether the client owes the rest of a frame, or its greeting."""
-        if self._reading_paused or self.state is State.CLOSED:
+        if self._reading_paused or self._fetching is not None or self.state is State.CLOSED:
             return False
         return self.state is State.GREETING or self._cutter.is_inside_frame
 

@@ -285,7 +285,7 @@ def test_idle_streams_and_those_that_wait_stay() -> None:
         for _ in range(3):
             world.server._on_time()
         world.feed(fetch(1))
-        world.feed(fetch(2)[:10])  # it is not read while the first one waits
+        world.feed(fetch(2)[:10])  # it is not asked for while the first one waits
         for _ in range(3):
             world.server._on_time()
         assert world.connection.state is State.FETCH
@@ -438,9 +438,13 @@ def test_one_fetch_at_a_time() -> None:
     world.manager.fetched[0][1]([PartitionData(T0, records=b"r" * 20_000)])
     assert len(world.manager.fetched) == 2
     assert world.correlations() == [1]
-    assert world.transport.reading is False  # until the second is answered
+    assert world.transport.reading  # nothing waits behind the second
+    world.feed(fetch(3))
+    assert len(world.manager.fetched) == 2
+    assert not world.transport.reading
     world.manager.fetched[1][1]([])
     assert world.correlations() == [2]
+    assert len(world.manager.fetched) == 3
     assert world.transport.reading
 
 
