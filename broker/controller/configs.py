@@ -90,7 +90,7 @@ class Configs:
             failure: Failure | None = None
             try:
                 if named[resource] > 1:
-                    why = f"the request names {_shown(change)} twice"
+                    why = f"{_shown(change)}: the request names it twice"
                     raise _Refused(Failure(errors.InvalidRequest.code, why))
                 values = self._checked(change)
                 if not request.validate_only:
@@ -122,7 +122,7 @@ class Configs:
     def _topic_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
         topic = image.topics_by_name.get(change.resource_name)
         if topic is None:
-            why = f"there is no topic {change.resource_name[:249]}"
+            why = f"{_shown(change)}: it does not exist"
             raise _Refused(Failure(errors.UnknownTopicOrPartition.code, why))
         values = self._resolved(image, change)
         merged = _merged(image, change, values)

@@ -11,6 +11,9 @@ from broker.controller.ledger import Ledger
 from broker.controller.settings import ControllerSettings
 from broker.controller.topics import (
     INTERNAL_PREFIX,
+    NO_SUCH_TOPIC,
+    THE_CLUSTERS_OWN,
+    TWICE,
     Refused,
     checked_replicas,
     placed_replicas,
@@ -34,8 +37,7 @@ class TopicGrowth:
         for topic in request.topics:
             try:
                 if names[topic.topic] > 1:
-                    why = f"the request names topic {topic.topic!r} twice"
-                    raise Refused(errors.InvalidRequest, why)
+                    raise Refused(errors.InvalidRequest, topic.topic, TWICE)
                 grown.append(self._grow(topic, validate_only=request.validate_only))
             except Refused as refused:
                 grown.append(GrownTopic(topic.topic, refused.failure))
@@ -46,10 +48,9 @@ class TopicGrowth:
         name = wanted.topic
         topic = image.topics_by_name.get(name)
         if topic is None:
-            raise Refused(errors.UnknownTopicOrPartition, f"there is no topic {name[:249]}")
+            raise Refused(errors.UnknownTopicOrPartition, name, NO_SUCH_TOPIC)
         if name.startswith(INTERNAL_PREFIX):
-            why = f"topic {name}: names with {INTERNAL_PREFIX} in front are the cluster's own"
-            raise Refused(errors.TopicAuthorizationFailed, why)
+            raise Refused(errors.TopicAuthorizationFailed, name, THE_CLUSTERS_OWN)
         there = len(topic.partitions)
         added = wanted.total_count - there
         self._check_count(name, there, wanted.total_count)
@@ -59,8 +60,8 @@ class TopicGrowth:
         elif len(wanted.assignment) != added:
             raise Refused(
                 errors.InvalidReplicaAssignment,
-                f"topic {name}: {added} partitions are added, but the assignment has "
-                f"{len(wanted.assignment)}",
+                name,
+                f"{added} partitions are added, but the assignment has {len(wanted.assignment)}",
             )
         else:
             replicas = checked_replicas(image, name, wanted.assignment, first=there, factor=factor)
@@ -74,19 +75,21 @@ class TopicGrowth:
             why = "that is what it has" if wanted == there else "partitions cannot be taken away"
             raise Refused(
                 errors.InvalidPartitions,
-                f"topic {name} has {there} partitions, {wanted} were asked for: {why}",
+                name,
+                f"it has {there} partitions, {wanted} were asked for: {why}",
             )
         most = self._settings.partitions_per_request_max
         if wanted - there > most:
             raise Refused(
                 errors.InvalidPartitions,
-                f"topic {name}: {wanted - there} more partitions; the limit is {most} in one "
-                "request",
+                name,
+                f"{wanted - there} more partitions; the limit is {most} in one request",
             )
         all_there = self._ledger.decided.partition_count
         if all_there + wanted - there > self._settings.partitions_max:
             raise Refused(
                 errors.InvalidPartitions,
-                f"topic {name}: the cluster has {all_there} partitions, {wanted - there} more "
+                name,
+                f"the cluster has {all_there} partitions, {wanted - there} more "
                 f"would exceed its limit of {self._settings.partitions_max}",
             )

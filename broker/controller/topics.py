@@ -38,15 +38,25 @@ from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId
 INTERNAL_PREFIX: Final = "__"
 REPLICATION_FACTOR_MAX: Final = 32_767
 
+TWICE: Final = "the request names it twice"
+NO_SUCH_TOPIC: Final = "it does not exist"
+THE_CLUSTERS_OWN: Final = f"names with {INTERNAL_PREFIX} in front are the cluster's own"
+
 Replicas = list[tuple[BrokerId, ...]]
 
 
 class Refused(Exception):
-    """Why an item cannot be done."""
+    """Why something cannot be done with a topic; the message begins with its name."""
 
-    def __init__(self, error: type[errors.PylogError], message: str) -> None:
+    def __init__(self, error: type[errors.PylogError], topic: str, why: str) -> None:
+        message = f"{shown(topic)}: {why}"
         super().__init__(message)
         self.failure = Failure(error.code, message)
+
+
+def shown(topic: str) -> str:
+    """A topic in a message; what cannot name one is quoted and cut."""
+    return f"topic {topic}" if topic_name_fault(topic) is None else f"topic {topic[:80]!a}"
 
 
 class Topics:
@@ -69,9 +79,7 @@ class Topics:
         for topic in request.topics:
             try:
                 if names[topic.name] > 1:
-                    raise Refused(
-                        errors.InvalidRequest, f"the request names topic {topic.name!r} twice"
-                    )
+                    raise Refused(errors.InvalidRequest, topic.name, TWICE)
                 self._check_size(topic, asked)
                 created.append(self._create(topic, request))
             except Refused as refused:
@@ -89,18 +97,21 @@ class Topics:
         if not 1 <= count <= most:
             raise Refused(
                 errors.InvalidPartitions,
-                f"topic {topic.name[:80]!r}: {count} partitions; it must be 1 to {most}",
+                topic.name,
+                f"{count} partitions; it must be 1 to {most}",
             )
         if asked > most:
             raise Refused(
                 errors.InvalidPartitions,
+                topic.name,
                 f"the request asks for {asked} partitions; the limit is {most} in one request",
             )
         there = self._ledger.decided.partition_count
         if there + count > self._settings.partitions_max:
             raise Refused(
                 errors.InvalidPartitions,
-                f"topic {topic.name[:80]!r}: the cluster has {there} partitions, {count} more "
+                topic.name,
+                f"the cluster has {there} partitions, {count} more "
                 f"would exceed its limit of {self._settings.partitions_max}",
             )
 
@@ -108,14 +119,11 @@ class Topics:
         image = self._ledger.decided
         fault = topic_name_fault(topic.name)
         if fault is not None:
-            raise Refused(errors.InvalidTopic, fault)
+            raise Refused(errors.InvalidTopic, topic.name, fault)
         if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
-            raise Refused(
-                errors.TopicAuthorizationFailed,
-                f"topic {topic.name}: names with {INTERNAL_PREFIX} in front are the cluster's own",
-            )
+            raise Refused(errors.TopicAuthorizationFailed, topic.name, THE_CLUSTERS_OWN)
         if topic.name in image.topics_by_name:
-            raise Refused(errors.TopicAlreadyExists, f"topic {topic.name} already exists")
+            raise Refused(errors.TopicAlreadyExists, topic.name, "it already exists")
         if topic.replica_assignment is not None:
             replicas = _assigned(image, topic, topic.replica_assignment)
         else:
@@ -136,7 +144,8 @@ class Topics:
         if not 1 <= factor <= REPLICATION_FACTOR_MAX:
             raise Refused(
                 errors.InvalidReplicationFactor,
-                f"topic {topic.name}: replication factor {factor}; it must be 1 to "
+                topic.name,
+                f"replication factor {factor}; it must be 1 to "
                 f"{REPLICATION_FACTOR_MAX} and at most the number of brokers",
             )
         return placed_replicas(image, topic.name, self._partitions_asked(topic), factor)
@@ -148,14 +157,15 @@ class Topics:
         try:
             TopicConfig.from_mapping(values, self._settings.topic_defaults)
         except errors.InvalidConfig as error:
-            raise Refused(errors.InvalidConfig, f"topic {topic.name}: {error}") from None
+            raise Refused(errors.InvalidConfig, topic.name, str(error)) from None
         found = self._settings.with_setting(MIN_ISR, values, image.cluster_configs())
         wanted = found.min_insync_replicas
         if wanted > factor and MIN_ISR in values:
             # Taken from a default it only means "as many as there are" (KIP-966).
             raise Refused(
                 errors.InvalidConfig,
-                f"topic {topic.name}: {MIN_ISR}={wanted} is above the replication "
+                topic.name,
+                f"{MIN_ISR}={wanted} is above the replication "
                 f"factor {factor}, so that no acks=all write could ever succeed",
             )
         return values
@@ -177,35 +187,31 @@ class Topics:
         image = self._ledger.decided
         deleted = []
         for name in request.names:
-            topic = image.topics_by_name.get(name)
-            deleted.append(self._delete(name, None, topic, request))
+            try:
+                topic = image.topics_by_name.get(name)
+                deleted.append(self._delete(name, topic, request))
+            except Refused as refused:
+                deleted.append(DeletedTopic(name, None, refused.failure))
         for topic_id in request.topic_ids:
             topic = image.topics_by_id.get(topic_id)
-            deleted.append(self._delete(None, topic_id, topic, request))
+            try:
+                if topic is None:
+                    why = f"topic id {topic_id[:64]}: {NO_SUCH_TOPIC}"
+                    failure = Failure(errors.UnknownTopicId.code, why)
+                    deleted.append(DeletedTopic(None, topic_id, failure))
+                else:
+                    deleted.append(self._delete(topic.name, topic, request))
+            except Refused as refused:
+                deleted.append(DeletedTopic(None, topic_id, refused.failure))
         return TopicsDeleted(tuple(deleted))
 
-    def _delete(
-        self,
-        name: str | None,
-        topic_id: TopicId | None,
-        topic: TopicImage | None,
-        request: DeleteTopics,
-    ) -> DeletedTopic:
-        if name is not None and name.startswith(INTERNAL_PREFIX) and not request.internal:
-            why = f"topic {name}: names that begin with {INTERNAL_PREFIX} are the cluster's own"
-            return DeletedTopic(name, None, Failure(errors.TopicAuthorizationFailed.code, why))
-        if topic is None and name is not None:
-            fault = topic_name_fault(name)
-            if fault is not None:
-                return DeletedTopic(name, None, Failure(errors.InvalidTopic.code, fault))
-            why = f"there is no topic {name}"
-            return DeletedTopic(name, None, Failure(errors.UnknownTopicOrPartition.code, why))
+    def _delete(self, name: str, topic: TopicImage | None, request: DeleteTopics) -> DeletedTopic:
+        if name.startswith(INTERNAL_PREFIX) and not request.internal:
+            raise Refused(errors.TopicAuthorizationFailed, name, THE_CLUSTERS_OWN)
         if topic is None:
-            why = f"there is no topic with the id {topic_id}"
-            return DeletedTopic(None, topic_id, Failure(errors.UnknownTopicId.code, why))
-        if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
-            why = "the topic is the cluster's own"
-            return DeletedTopic(None, topic_id, Failure(errors.TopicAuthorizationFailed.code, why))
+            fault = topic_name_fault(name)
+            error = errors.UnknownTopicOrPartition if fault is None else errors.InvalidTopic
+            raise Refused(error, name, fault or NO_SUCH_TOPIC)
         self._ledger.write(RemoveTopicRecord(topic.topic_id))
         return DeletedTopic(topic.name, topic.topic_id)
 
@@ -216,14 +222,14 @@ def placed_replicas(image: MetadataImage, name: str, count: int, factor: int) ->
     if factor > len(image.brokers):
         raise Refused(
             errors.InvalidReplicationFactor,
-            f"topic {name}: replication factor {factor}, but only {len(image.brokers)} "
-            "brokers are registered",
+            name,
+            f"replication factor {factor}, but only {len(image.brokers)} brokers are registered",
         )
     if not live:
         raise Refused(
             errors.InvalidReplicationFactor,
-            f"topic {name}: none of {len(image.brokers)} registered brokers is live; try "
-            "again when one is back",
+            name,
+            f"none of {len(image.brokers)} registered brokers is live; try again when one is back",
         )
     spots = ring(image.brokers[broker] for broker in live)
     placed = place(spots, count, min(factor, len(live)), start=image.partition_count)
@@ -262,13 +268,14 @@ def _assigned(
     """The replicas that the caller chose; every partition with equally many."""
 
     def refuse(why: str) -> Refused:
-        return Refused(errors.InvalidReplicaAssignment, f"topic {topic.name}: {why}")
+        return Refused(errors.InvalidReplicaAssignment, topic.name, why)
 
     # NewTopic's own default for the partitions is 1.
     if topic.num_partitions not in (-1, 1) or topic.replication_factor != -1:
         raise Refused(
             errors.InvalidRequest,
-            f"topic {topic.name}: give either counts or a replica assignment, not both",
+            topic.name,
+            "give either counts or a replica assignment, not both",
         )
     if sorted(assignment) != list(range(len(assignment))):
         raise refuse(f"the partitions must be numbered 0 to {len(assignment) - 1} without a gap")
@@ -282,7 +289,7 @@ def checked_replicas(
     """The brokers that the caller chose for the partitions from `first` on, all with `factor`."""
 
     def refuse(why: str) -> Refused:
-        return Refused(errors.InvalidReplicaAssignment, f"topic {name}: {why}")
+        return Refused(errors.InvalidReplicaAssignment, name, why)
 
     replicas: Replicas = []
     for number, chosen in enumerate(lists, first):

@@ -75,7 +75,8 @@ def _topic(
 ) -> list[ConfigEntry] | Failure:
     name = question.resource_name
     if name not in image.topics_by_name:
-        return Failure(errors.UnknownTopicOrPartition.code, f"there is no topic {name[:249]}")
+        why = f"topic {name[:249]}: it does not exist"
+        return Failure(errors.UnknownTopicOrPartition.code, why)
     own = image.topic_configs(name)
     layers = _cluster_layers(image, static)
     entries = []

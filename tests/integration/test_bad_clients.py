@@ -110,7 +110,7 @@ def test_an_admin_client_says_which_topic_is_unknown(admin: AdminClient) -> None
         (["produce", "nope"], "UNKNOWN_TOPIC_OR_PARTITION: topic nope"),
         (["consume", "nope", "--max-messages", "1"], "UNKNOWN_TOPIC_OR_PARTITION: topic nope"),
         (["topics", "describe", "nope"], "UNKNOWN_TOPIC_OR_PARTITION: topic nope"),
-        (["topics", "delete", "nope"], "UNKNOWN_TOPIC_OR_PARTITION: there is no topic nope"),
+        (["topics", "delete", "nope"], "UNKNOWN_TOPIC_OR_PARTITION: topic nope: it does not exist"),
         (["topics", "create", "there"], "TOPIC_ALREADY_EXISTS: topic there"),
         (["topics", "create", "../x"], "INVALID_TOPIC: "),
         (["topics", "create", "y", "--partitions", "0"], "INVALID_PARTITIONS: "),

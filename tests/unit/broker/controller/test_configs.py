@@ -63,7 +63,7 @@ def test_values_are_set_and_put_back(shell: ControllerShell) -> None:
         (TOPIC, "t", {"retention.ms": "x"}, errors.InvalidConfig, "retention.ms='x'"),
         (TOPIC, "t", {MIN_ISR: "4"}, errors.InvalidConfig, "above the replication factor 3"),
         (TOPIC, "t", {"segment.bytes": "1"}, errors.InvalidConfig, "segment.bytes='1'"),
-        (TOPIC, "no", {}, errors.UnknownTopicOrPartition, "no topic no"),
+        (TOPIC, "no", {}, errors.UnknownTopicOrPartition, "topic no: it does not exist"),
         (BROKER, "9", {}, errors.InvalidRequest, "no broker '9'"),
         (BROKER, "x", {}, errors.InvalidRequest, "no broker 'x'"),
         (BROKER, "1", {MIN_ISR: "2"}, errors.InvalidConfig, "topic or for the cluster only"),

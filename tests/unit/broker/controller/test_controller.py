@@ -157,7 +157,7 @@ def test_what_rests_on_an_uncommitted_record_waits_for_it_refusals_too() -> None
                 (
                     CreatedTopic(
                         "t",
-                        Failure(errors.TopicAlreadyExists.code, "topic t already exists"),
+                        Failure(errors.TopicAlreadyExists.code, "topic t: it already exists"),
                     ),
                 )
             ),

@@ -11,6 +11,7 @@ from broker.metadata.admin import (
     NewPartitionsOf,
     PartitionsCreated,
 )
+from broker.metadata.messages import Failure
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerId, PartitionEpoch
 from tests.fakes.controller_shell import ControllerShell
@@ -68,7 +69,7 @@ def test_brokers_can_be_chosen(shell: ControllerShell) -> None:
 @pytest.mark.parametrize(
     ("count", "assignment", "error", "words"),
     [
-        (2, None, errors.InvalidPartitions, "topic t has 2 partitions, 2 were asked for: that is"),
+        (2, None, errors.InvalidPartitions, "it has 2 partitions, 2 were asked for: that is"),
         (1, None, errors.InvalidPartitions, "partitions cannot be taken away"),
         (-1, None, errors.InvalidPartitions, "partitions cannot be taken away"),
         (23, None, errors.InvalidPartitions, "the limit is 20 in one request"),
@@ -89,6 +90,7 @@ def test_refusals_change_nothing(
     grown = grow(shell, count, assignment)
     assert grown.failure is not None
     assert grown.failure.code == error.code
+    assert grown.failure.message.startswith("topic t: ")
     assert words in grown.failure.message
     assert shell.controller.decided.offset == offset
 
@@ -108,7 +110,8 @@ def test_unknown_reserved_and_repeated_topics(shell: ControllerShell) -> None:
     twice = CreatePartitions((NewPartitionsOf("t", 3), NewPartitionsOf("t", 4)), 0)
     answer = shell.call("create_partitions", twice)
     assert isinstance(answer, PartitionsCreated)
-    assert [t.failure and t.failure.code for t in answer.topics] == [errors.InvalidRequest.code] * 2
+    why = Failure(errors.InvalidRequest.code, "topic t: the request names it twice")
+    assert [t.failure for t in answer.topics] == [why] * 2
 
 
 def test_validation_only_writes_nothing(shell: ControllerShell) -> None:

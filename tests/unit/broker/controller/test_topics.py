@@ -17,7 +17,7 @@ from broker.metadata.admin import (
 )
 from broker.metadata.messages import Failure
 from pylog import errors
-from pylog.model import BrokerId, NewTopic, TopicId
+from pylog.model import BrokerId, NewTopic, TopicId, topic_name_fault
 from tests.fakes.controller_shell import ControllerShell
 
 
@@ -46,6 +46,8 @@ def failure(shell: ControllerShell, topic: NewTopic) -> Failure:
     assert created.failure is not None
     assert created.topic_id is None
     assert shell.controller.decided.offset == offset
+    legal = topic_name_fault(topic.name) is None
+    assert created.failure.message.startswith(f"topic {topic.name}: " if legal else "topic '")
     return created.failure
 
 

@@ -96,7 +96,7 @@ def test_all_settings_of_a_resource_and_only_the_set_ones_of_the_cluster(
 @pytest.mark.parametrize(
     ("kind", "name", "keys", "error", "words"),
     [
-        (TOPIC, "no", None, errors.UnknownTopicOrPartition, "there is no topic no"),
+        (TOPIC, "no", None, errors.UnknownTopicOrPartition, "topic no: it does not exist"),
         (TOPIC, "t", ("segment.byte",), errors.InvalidConfig, "did you mean segment.bytes?"),
         (BROKER, "9", None, errors.InvalidRequest, "no broker '9' is registered; there are: 1"),
         (BROKER, "٣", None, errors.InvalidRequest, "no broker"),
