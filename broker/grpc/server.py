@@ -17,6 +17,8 @@ CONCURRENT_STREAMS_MAX: Final = 256
 """Calls of one connection that run at once; a client of pylog keeps a handful."""
 CONCURRENT_CALLS_MAX: Final = 20_000
 METADATA_BYTES_MAX: Final = 16 * 1024
+GREETING_SECONDS_MAX: Final = 10
+"""For HTTP/2's preface and settings. gRPC's own default leaves a silent connection two minutes."""
 
 
 def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
@@ -30,6 +32,7 @@ def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.server_handshake_timeout_ms", GREETING_SECONDS_MAX * 1000),
         # Two processes must never share a port unnoticed.
         ("grpc.so_reuseport", 0),
     ]

@@ -132,10 +132,12 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     @property
     def is_inside_frame(self) -> bool:
-        """Whether the client owes the rest of a frame, or its greeting."""
-        if self._reading_paused or self._fetching is not None or self.state is State.CLOSED:
+        """Whether the client, which has greeted, owes the rest of a frame."""
+        if self._reading_paused or self._fetching is not None:
             return False
-        return self.state is State.GREETING or self._cutter.is_inside_frame
+        if self.state in (State.GREETING, State.CLOSED):
+            return False
+        return self._cutter.is_inside_frame
 
     def abort(self) -> None:
         """Drop the connection at once."""

@@ -13,10 +13,11 @@ from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 
 CONNECTIONS_MAX: Final = 10_000
+GREETING_LOOK_SECONDS: Final = 5.0
+"""A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""
 LOOK_SECONDS: Final = 15.0
-"""A greeting must be whole when it is looked at a second time, after 15 to 30 seconds, and more
-must have come of a frame that has begun. Idle connections stay; the kernel asks whether their
-other end lives.
+"""More must have come of a frame that has begun. Idle connections stay; the kernel asks whether
+their other end lives.
 """
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """Of a large frame over a slow line, from look to look."""
@@ -47,13 +48,16 @@ class StreamServer:
         self._report = report
         self._server: asyncio.Server | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._greetings_timer: asyncio.TimerHandle | None = None
         self._unfinished: dict[StreamConnection, tuple[int, int]] = {}
+        self._strangers: set[StreamConnection] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(lambda: StreamConnection(self), host, port)
         self._timer = loop.call_later(LOOK_SECONDS, self._on_time)
+        self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)
         return int(self._server.sockets[0].getsockname()[1])
 
     def stop_listening(self) -> None:
@@ -64,8 +68,9 @@ class StreamServer:
     async def close(self) -> None:
         """Drop every connection; what waits is forgotten."""
         self.stop_listening()
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._greetings_timer):
+            if timer is not None:
+                timer.cancel()
         for connection in list(self.connections):
             connection.abort()
         if self._server is not None:
@@ -91,6 +96,7 @@ class StreamServer:
         """It is gone."""
         self.connections.discard(connection)
         self._unfinished.pop(connection, None)
+        self._strangers.discard(connection)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came."""
@@ -120,13 +126,19 @@ class StreamServer:
                 continue
             frames, received = before.get(connection, (-1, 0))
             slow = connection.received - received < PROGRESS_BYTES_MIN
-            if frames == connection.frames and (slow or connection.state is State.GREETING):
-                what = (
-                    "its greeting" if connection.state is State.GREETING else "the rest of a frame"
-                )
-                connection.refuse(
-                    errors.RequestTimedOut(f"{what} did not come within {LOOK_SECONDS:g} s")
-                )
+            if frames == connection.frames and slow:
+                what = f"the rest of a frame did not come within {LOOK_SECONDS:g} s"
+                connection.refuse(errors.RequestTimedOut(what))
             else:
                 self._unfinished[connection] = (connection.frames, connection.received)
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)
+
+    def _look_for_greetings(self) -> None:
+        """End the connections that had not greeted at the last look, and have not yet."""
+        before = self._strangers
+        self._strangers = {c for c in self.connections if c.state is State.GREETING}
+        what = f"its greeting did not come within {GREETING_LOOK_SECONDS:g} s"
+        for connection in before & self._strangers:
+            connection.refuse(errors.RequestTimedOut(what))
+        loop = asyncio.get_running_loop()
+        self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)

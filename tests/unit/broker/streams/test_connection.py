@@ -248,17 +248,32 @@ def test_more_connections_than_the_limit_are_refused(monkeypatch: pytest.MonkeyP
 
 def test_who_does_not_finish_is_let_go() -> None:
     async def test() -> None:
-        world = World()
-        idle, _ = world.connection, world.transport
-        world.connection, world.transport = world.connect()
-        world.feed(streams.hello(streams.FETCH, "c", 3, ""))
-        world.answers()
+        world = World(streams.FETCH)
         world.feed(fetch(1)[:10])
         for _ in range(2):
             world.server._on_time()
         assert "the rest of a frame did not come within 15 s" in str(world.refusal())
-        assert idle.state is State.CLOSED
+        await world.server.close()
+
+    run(test)
+
+
+def test_who_does_not_greet_is_let_go() -> None:
+    async def test() -> None:
+        world = World()
+        silent = world.connection
+        world.server._look_for_greetings()
+        world.connection, world.transport = world.connect()
+        world.feed(streams.hello(streams.FETCH, "c", 3, "")[:10])
+        greeted, _ = world.connect()
+        greeted.state = State.FETCH
+        assert silent.state is State.GREETING
+        world.server._look_for_greetings()
+        assert (silent.state, world.connection.state) == (State.CLOSED, State.GREETING)
         assert any("its greeting did not come" in line for line in world.lines)
+        world.server._look_for_greetings()
+        assert "its greeting did not come within 5 s" in str(world.refusal())
+        assert greeted.state is State.FETCH
         await world.server.close()
 
     run(test)
