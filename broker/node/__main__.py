@@ -49,7 +49,11 @@ def main() -> int:
             only_broker=arguments.only_broker,
         )
 
+        said = False
+
         def on_ready(ready: NodeReady) -> None:
+            nonlocal said
+            said = True
             answer = {
                 "broker": ready.broker_id,
                 "host": ready.host,
@@ -60,6 +64,8 @@ def main() -> int:
 
         ended = await run_broker(settings, stops.stop, hurry=stops.hurry, on_ready=on_ready)
         (_log.info if ended.clean else _log.error)("ended: %s", ended.reason)
+        if ended.error_code and not said:
+            say_ready(arguments.ready_fd, {"error": ended.error_code, "message": ended.reason})
         if ended.clean:
             return 0
         return EXIT_FAULT if ended.curable else EXIT_INCURABLE

@@ -60,7 +60,7 @@ class Membership:
     ) -> None:
         self.image = MetadataImage()
         self.broker_epoch = BrokerEpoch(-1)
-        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.ended: asyncio.Future[errors.PylogError] = asyncio.get_running_loop().create_future()
         self.fenced = True
         self._link = link
         self._lease_line = lease_line
@@ -102,9 +102,9 @@ class Membership:
         error = task.exception()
         if error is not None:
             _log.error("the broker's membership failed", exc_info=error)
-        self.ended.set_result(f"its membership failed: {error!r}")
+        self._end(errors.UnknownServerError(f"its membership failed: {error!r}"))
 
-    def _end(self, reason: str) -> None:
+    def _end(self, reason: errors.PylogError) -> None:
         if not self.ended.done():
             self.ended.set_result(reason)
 
@@ -148,7 +148,7 @@ class Membership:
         if isinstance(answer, Failure):
             error = errors.from_code(answer.code, answer.message)
             if not error.retriable and answer.code not in _RETRY_REGISTRATION:
-                self._end(f"registration refused: {error.name}: {error}")
+                self._end(errors.from_code(answer.code, f"registration refused: {error}"))
             raise error
         self._saw(answer.controller_epoch)
         self.broker_epoch = answer.broker_epoch

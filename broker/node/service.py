@@ -74,8 +74,12 @@ class _Ending:
     """Why the broker ends, as known so far."""
 
     reason: str = "asked to stop"
-    fault: bool = False
+    fault_code: int = 0  # of what ended it; 0: nothing has
     cluster_stops: bool = False
+
+
+def _code_of(fault: Exception) -> int:
+    return getattr(fault, "code", errors.UnknownServerError.code)
 
 
 class BrokerService:
@@ -146,12 +150,13 @@ class BrokerService:
             return NodeExit("asked to stop before it served", clean=True)
         except (errors.PylogError, OSError) as fault:
             await self._close_link()
-            return NodeExit(str(fault), clean=False, curable=not isinstance(fault, INCURABLE))
+            curable = not isinstance(fault, INCURABLE)
+            return NodeExit(str(fault), clean=False, curable=curable, error_code=_code_of(fault))
         try:
             await self._start()
         except (errors.PylogError, OSError) as fault:
             await self._close_all(clean=True)
-            return NodeExit(str(fault), clean=False)
+            return NodeExit(str(fault), clean=False, error_code=_code_of(fault))
         await self._serve()
         return await self._shut_down()
 
@@ -226,9 +231,10 @@ class BrokerService:
         self._membership.start()
         self._membership.ended.add_done_callback(self._on_membership_ended)
 
-    def _on_membership_ended(self, ended: asyncio.Future[str]) -> None:
+    def _on_membership_ended(self, ended: asyncio.Future[errors.PylogError]) -> None:
         if not ended.cancelled():
-            self._on_fault(ended.result())
+            fault = ended.result()
+            self._on_fault(str(fault), fault.code)
 
     async def _listen(self, manager: ReplicaManager) -> None:
         told = self._settings.gateway
@@ -376,8 +382,8 @@ class BrokerService:
         self._ending.reason = "the cluster stops"
         self._ended.set()
 
-    def _on_fault(self, reason: str) -> None:
-        self._ending.fault = True
+    def _on_fault(self, reason: str, code: int = errors.UnknownServerError.code) -> None:
+        self._ending.fault_code = code
         self._ending.reason = self._parts.fault = reason
         self._ended.set()
 
@@ -410,10 +416,11 @@ class BrokerService:
         _log.info("stopping: %s", ending.reason)
         self._parts.stopping = ending.reason
         await self._server.set_serving(False)
-        if not (ending.fault or ending.cluster_stops or self._hurry.is_set()):
+        if not (ending.fault_code or ending.cluster_stops or self._hurry.is_set()):
             await self._move_leaders()
         clean = await self._close_all(clean=True)
-        return NodeExit(ending.reason, clean=clean and not ending.fault)
+        clean = clean and not ending.fault_code
+        return NodeExit(ending.reason, clean, error_code=ending.fault_code)
 
     async def _move_leaders(self) -> None:
         """Let others lead first, as long as that takes a bounded time."""

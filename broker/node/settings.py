@@ -155,8 +155,11 @@ class NodeReady:
 
 @dataclass(frozen=True, slots=True)
 class NodeExit:
-    """Why a broker ended. `curable`: starting it again may help."""
+    """Why a broker ended. `curable`: starting it again may help. `error_code`: Kafka's number of
+    the error that ended it; 0: none, -1: of no PylogError.
+    """
 
     reason: str
     clean: bool
     curable: bool = True
+    error_code: int = 0

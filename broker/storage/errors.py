@@ -6,11 +6,22 @@ Two trees. `StorageStartError`: no retry cures it, somebody must change somethin
 
 from __future__ import annotations
 
-from pylog.errors import KafkaStorageError, PylogError, RetriableError
+from pylog.errors import (
+    BrokerNotAvailable,
+    InconsistentClusterId,
+    InvalidConfig,
+    KafkaStorageError,
+    PylogError,
+    RetriableError,
+)
 
 
 class StorageStartError(PylogError):
-    """A broker or controller directory cannot be used; the message says what to change."""
+    """A broker or controller directory cannot be used; the message says what to change. To whoever
+    asked for the start it is a setting that is not legal.
+    """
+
+    code = InvalidConfig.code
 
 
 class DirectoryUnwritable(StorageStartError):
@@ -19,6 +30,8 @@ class DirectoryUnwritable(StorageStartError):
 
 class ForeignDirectory(StorageStartError):
     """The directory belongs to another cluster."""
+
+    code = InconsistentClusterId.code
 
 
 class OtherBrokersDirectory(StorageStartError):
@@ -31,6 +44,8 @@ class MetaPropertiesInvalid(StorageStartError):
 
 class DirectoryLocked(RetriableError):
     """Another process holds the directory's lock. It may still be flushing: try again soon."""
+
+    code = BrokerNotAvailable.code
 
 
 class DiskFull(KafkaStorageError):

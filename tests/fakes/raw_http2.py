@@ -26,7 +26,8 @@ def _header(name: bytes, value: bytes) -> bytes:
 class Call:
     """Opens stream 1 for `method`; messages go out as they are given, prefix included."""
 
-    def __init__(self, server: str, method: str) -> None:
+    def __init__(self, server: str, method: str, *more: tuple[bytes, bytes]) -> None:
+        """`more`: further headers, each of name and value under 128 bytes."""
         host, port = server.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), timeout=10)
         head = b"".join(
@@ -38,6 +39,7 @@ class Call:
                 (b":authority", server.encode()),
                 (b"content-type", b"application/grpc"),
                 (b"te", b"trailers"),
+                *more,
             )
         )
         self._socket.sendall(

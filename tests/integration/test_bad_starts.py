@@ -47,27 +47,38 @@ def _copy_identity(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "error", "words"),
     [
         (lambda folder: (folder / "broker-1/meta.properties").unlink(),
+         errors.InvalidConfig,
          "broker-1 holds 2 partitions (t-0, ...) but no meta.properties; restore that file"),
-        (_edit("cluster.id", "A" * 22), "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA, this is"),
-        (_edit("node.id", "7"), "broker-1 belongs to broker 7, not 1; use that broker's id"),
-        (_edit("version", "2"), "has version '2'; this release knows 1. Use the release that"),
-        (_copy_identity, "belongs to broker 1: broker 2 runs on a copy of it"),
-        (lambda folder: (folder / "broker-1").chmod(0o777), "chmod o-w"),
+        (_edit("cluster.id", "A" * 22),
+         errors.InconsistentClusterId, "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA, this is"),
+        (_edit("node.id", "7"),
+         errors.InvalidConfig, "broker-1 belongs to broker 7, not 1; use that broker's id"),
+        (_edit("version", "2"),
+         errors.InvalidConfig, "has version '2'; this release knows 1. Use the release that"),
+        (_copy_identity,
+         errors.InvalidRegistration, "belongs to broker 1: broker 2 runs on a copy of it"),
+        (lambda folder: (folder / "broker-1").chmod(0o777), errors.InvalidConfig, "chmod o-w"),
     ],
     ids=["missing", "other-cluster", "other-broker", "newer", "copied", "world-writable"],
 )  # fmt: skip
 def test_a_directory_that_is_not_this_brokers(
-    stopped: Path, tmp_path: Path, change: Callable[[Path], None], words: str
+    stopped: Path,
+    tmp_path: Path,
+    change: Callable[[Path], None],
+    error: type[errors.PylogError],
+    words: str,
 ) -> None:
+    """The error is the broker's own, and the whole message: no end of a log file."""
     folder = tmp_path / "data"
     shutil.copytree(stopped, folder)
     change(folder)
-    with pytest.raises(errors.PylogError) as refused:
+    with pytest.raises(error) as refused:
         LocalCluster(2, data_dir=folder)
     assert words in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import grpc
 import pytest
@@ -49,6 +50,32 @@ def test_a_message_that_does_not_arrive_ends_its_call(monkeypatch: pytest.Monkey
         with Call(server, "/pylog.v1.Log/Metadata") as call:
             call.send(MESSAGE)
             assert call.status(seconds=5) == 0
+
+    with_server(check)
+
+
+def test_what_has_expired_on_arrival_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bad input 45."""
+    done = []
+    metadata = GatewayLog.Metadata
+
+    async def counting(self: GatewayLog, request: Any, context: Any) -> Any:
+        done.append(request)
+        return await metadata(self, request, context)
+
+    monkeypatch.setattr(GatewayLog, "Metadata", counting)
+
+    def check(server: str) -> None:
+        for timeout in [b"0n", b"0m"] * 25:
+            with Call(server, "/pylog.v1.Log/Metadata", (b"grpc-timeout", timeout)) as call:
+                call.send(MESSAGE, end=True)
+                expired = grpc.StatusCode.DEADLINE_EXCEEDED.value[0]
+                assert call.status(seconds=30) in (expired, None)
+        assert done == []
+        for timeout in (b"8760H", b"99999999H"):
+            with Call(server, "/pylog.v1.Log/Metadata", (b"grpc-timeout", timeout)) as call:
+                call.send(MESSAGE, end=True)
+                assert call.status(seconds=30) == 0
 
     with_server(check)
 
