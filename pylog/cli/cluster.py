@@ -48,7 +48,9 @@ def describe(settings: Settings) -> None:
         return
     click.echo(f"cluster {found.cluster_id}, controller epoch {found.controller_epoch}")
     if led.get(None):
-        click.echo(f"{led[None]} partitions have no leader: pylog topics describe --offline")
+        click.echo(
+            f"{led[None]} partitions have no leader: pylog topics describe --unavailable-partitions"
+        )
     print_table(
         ("broker", "address", "rack", "epoch", "leads", "replicas"),
         (

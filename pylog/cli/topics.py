@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -22,6 +22,7 @@ from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDesc
 
 if TYPE_CHECKING:
     from pylog.client.admin import AdminClient
+    from pylog.client.admin_types import ConfigEntry
 
 SETTINGS_SECONDS_MAX: Final = 2.0
 """Brokers tell of topics also while the controller is away; only it knows their settings."""
@@ -116,33 +117,54 @@ def list_(settings: Settings, internal: bool) -> None:
 
 @topics.command()
 @click.argument("names", metavar="[TOPIC]...", nargs=-1, shell_complete=complete_topics)
-@click.option("--under-replicated", is_flag=True, help="Only partitions with replicas out of sync.")
-@click.option("--offline", is_flag=True, help="Only partitions without a leader.")
+@click.option(
+    "--under-replicated-partitions",
+    "--under-replicated",
+    "under_replicated",
+    is_flag=True,
+    help="Only partitions with replicas out of sync.",
+)
+@click.option(
+    "--unavailable-partitions",
+    "--offline",
+    "unavailable",
+    is_flag=True,
+    help="Only partitions without a leader.",
+)
+@click.option(
+    "--under-min-isr-partitions",
+    "under_min_isr",
+    is_flag=True,
+    help="Only partitions with too few in-sync replicas for acks=all.",
+)
+@click.option(
+    "--at-min-isr-partitions",
+    "at_min_isr",
+    is_flag=True,
+    help="Only partitions with just as many in-sync replicas as acks=all needs.",
+)
 @with_settings
-def describe(
-    settings: Settings, names: tuple[str, ...], under_replicated: bool, offline: bool
-) -> None:
-    """Show settings, leader and replicas; of all topics when none is named.
+def describe(settings: Settings, /, names: tuple[str, ...], **filters: bool) -> None:
+    """Show settings, leader and replicas; of all topics when none is named. With several of the
+    options, what any of them takes.
 
     \b
     pylog topics describe flights
-    pylog topics describe --under-replicated
+    pylog topics describe --under-replicated-partitions
     """
-
-    def wanted(partition: PartitionDescription) -> bool:
-        return (not under_replicated or len(partition.isr) < len(partition.replicas)) and (
-            not offline or partition.leader is None
-        )
-
+    asked = [_FILTERS[name] for name, wanted in filters.items() if wanted]
     with settings.admin() as admin:
         found = admin.describe_topics(list(names) or None)
-        configs = _own_settings(admin, found)
+        entries = _settings_of(
+            admin, found, needed=filters["under_min_isr"] or filters["at_min_isr"]
+        )
     chosen = [
-        dataclasses.replace(topic, partitions=tuple(filter(wanted, topic.partitions)))
+        dataclasses.replace(topic, partitions=_taken(topic, entries.get(topic.name, {}), asked))
         for topic in found.values()
     ]
-    if under_replicated or offline:
+    if asked:
         chosen = [topic for topic in chosen if topic.partitions]
+    configs = {name: _own(of_topic) for name, of_topic in entries.items()}
     if settings.as_json:
         print_json(
             [{**dataclasses.asdict(topic), "configs": configs.get(topic.name)} for topic in chosen]
@@ -151,25 +173,53 @@ def describe(
         _print_topics(chosen, found, configs)
 
 
-def _own_settings(
-    admin: AdminClient, found: Mapping[str, TopicDescription]
-) -> dict[str, dict[str, str | None]]:
-    """What is set for each topic itself; nothing while the controller is away."""
+_FILTERS: Final[Mapping[str, Callable[[PartitionDescription, int], bool]]] = {
+    "under_replicated": lambda partition, least: len(partition.isr) < len(partition.replicas),
+    "unavailable": lambda partition, least: partition.leader is None,
+    "under_min_isr": lambda partition, least: len(partition.isr) < least,
+    "at_min_isr": lambda partition, least: len(partition.isr) == least,
+}
+"""By the names of the options; `least`: so many in-sync replicas acks=all needs."""
+
+
+def _taken(
+    topic: TopicDescription,
+    entries: Mapping[str, ConfigEntry],
+    asked: Sequence[Callable[[PartitionDescription, int], bool]],
+) -> tuple[PartitionDescription, ...]:
+    """The partitions that one of the filters takes; all without any."""
+    entry = entries.get("min.insync.replicas")
+    min_isr = int(entry.value or 1) if entry is not None else 1
+    return tuple(
+        partition
+        for partition in topic.partitions
+        if not asked or any(f(partition, min(min_isr, len(partition.replicas))) for f in asked)
+    )
+
+
+def _settings_of(
+    admin: AdminClient, found: Mapping[str, TopicDescription], *, needed: bool
+) -> dict[str, Mapping[str, ConfigEntry]]:
+    """Each topic's settings; unless they are `needed`, none while the controller is away."""
     if not found:
         return {}
-    try:
-        described = admin.describe_configs(
-            [("topic", name) for name in found], timeout=SETTINGS_SECONDS_MAX
-        )
-    except errors.PylogError:
-        return {}
+    topics = [("topic", name) for name in found]
+    if needed:
+        described = admin.describe_configs(topics)
+    else:
+        try:
+            described = admin.describe_configs(topics, timeout=SETTINGS_SECONDS_MAX)
+        except errors.PylogError:
+            return {}
+    return {resource.name: entries for resource, entries in described.items()}
+
+
+def _own(entries: Mapping[str, ConfigEntry]) -> dict[str, str | None]:
+    """What is set for the topic itself."""
     return {
-        resource.name: {
-            entry.name: entry.value
-            for entry in entries.values()
-            if entry.source == "DYNAMIC_TOPIC_CONFIG"
-        }
-        for resource, entries in described.items()
+        entry.name: entry.value
+        for entry in entries.values()
+        if entry.source == "DYNAMIC_TOPIC_CONFIG"
     }
 
 

@@ -73,7 +73,13 @@ def test_a_topic_from_its_creation_to_its_end(run: Run) -> None:
     (topic,) = json.loads(out)
     assert topic["configs"] == {"retention.ms": "5000", "segment.bytes": "4096"}
     assert [p["replicas"] for p in topic["partitions"]] == [[1, 2], [2, 3], [3, 1]]
-    assert run("topics", "describe", "--under-replicated") == (0, "", "")
+    few = ("--under-replicated-partitions", "--unavailable-partitions")
+    assert run("topics", "describe", *few) == (0, "", "")
+    assert run("topics", "describe", "--at-min-isr-partitions") == (0, "", "")
+    assert run("topics", "alter", "t", "--config", "min.insync.replicas=2")[0] == 0
+    status, out, _ = run("topics", "describe", "--at-min-isr-partitions", "--json")
+    assert [len(topic["partitions"]) for topic in json.loads(out)] == [3]
+    assert run("topics", "describe", "--under-min-isr-partitions") == (0, "", "")
     status, out, _ = run("topics", "offsets", "t", "--json")
     assert [p["offset"] for p in json.loads(out)] == [0, 0, 0]
     assert run("topics", "delete", "t") == (0, "deleted t\n", "")
