@@ -27,6 +27,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from pylog import errors
+from pylog.client.arguments import mapping, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
 
 START_SECONDS_MAX: Final = 60.0
@@ -38,6 +39,11 @@ LOG_TAIL_BYTES: Final = 2000
 # connection while its broker is down.
 PORTS: Final = range(20_000, 32_000)
 NEW_BROKER: Final = 0
+BROKERS_MAX: Final = 100
+_SETTINGS: Final = "brokers' settings, such as {'min.insync.replicas': '2'}"
+PYTHON: Final = (sys.executable, "-P", "-m")
+"""Without the current directory among the places of modules: a file there, `random.py`, would be
+taken for the standard library's."""
 
 
 def _free_port(taken: set[int]) -> int:
@@ -59,7 +65,8 @@ _Ports = tuple[int, int, int]
 
 def _gateway_address(listen: str | None) -> tuple[str, int]:
     """Where the gateway is to listen; errors as told by `LocalCluster`."""
-    host, _, number = (listen if listen is not None else "127.0.0.1:0").rpartition(":")
+    text = "127.0.0.1:0" if listen is None else listen
+    host, _, number = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not (number.isascii() and number.isdigit() and int(number) <= 65535):
         raise errors.InvalidConfig(f"listen={listen!r}: it must be host:port, such as 127.0.0.1:0")
@@ -205,13 +212,15 @@ class LocalCluster:
         """
         if kafka_listener:
             raise errors.NotOffered("kafka_listener=True: the Kafka listener is not offered yet")
-        if not 1 <= brokers <= 100:
-            raise errors.InvalidConfig(f"brokers={brokers}: it must be from 1 to 100")
+        brokers = whole(brokers, "brokers", 1, BROKERS_MAX, errors.InvalidConfig)
+        if not isinstance(data_dir, str | os.PathLike | None):
+            raise errors.InvalidConfig(f"data_dir={shown(data_dir)}: give a path, or None")
+        given = mapping({} if config is None else config, "config", _SETTINGS, errors.InvalidConfig)
         gateway = _gateway_address(listen)
         self._temporary = data_dir is None
         folder = tempfile.mkdtemp(prefix="pylog-") if data_dir is None else data_dir
         self.data_dir = Path(folder).absolute()
-        self._config = {str(key): _config_text(value) for key, value in (config or {}).items()}
+        self._config = {str(key): _config_text(value) for key, value in given.items()}
         self._secret = secrets.token_hex(32)
         self._owner = os.getpid()
         self._head: _Process | None = None
@@ -293,11 +302,13 @@ class LocalCluster:
 
     def kill_controller(self) -> None:
         """SIGKILL of the controller and gateway; brokers go on serving."""
+        self._check_open()
         assert self._head is not None
         self._head.end(signal.SIGKILL, 0)
 
     def start_controller(self) -> None:
         """Start the controller again, on its old port."""
+        self._check_open()
         if self._head is not None and self._head.running:
             raise errors.InvalidRequest("the controller is running")
         self._head = self._spawn_head()
@@ -305,6 +316,7 @@ class LocalCluster:
 
     def restart(self) -> None:
         """Stop everything in order and start it again, on the same ports and directories."""
+        self._check_open()
         self._stop_all()
         self._start_all()
 
@@ -361,14 +373,20 @@ class LocalCluster:
         return sorted(found)
 
     def _node(self, broker: int) -> _Process:
-        if self._closed:
-            raise errors.ClientClosed("the cluster is closed")
-        node = self._nodes.get(broker)
+        self._check_open()
+        number = whole_or_none(broker, 0)
+        node = None if number is None else self._nodes.get(number)
         if node is None:
             raise errors.BrokerIdNotRegistered(
-                f"there is no broker {broker}; there are {self.brokers}"
+                f"there is no broker {shown(broker)}; there are {self.brokers}"
             )
         return node
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.ClientClosed("the cluster is closed")
+        if os.getpid() != self._owner:
+            raise errors.ClientClosed("the cluster belongs to the process that made it")
 
     def _deadline_ms(self) -> int:
         return SYSTEM_CLOCK.monotonic_ms() + int(START_SECONDS_MAX * 1000)
@@ -427,7 +445,7 @@ class LocalCluster:
 
     def _spawn_head(self) -> _Process:
         command = [
-            sys.executable, "-m", "broker.head", "--brokers", str(self._count),
+            *PYTHON, "broker.head", "--brokers", str(self._count),
             "--listen", self._gateway, *self._common_arguments(),
         ]  # fmt: skip
         if "broker.claim.wait.ms" not in self._config:
@@ -440,7 +458,7 @@ class LocalCluster:
 
     def _spawn_node(self, broker: int, ports: _Ports) -> _Process:
         command = [
-            sys.executable, "-m", "broker.node",
+            *PYTHON, "broker.node",
             "--controller", self._gateway,
             "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
             "--stream-listen", f"127.0.0.1:{ports[2]}",

@@ -73,7 +73,7 @@ class Head:
         config = BrokerConfig.from_mapping(settings.config)
         metrics = self._metrics_listener(config)
         root = Path(settings.data_dir).absolute()
-        for doubt in look_at(str(root), str(root / "controller")):
+        for doubt in look_at(str(root), [str(root / "controller")]):
             _log.warning("%s", doubt)
         log = await self._open_log(str(root / "controller"))
         try:

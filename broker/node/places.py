@@ -92,7 +92,7 @@ def _doubts(place: Place) -> list[str]:
     return []
 
 
-def look_at(root: str, directories: Sequence[str], log_dirs: Sequence[str] = ()) -> list[str]:
+def look_at(root: str, directories: list[str], log_dirs: Sequence[str] = ()) -> list[str]:
     """`judge` of a data root, which is made, of the entries of `log.dirs`, and of the broker's own
     directories, where they exist.
 

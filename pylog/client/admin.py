@@ -6,6 +6,7 @@ so that it works while the controller is away.
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from pylog import errors
 from pylog.client import admin_wire
 from pylog.client.admin_types import ConfigEntry, ConfigResource, LogDirDescription
+from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.cluster import Cluster, ClusterSettings
@@ -23,7 +25,7 @@ from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
 from pylog.client.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
-from pylog.client.subscription import one_partition
+from pylog.client.subscription import one_partition, some_partitions
 from pylog.client.timeouts import seconds
 from pylog.client.wire import error_of, metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK
@@ -62,10 +64,7 @@ class AdminClient:
     """
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
-        bootstrap = (
-            bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-        )
-        values = ADMIN_SETTINGS.parse({"bootstrap_servers": bootstrap, **config})
+        values = ADMIN_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
         self._thread = shared_loop()
@@ -92,9 +91,8 @@ class AdminClient:
         Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor,
         InvalidReplicaAssignment, InvalidConfig.
         """
-        wanted = [topics] if isinstance(topics, NewTopic) else list(topics)
         request = admin_pb2.CreateTopicsRequest(validate_only=validate_only)
-        for topic in wanted:
+        for topic in admin_wire.new_topics(topics):
             _check_name(topic.name)
             request.topics.append(admin_wire.new_topic_message(topic))
         timeout_ms = self._milliseconds(timeout)
@@ -114,9 +112,7 @@ class AdminClient:
 
         Raises UnknownTopicOrPartition for what does not exist.
         """
-        names = [topics] if isinstance(topics, str) else list(topics)
-        for name in names:
-            _check_name(name)
+        names = _names(topics)
         request = admin_pb2.DeleteTopicsRequest(names=names)
         timeout_ms = self._milliseconds(timeout)
 
@@ -148,9 +144,7 @@ class AdminClient:
             snapshot = self._snapshot((), all_topics=True, timeout_ms=timeout_ms)
             found = [t for t in snapshot.topics if not t.internal]
         else:
-            names = [topics] if isinstance(topics, str) else list(topics)
-            for name in names:
-                _check_name(name)
+            names = _names(topics)
             found = self._described(names, timeout_ms)
         faults = {t.name: t.error for t in found if t.error is not None}
         results = {t.name: admin_wire.topic_description(t) for t in found if t.error is None}
@@ -193,9 +187,9 @@ class AdminClient:
         Raises InvalidPartitions for a total that is no growth, UnknownTopicOrPartition,
         InvalidReplicaAssignment.
         """
-        for name in topics:
-            _check_name(name)
         request = admin_wire.growth(topics)
+        for topic in request.topics:
+            _check_name(topic.topic)
         request.validate_only = validate_only
         timeout_ms = self._milliseconds(timeout)
 
@@ -291,10 +285,12 @@ class AdminClient:
         record at or after a time in milliseconds since 1970; None where no record is that late.
         """
         wanted = {}
-        for given, spec in partitions.items():
+        shape = "{TopicPartition(topic, number): 'latest'}"
+        for given, spec in mapping(partitions, "partitions", shape).items():
             tp = one_partition(given)
-            timestamp = OFFSET_SPECS.get(spec) if isinstance(spec, str) else spec
-            if timestamp is None or (timestamp < 0 and not isinstance(spec, str)):
+            by_name = isinstance(spec, str)
+            timestamp = OFFSET_SPECS.get(spec) if by_name else whole_or_none(spec, 0, math.inf)
+            if timestamp is None:
                 raise errors.InvalidRequest(
                     f"{tp}: {spec!r} is not one of {', '.join(OFFSET_SPECS)}, or milliseconds "
                     f"since 1970"
@@ -314,13 +310,15 @@ class AdminClient:
         Raises OffsetOutOfRange above the high watermark, UnknownTopicOrPartition.
         """
         wanted = {}
-        for given, offset in offsets.items():
+        shape = "{TopicPartition(topic, number): offset}"
+        for given, offset in mapping(offsets, "offsets", shape).items():
             tp = one_partition(given)
-            if not isinstance(offset, int) or offset < -1:
+            before = whole_or_none(offset, -1)
+            if before is None:
                 raise errors.OffsetOutOfRange(
                     f"{tp}: delete_records up to {offset!r}; it must be an offset, or -1 for all"
                 )
-            wanted[tp] = offset
+            wanted[tp] = before
         timeout_ms = self._milliseconds(timeout)
         results, faults = self._run(delete_records(self._cluster, wanted, timeout_ms))
         raise_faults(results, faults)
@@ -351,8 +349,7 @@ class AdminClient:
         is no leader: acknowledged records may be lost, so the partitions must be named.
         """
         request = admin_pb2.ElectLeadersRequest(unclean=unclean, all_partitions=partitions is None)
-        for given in partitions or ():
-            tp = one_partition(given)
+        for tp in () if partitions is None else some_partitions((partitions,)):
             request.partitions.add(topic=tp.topic, partition=tp.partition)
 
         async def attempt(left_s: float) -> admin_pb2.ElectLeadersResponse:
@@ -385,7 +382,7 @@ class AdminClient:
         live = {
             b.id: b for b in self._snapshot((), all_topics=False, timeout_ms=timeout_ms).brokers
         }
-        wanted = sorted(live) if brokers is None else list(brokers)
+        wanted = sorted(live) if brokers is None else admin_wire.broker_ids(brokers, "brokers")
         results, faults = self._run(log_dirs(self._cluster, live, wanted, timeout_ms / 1000))
         raise_faults(results, faults)
         return {broker: results[broker] for broker in wanted}
@@ -468,6 +465,14 @@ class AdminClient:
                 "no server knows where the controller's gateway is; is the controller running?"
             )
         return server
+
+
+def _names(topics: object) -> list[str]:
+    """Topics by name: one, or several."""
+    names = [topics] if isinstance(topics, str) else several(topics, "topics", "a name, or several")
+    for name in names:
+        _check_name(name)
+    return names
 
 
 def _check_name(name: str) -> None:

@@ -16,6 +16,7 @@ from pylog.client.admin_types import (
     LogDirReplica,
     config_resource,
 )
+from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
 from pylog.client.metadata import BrokerInfo, TopicInfo
 from pylog.client.wire import error_of
 from pylog.config import INT_MAX
@@ -33,6 +34,9 @@ from pylog.rpc.v1 import admin_pb2
 ConfigChanges = Mapping[str, str | None] | Iterable[AlterConfigOp]
 """New values by name (None: back to the default), or operations."""
 
+_RESOURCE: Final = '("topic", name)'
+_CHANGES: Final = "{setting: value}, or several AlterConfigOp(name, value, op)"
+_REPLICAS: Final = "for each new partition a list of brokers' ids"
 _KINDS: Final = {"topic": "TOPIC", "broker": "BROKER"}
 
 
@@ -52,18 +56,27 @@ def questions(given: Any) -> admin_pb2.DescribeConfigsRequest:
     """One resource, several, or names of settings by resource."""
     if isinstance(given, tuple) and given and isinstance(given[0], str):
         given = [given]
+    several(given, "resources", _RESOURCE)
     request = admin_pb2.DescribeConfigsRequest()
     names: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
     for item in given:
+        resource = config_resource(item)
         wanted = names.get(item)
-        if isinstance(wanted, str):
-            wanted = [wanted]
         request.resources.add(
-            resource=resource_message(config_resource(item)),
+            resource=resource_message(resource),
             all_names=wanted is None,
-            names=wanted or (),
+            names=() if wanted is None else _setting_names(wanted, resource),
         )
     return request
+
+
+def _setting_names(given: object, resource: ConfigResource) -> list[str]:
+    what = f"settings of {resource}"
+    names = [given] if isinstance(given, str) else several(given, what, "their names")
+    for name in names:
+        if not isinstance(name, str):
+            raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
+    return names
 
 
 def entry_of(entry: admin_pb2.ConfigEntry) -> ConfigEntry:
@@ -91,7 +104,8 @@ def changes(
 ) -> admin_pb2.AlterConfigsRequest:
     """Changes by resource; InvalidConfig for what cannot be one."""
     request = admin_pb2.AlterConfigsRequest(validate_only=validate_only)
-    for item, wanted in given.items():
+    shape = f"{{{_RESOURCE}: {{setting: value}}}}"
+    for item, wanted in mapping(given, "changes", shape, errors.InvalidConfig).items():
         resource = config_resource(item)
         altered = request.resources.add(resource=resource_message(resource))
         for op in _operations(resource, wanted):
@@ -106,9 +120,13 @@ def _operations(resource: ConfigResource, wanted: ConfigChanges) -> Iterable[Alt
             for name, value in wanted.items()
         ]
     else:
-        ops = [AlterConfigOp(*op) for op in wanted]
+        ops = [
+            _operation(op, resource) for op in several(wanted, f"changes of {resource}", _CHANGES)
+        ]
     for name, value, op in ops:
-        if op.lower() not in OPERATIONS:
+        if not isinstance(name, str):
+            raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
+        if not isinstance(op, str) or op.lower() not in OPERATIONS:
             raise errors.InvalidConfig(
                 f"{resource}: {name}: {op!r} is not one of {', '.join(OPERATIONS)}"
             )
@@ -119,19 +137,40 @@ def _operations(resource: ConfigResource, wanted: ConfigChanges) -> Iterable[Alt
     return [AlterConfigOp(name, value, op.lower()) for name, value, op in ops]
 
 
+def _operation(given: object, resource: ConfigResource) -> AlterConfigOp:
+    if isinstance(given, tuple | list) and 1 <= len(given) <= 3:
+        return AlterConfigOp(*given)
+    raise errors.InvalidConfig(f"{resource}: {shown(given)} is no change; give {_CHANGES}")
+
+
 def growth(given: Mapping[str, NewPartitions | int]) -> admin_pb2.CreatePartitionsRequest:
-    """New totals by topic."""
+    """New totals by topic; InvalidPartitions and InvalidReplicaAssignment name what cannot be."""
     request = admin_pb2.CreatePartitionsRequest()
-    for name, wanted in given.items():
-        new = NewPartitions(wanted) if isinstance(wanted, int) else wanted
-        if isinstance(new.total_count, bool) or not 1 <= new.total_count < 2**31:
+    for name, wanted in mapping(given, "topics", "{topic: NewPartitions(new total)}").items():
+        if not isinstance(name, str):
+            raise errors.InvalidTopic(f"topics: {shown(name)} is no topic's name")
+        new = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
+        total = whole_or_none(new.total_count, 1, INT_MAX)
+        if total is None:
             raise errors.InvalidPartitions(
-                f"topic {name}: {new.total_count} partitions; give the new total, 1 to {INT_MAX}"
+                f"topic {name}: {shown(new.total_count)} partitions; give the new total, 1 to "
+                f"{INT_MAX}"
             )
-        topic = request.topics.add(topic=name, total_count=new.total_count)
-        for brokers in new.assignments or ():
-            topic.assignment.add(brokers=brokers)
+        topic = request.topics.add(topic=name, total_count=total)
+        what = f"topic {name}: assignments"
+        lists = () if new.assignments is None else new.assignments
+        for brokers in several(lists, what, _REPLICAS, errors.InvalidReplicaAssignment):
+            ids = broker_ids(brokers, what, errors.InvalidReplicaAssignment)
+            topic.assignment.add(brokers=ids)
     return request
+
+
+def broker_ids(
+    given: object, argument: str, error: type[errors.PylogError] = errors.InvalidRequest
+) -> list[int]:
+    """Brokers by their ids."""
+    ids = several(given, argument, "a list of brokers' ids", error)
+    return [whole(broker, argument, 0, INT_MAX, error) for broker in ids]
 
 
 def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
@@ -155,6 +194,16 @@ def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
     )
 
 
+def new_topics(given: object) -> list[NewTopic]:
+    """Topics to create: one, or several."""
+    wanted = "NewTopic(name, ...), or several"
+    topics = [given] if isinstance(given, NewTopic) else several(given, "topics", wanted)
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise errors.InvalidRequest(f"topics: {shown(topic)} is none; give {wanted}")
+    return topics
+
+
 def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
     """A topic to create; InvalidRequest and InvalidConfig name what cannot be."""
     if topic.replica_assignment is not None and (
@@ -168,11 +217,13 @@ def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
         (topic.num_partitions, "partitions", errors.InvalidPartitions),
         (topic.replication_factor, "replicas", errors.InvalidReplicationFactor),
     ):
-        if not -1 <= count <= INT_MAX:
-            raise error(f"topic {topic.name}: {count} {what}; it must be 1 to {INT_MAX}")
-    config = dict(topic.config or {})
+        if whole_or_none(count, -1, INT_MAX) is None:
+            raise error(f"topic {topic.name}: {shown(count)} {what}; it must be 1 to {INT_MAX}")
+    given = {} if topic.config is None else topic.config
+    where = f"topic {topic.name}: config"
+    config = dict(mapping(given, where, "{setting: value}", errors.InvalidConfig))
     for key, value in config.items():
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not isinstance(key, str):
             raise errors.InvalidConfig(
                 f"topic {topic.name}: {key}={value!r}: configuration values are texts"
             )
@@ -184,8 +235,11 @@ def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
     )
     if topic.replica_assignment is not None:
         message.num_partitions = -1
-        for partition, brokers in sorted(topic.replica_assignment.items()):
-            message.assignment.add(partition=partition, brokers=brokers)
+        where, fault = f"topic {topic.name}: replica_assignment", errors.InvalidReplicaAssignment
+        placed = mapping(topic.replica_assignment, where, "{partition: brokers' ids}", fault)
+        for partition in sorted(whole(p, where, 0, INT_MAX, fault) for p in placed):
+            ids = broker_ids(placed[partition], where, fault)
+            message.assignment.add(partition=partition, brokers=ids)
     return message
 
 

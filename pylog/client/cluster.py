@@ -467,7 +467,8 @@ class Cluster:
         metadata refreshed where they ask for it. RequestTimedOut names `what` and the last fault.
         """
         deadline = self.clock.monotonic_ms() + timeout_ms
-        attempts = 0
+        attempts, last = 0, ""
+        late = f"{what}: not done within {timeout_ms / 1000:.3g} s"
         await self.connected(timeout_ms)
         while True:
             attempts += 1
@@ -477,21 +478,17 @@ class Cluster:
                 async with asyncio.timeout(max(left_s, 0.001)):
                     return await attempt(try_s)
             except TimeoutError:
-                raise errors.RequestTimedOut(
-                    f"{what}: not done within {timeout_ms / 1000:.3g} s"
-                    + "".join(f"; {a}: {fault}" for a, fault in self.faults.items())
-                ) from None
+                told = "".join(f"; {a}: {fault}" for a, fault in self.faults.items())
+                raise errors.RequestTimedOut(f"{late}{last}{told}") from None
             except errors.PylogError as error:
                 if not error.retriable:
                     raise
+                last = f"; last fault: {error.name}: {error}"
                 wait_s = self.settings.backoff_s(attempts, self.rng.random())
                 if self.clock.monotonic_ms() + wait_s * 1000 >= deadline:
                     if type(error) is errors.BootstrapFailed:
                         raise self.unreachable(timeout_ms) from None
-                    raise errors.RequestTimedOut(
-                        f"{what}: not done within {timeout_ms / 1000:.3g} s; last fault: "
-                        f"{error.name}: {error}"
-                    ) from error
+                    raise errors.RequestTimedOut(f"{late}{last}") from error
                 if error.refreshes_metadata:
                     self.refresh_soon()
                 await asyncio.sleep(wait_s)

@@ -34,11 +34,12 @@ from pylog.client.subscription import (
     check_topic,
     is_single,
     one_partition,
+    seek_target,
     some_partitions,
+    times_by_partition,
 )
-from pylog.client.timeouts import seconds
+from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.config import LONG_MAX
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -271,14 +272,9 @@ class Consumer:
         """
         with self._use():
             tp = one_partition(partition)
-            number = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-            if not isinstance(number, int) or not 0 <= number <= LONG_MAX:
-                raise errors.OffsetOutOfRange(
-                    f"{tp}: seek to offset {number!r}; it must be from 0 to {LONG_MAX}"
-                )
+            number, epoch = seek_target(tp, offset)
             self._collector.drop_pending((tp,))
             with self._lock:
-                epoch = offset.leader_epoch if isinstance(offset, OffsetAndMetadata) else None
                 self._fetcher.seek(self._assigned(tp), number, epoch)
             self._loop.poke()
 
@@ -358,16 +354,7 @@ class Consumer:
         late. InvalidTimestamp for a time below 0.
         """
         with self._use():
-            wanted = {}
-            for given, timestamp in times.items():
-                tp = one_partition(given)
-                if not isinstance(timestamp, int) or timestamp < 0:
-                    raise errors.InvalidTimestamp(
-                        f"{tp}: time {timestamp!r}; it must be 0 or more, in milliseconds since "
-                        f"1970. For the ends use beginning_offsets() and end_offsets()"
-                    )
-                wanted[tp] = timestamp
-            return self._listing(wanted)
+            return self._listing(times_by_partition(times))
 
     def _listing(
         self, wanted: dict[TopicPartition, int]
@@ -424,7 +411,7 @@ class Consumer:
 
     def close(self, timeout: float | None = None) -> None:
         """Let go of connections and buffers; `timeout` is accepted as Kafka's and not needed."""
-        del timeout
+        seconds_or_none(timeout)
         if self._closed:
             return
         self._closed = self._loop.closed = True

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pylog import errors
+from pylog.client.arguments import addresses
 from pylog.client.background import logger
 from pylog.client.consumer_records import ConsumerRecords
 from pylog.client.decoding import Deserialize
@@ -36,8 +37,7 @@ def parse_settings(
             f"group_id={group_id!r}: consumer groups are not offered yet; leave it out and "
             f"give topics (all their partitions are read), or assign() partitions"
         )
-    bootstrap = bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-    values = CONSUMER_SETTINGS.parse({"bootstrap_servers": bootstrap, **config})
+    values = CONSUMER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
     policy: str = values["auto.offset.reset"]
     if policy not in RESET_POLICIES:
         duration_ms(policy)

@@ -227,6 +227,8 @@ class DeliveryHandle:
 
         What it raises is logged.
         """
+        if not callable(callback):
+            raise errors.InvalidRequest(f"callback={callback!r}: give a callable (handle)")
         self._delivery.add_callback(lambda: callback(self))
 
     def as_future(self) -> Future[RecordMetadata]:

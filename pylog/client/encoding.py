@@ -48,7 +48,11 @@ def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
 
 def header_list(headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: str) -> HeaderList:
     """Checked pairs of (str, bytes or None), in the given order; keys may repeat."""
-    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
+        raise errors.SerializationFailed(
+            f"topic {topic}: headers={headers!r}; give pairs of str and bytes, str or None"
+        )
     checked: list[tuple[str, bytes | None]] = []
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):

@@ -7,13 +7,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
-from operator import index as whole
 from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pylog import errors
 from pylog.client.accumulator import TopicBuffer
+from pylog.client.arguments import whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.delivery import DeliveryHandle, OnDelivery, gather
 from pylog.client.encoding import header_list, record_size, to_bytes
@@ -26,7 +26,6 @@ from pylog.client.producer_settings import Serialize, UserCode, parse_settings
 from pylog.client.subscription import check_topic
 from pylog.client.timeouts import seconds_or_none
 from pylog.clock import wall_ns
-from pylog.config import LONG_MAX
 from pylog.model import RecordMetadata, TopicPartition
 from pylog.records.batch import read_header
 
@@ -81,7 +80,11 @@ class Producer:
         Raises UnknownTopicOrPartition, MessageTooLarge, BufferExhausted, SerializationFailed,
         BootstrapFailed, ClientClosed; whatever happens later is the handle's.
         """
-        buffer = self._straight.get(topic)
+        try:
+            buffer = self._straight.get(topic)
+        except TypeError:  # a list, a dict
+            check_topic(topic)
+            raise
         if (
             buffer is not None
             and key is None
@@ -173,7 +176,7 @@ class Producer:
             partitions = TopicPartitions(buffer.partitions, self._loop.available(topic))
             partition = user.place(topic, key, value, partitions)
         if partition is not None:
-            self._check_partition(buffer, partition)
+            partition = self._check_partition(buffer, partition)
         stamp = wall_ns() if timestamp_ms is None else _stamp_of(topic, timestamp_ms)
         with self._lock:
             if buffer.owner != get_ident():
@@ -236,7 +239,7 @@ class Producer:
 
         buffer = self._topic_buffer(topic)
         if partition is not None:
-            self._check_partition(buffer, partition)
+            partition = self._check_partition(buffer, partition)
         handles = []
         for number, encoded in encode_rows(
             topic,
@@ -309,7 +312,7 @@ class Producer:
         """Whether a `send` of a record that fits into a batch might have to wait: for the topic's
         metadata, or for room. For those who must not wait on this thread.
         """
-        buffer = self._topics.get(topic)
+        buffer = self._topics.get(topic) if isinstance(topic, str) else None
         if buffer is None:
             return not self._closed
         if partition is not None and partition >= buffer.partitions:
@@ -331,14 +334,15 @@ class Producer:
                 self._straight[topic] = buffer
             return buffer
 
-    def _check_partition(self, buffer: TopicBuffer, partition: int) -> None:
-        if isinstance(partition, int) and 0 <= partition < buffer.partitions:
-            return
-        if isinstance(partition, int) and partition >= buffer.partitions:
+    def _check_partition(self, buffer: TopicBuffer, partition: int) -> int:
+        number = partition if type(partition) is int else whole_or_none(partition, 0)
+        if number is not None and 0 <= number < buffer.partitions:
+            return number
+        if number is not None and number >= 0:
             # Perhaps the topic has grown: ask once.
             self._thread.run(self._refresh_once(buffer.name))
-            if partition < buffer.partitions:
-                return
+            if number < buffer.partitions:
+                return number
         raise errors.UnknownTopicOrPartition(
             f"topic {buffer.name} has partitions 0 to {buffer.partitions - 1}; there is no "
             f"partition {partition!r}"
@@ -458,11 +462,8 @@ class Producer:
 
 
 def _stamp_of(topic: str, timestamp_ms: int) -> int:
-    try:
-        number = whole(timestamp_ms)  # numpy's integers as well
-    except TypeError:
-        number = -1
-    if not 0 <= number <= LONG_MAX:
+    number = whole_or_none(timestamp_ms, 0)
+    if number is None:
         raise errors.InvalidTimestamp(
             f"topic {topic}: timestamp_ms={timestamp_ms!r}; it must be a whole number from 0 to "
             f"2^63-1, in milliseconds since 1970"

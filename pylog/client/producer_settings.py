@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from pylog import errors
+from pylog.client.arguments import addresses, whole_or_none
 from pylog.client.interceptors import INTERCEPTS, Interceptors
 from pylog.client.partitioners import Partitioner, RoundRobin, TopicPartitions
 from pylog.client.settings import PRODUCER_SETTINGS
@@ -27,10 +28,9 @@ def parse_settings(
 ) -> dict[str, Any]:
     """Values by Kafka's names. InvalidConfig names the setting, its value and what to do."""
     given = dict(config)
-    if not isinstance(given.get("acks", ""), str):
-        given["acks"] = str(given["acks"])  # acks=0, acks=1, acks=-1 as numbers
-    bootstrap = bootstrap_servers if isinstance(bootstrap_servers, str) else list(bootstrap_servers)
-    values = PRODUCER_SETTINGS.parse({"bootstrap_servers": bootstrap, **given})
+    if whole_or_none(given.get("acks"), -1, 1) is not None:
+        given["acks"] = str(given["acks"])
+    values = PRODUCER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **given})
     _check_idempotence(values)
     _check_times(values, given)
     _fit_sizes(values)

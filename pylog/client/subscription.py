@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pylog import errors
-from pylog.config import INT_MAX
-from pylog.model import TopicPartition, topic_name_fault
+from pylog.client.arguments import mapping, several, shown, whole_or_none
+from pylog.config import INT_MAX, LONG_MAX
+from pylog.model import OffsetAndMetadata, TopicPartition, topic_name_fault
 from pylog.topic_patterns import TopicPattern, topic_pattern
 
 Partitions = TopicPartition | tuple[str, int] | Iterable[TopicPartition | tuple[str, int]]
@@ -47,7 +49,8 @@ class Subscription:
                 raise errors.InvalidRegularExpression(f"pattern={error}") from None
             return cls(pattern=chosen, exclude_internal=exclude_internal)
         assert topics is not None
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        wanted = "a topic's name, or several"
+        names = [topics] if isinstance(topics, str) else several(topics, "topics", wanted)
         for name in names:
             check_topic(name)
         return cls(tuple(dict.fromkeys(names)))
@@ -92,9 +95,10 @@ def one_partition(given: TopicPartition | tuple[str, int]) -> TopicPartition:
     """A TopicPartition out of what callers give; InvalidRequest when it is none."""
     if isinstance(given, tuple) and len(given) == 2:
         topic, partition = given
-        if isinstance(topic, str) and isinstance(partition, int) and 0 <= partition <= INT_MAX:
+        number = whole_or_none(partition, 0, INT_MAX)
+        if isinstance(topic, str) and number is not None:
             check_topic(topic)
-            return TopicPartition(topic, partition)
+            return TopicPartition(topic, number)
     raise errors.InvalidRequest(
         f"{given!r} is not a partition; give TopicPartition(topic, number) or (topic, number)"
     )
@@ -112,6 +116,35 @@ def some_partitions(given: Iterable[Partitions]) -> list[TopicPartition]:
         else:
             one_partition(item)  # raises
     return list(chosen)
+
+
+def seek_target(tp: TopicPartition, given: int | OffsetAndMetadata) -> tuple[int, int | None]:
+    """The offset, and the leader epoch where it is told; OffsetOutOfRange for what is none."""
+    offset, epoch = given, None
+    if isinstance(given, OffsetAndMetadata):
+        offset, epoch = given.offset, given.leader_epoch
+    number = whole_or_none(offset, 0)
+    if number is None:
+        raise errors.OffsetOutOfRange(
+            f"{tp}: seek to offset {shown(offset)}; it must be from 0 to {LONG_MAX}"
+        )
+    return number, epoch
+
+
+def times_by_partition(given: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Times to look up; InvalidTimestamp for one below 0."""
+    times: dict[TopicPartition, int] = {}
+    shape = "{TopicPartition(topic, number): milliseconds since 1970}"
+    for key, timestamp in mapping(given, "times", shape).items():
+        tp = one_partition(key)
+        number = whole_or_none(timestamp, 0, math.inf)
+        if number is None:
+            raise errors.InvalidTimestamp(
+                f"{tp}: time {shown(timestamp)}; it must be 0 or more, in milliseconds since "
+                f"1970. For the ends use beginning_offsets() and end_offsets()"
+            )
+        times[tp] = number
+    return times
 
 
 def is_single(partitions: tuple[Partitions, ...]) -> bool:

@@ -105,3 +105,16 @@ def test_sparks_own_folders_are_no_place(tmp_path: Path) -> None:
     folder = tmp_path / "work/app-20260101120000-0007/3/data"
     with pytest.raises(errors.PylogError, match=r"app-20260101120000-0007, which Spark removes"):
         LocalCluster(data_dir=folder)
+
+
+def test_what_lies_in_the_current_directory_is_not_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither as a path of one letter nor as a module."""
+    for letter in {*str(tmp_path / "data" / "controller")} - {"/", "."}:
+        (tmp_path / letter).touch()
+    for name in ("broker", "random", "select"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('imported by mistake')")
+    monkeypatch.chdir(tmp_path)
+    with LocalCluster(1, data_dir=tmp_path / "data") as cluster:
+        assert cluster.brokers == [1]

@@ -134,7 +134,7 @@ def test_a_read_committed_range_leaves_out_aborted_transactions(cluster: LocalCl
     settings = {
         "bootstrap_servers": cluster.bootstrap_servers,
         "isolation_level": "read_committed",
-        "default_api_timeout_ms": 2_000,
+        "default_api_timeout_ms": 5_000,
     }
     reader = RangeReader(CONSUMER_SETTINGS.parse(settings))
     try:

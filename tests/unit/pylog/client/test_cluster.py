@@ -97,3 +97,29 @@ def test_a_reason_that_grpc_lost_is_asked_of_the_kernel(listening: bool, words: 
         port = held.getsockname()[1]
         with pytest.raises(errors.BrokerUnreachable, match=f"^127.0.0.1:{port}: {words}$"):
             shared_loop().run(call(port))
+
+
+def test_a_time_out_tells_the_last_fault_also_in_the_midst_of_an_attempt() -> None:
+    thread = shared_loop()
+    attempts = 0
+
+    async def attempt(_left_s: float) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            await asyncio.sleep(60)
+        raise errors.OffsetNotAvailable("the tale of the first attempt")
+
+    async def run() -> None:
+        cluster = Cluster(thread, settings)
+        try:
+            await cluster.retrying(attempt, 2_000, "trying")
+        finally:
+            await cluster.close()
+
+    with FakeCluster(1) as running:
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        with pytest.raises(errors.RequestTimedOut, match="the tale of the first attempt"):
+            thread.run(run())
+    assert attempts == 2

@@ -318,7 +318,7 @@ def test_a_transaction_that_stays_open_is_named(cluster: FakeCluster) -> None:
     topic = cluster.create_topic("a")
     fill(topic.partitions[0], 3, 3)
     topic.partitions[0].stable = 3
-    reader = make(cluster, isolation_level="read_committed", default_api_timeout_ms=300)
+    reader = make(cluster, isolation_level="read_committed", default_api_timeout_ms=2_000)
     reader.topics(["a"])
     with pytest.raises(
         errors.RequestTimedOut,
