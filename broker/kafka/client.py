@@ -141,7 +141,10 @@ class LeaderConnections:
             asyncio.get_running_loop().call_soon(on_answer, None)
             return
         connection = self._connections.get(leader)
-        if connection is not None and (connection.broken or connection.endpoint != endpoint):
+        if connection is not None and (
+            connection.broken
+            or (connection.endpoint is not endpoint and connection.endpoint != endpoint)
+        ):
             connection.fail(f"broker {leader} is now at {endpoint}", quiet=connection.broken)
             connection = None
         if connection is None:

@@ -10,6 +10,7 @@ import asyncio
 import secrets
 from collections import deque
 from collections.abc import Callable, Sequence
+from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
 from broker.kafka import follower_fetch
@@ -58,6 +59,8 @@ CONNECTIONS_MAX: Final = 1000
 PENDING_MAX: Final = 64
 """Requests of one connection that wait for their answer; then its reading pauses."""
 
+_HEADER: Final = Struct(">iB")
+"""Of an answer of `follower_fetch`: the correlation id, and no tags."""
 _FETCHES: Final = OFFERED[fetch.KEY]
 
 Perform = Callable[[Sequence[Effect]], None]
@@ -131,9 +134,12 @@ class _Slot:
     def __call__(self, fetched: ReplicaFetched) -> None:
         """Answer a Fetch."""
         self.connection.server.count(fetched, ticks() - self.began)
-        version = self.header.api_version
+        header = self.header
+        version = header.api_version
         if version == follower_fetch.VERSION:
-            self.complete(follower_fetch.encode_response(fetched))
+            body = follower_fetch.encode_response(fetched)
+            self.answer = frame([_HEADER.pack(header.correlation_id, 0), *body])
+            self.connection.flush()
         else:
             self.complete(fetch.encode_response(fetched_to_wire(fetched), version))
 

@@ -92,6 +92,8 @@ class Engine:
                 if isinstance(effect, (ProduceDone, FetchDone, ReplicaFetchDone)):  # nearly all are
                     answer: Any = effect[0]
                     answer(effect[1])
+                elif isinstance(effect, SendReplicaFetch):
+                    self._send_fetch(effect)
                 else:
                     self._perform_one(effect)
         finally:
@@ -108,8 +110,6 @@ class Engine:
 
     def _perform_one(self, effect: Effect) -> None:
         match effect:
-            case SendReplicaFetch():
-                self._send_fetch(effect)
             case SendEpochEndQuery():
                 self._send_query(effect)
             case SendAlterPartition():

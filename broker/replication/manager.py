@@ -135,13 +135,15 @@ class ReplicaManager:
         self, now_ms: int, wall_ms: int, requests: Iterable[tuple[Produce, object]]
     ) -> list[Effect]:
         """As `produce` for each (request, token) in order; followers hear of all at once."""
-        self._room.begin(now_ms)
+        if now_ms > self._room.now_ms:
+            self._room.now_ms = now_ms
         self._produces.produce(wall_ms, requests)
         return self._finish()
 
     def fetch(self, now_ms: int, request: Fetch, token: object) -> list[Effect]:
         """FetchDone now, or when there is enough to read, or after the wait."""
-        self._room.begin(now_ms)
+        if now_ms > self._room.now_ms:
+            self._room.now_ms = now_ms
         self._fetches.fetch(request, token)
         return self._finish()
 
@@ -186,7 +188,8 @@ class ReplicaManager:
 
     def replica_fetch(self, now_ms: int, request: ReplicaFetch, token: object) -> list[Effect]:
         """A follower's fetch: ReplicaFetchDone now, or when there are news."""
-        self._room.begin(now_ms)
+        if now_ms > self._room.now_ms:
+            self._room.now_ms = now_ms
         self._replica_fetches.replica_fetch(request, token)
         return self._finish()
 
@@ -199,7 +202,8 @@ class ReplicaManager:
         fetched: ReplicaFetched | None,
     ) -> list[Effect]:
         """The answer to a SendReplicaFetch; None: the connection broke."""
-        self._room.begin(now_ms)
+        if now_ms > self._room.now_ms:
+            self._room.now_ms = now_ms
         self._followers.on_fetched(wall_ms, leader, request_id, fetched)
         return self._finish()
 

@@ -96,7 +96,8 @@ class WaitingRoom:
         """Let it wait; `cancel` finds it by its token."""
         purgatory.watch(operation, keys, deadline_ms)
         self._by_token[operation.token] = (operation, purgatory)
-        self.due(deadline_ms)
+        if deadline_ms < self.until_ms:
+            self.until_ms = deadline_ms
 
     def complete_or_wait(
         self,

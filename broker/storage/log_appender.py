@@ -103,12 +103,13 @@ class LogAppender:
         except BaseException:
             bounds.end = self._segments.active.end_offset
             raise
-        bounds.end = fetched.headers[-1].last_offset + 1
+        last = fetched.headers[-1].last_offset
+        bounds.end = last + 1
         bounds.wall_ms = wall_ms
         self._durable.appended(wall_ms)
         return AppendInfo(
             Offset(fetched.headers[0].base_offset),
-            Offset(fetched.headers[-1].last_offset),
+            Offset(last),
             NO_TIMESTAMP,
             Offset(bounds.start),
             False,

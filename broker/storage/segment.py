@@ -227,8 +227,7 @@ class Segment:
 
     def indexes_full(self, index_bytes_max: int) -> bool:
         """Whether one more entry would make an index file too large."""
-        indexes = self.indexes if self.indexes.is_loaded else self._with_indexes()
-        return indexes.are_full(index_bytes_max)
+        return self._with_indexes().are_full(index_bytes_max)
 
     def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchPlace]) -> None:
         """Write `batches`, whose bytes are `buffers`.

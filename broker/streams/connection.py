@@ -168,8 +168,10 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Handle what can be handled; read on only when nothing waits."""
         if self._handling:  # an answer came while its request was being handed over
             return
-        self._handling = True
         waiting = self._waiting
+        if not waiting and not self._reading_paused:
+            return  # an answer was given, and nothing waited for that
+        self._handling = True
         try:
             while waiting and not self._is_held:
                 self._on_frame(waiting.popleft())
