@@ -20,13 +20,15 @@ _BEHIND = {dis.opmap[name] for name in ("CALL", "CALL_KW", "CALL_FUNCTION_EX") i
 
 def interrupt_at(place: int, call: Callable[[], object]) -> bool:
     """Run `call` and raise KeyboardInterrupt in it at the place of that number, in whatever
-    function that is; whether there were so many places.
+    function of pylog's that is; whether there were so many places.
     """
     left = place
     last: dict[FrameType, int] = {}
 
     def trace(frame: FrameType, event: str, _argument: Any) -> Any:
         nonlocal left
+        if "/pylog/" not in frame.f_code.co_filename:
+            return None  # a finalizer, for example, that drops what is raised in it
         frame.f_trace_opcodes = True
         if event == "opcode":
             operation = frame.f_code.co_code[frame.f_lasti]
