@@ -28,7 +28,7 @@ from pylog.client.fetch_events import (
     Notice,
     RefreshMetadata,
 )
-from pylog.client.fetch_lines import pack_fetch
+from pylog.client.fetch_requests import FetchRequests, pack_encoded
 from pylog.client.fetcher import Fetcher
 from pylog.client.lent_streams import LentStreams
 from pylog.client.stream import FETCH, RequestStream
@@ -43,7 +43,7 @@ FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 
 _Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
-_Stream = RequestStream[log_pb2.FetchRequest, _Response]
+_Stream = RequestStream[bytes, _Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +84,14 @@ class FetchLoop:
         )
         self._thread = thread
         self._settings = settings
+        self._requests = FetchRequests(
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            partition_bytes=settings.partition_bytes,
+            read_committed=settings.read_committed,
+            client_id=cluster.settings.client_id,
+            rack=settings.rack,
+        )
         self._isolation = (
             log_pb2.READ_COMMITTED if settings.read_committed else log_pb2.READ_UNCOMMITTED
         )
@@ -226,7 +234,7 @@ class FetchLoop:
                 server,
                 self.cluster,
                 FETCH,
-                pack=pack_fetch,
+                pack=pack_encoded,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
                 lock=self.turn,
@@ -244,30 +252,9 @@ class FetchLoop:
         stream.send_here(carrier, self._request(effect))
         return True
 
-    def _request(self, effect: Fetch) -> log_pb2.FetchRequest:
-        request = log_pb2.FetchRequest(
-            correlation=effect.correlation,
-            max_wait_ms=effect.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.max_bytes,
-            isolation_level="READ_COMMITTED"
-            if self._settings.read_committed
-            else "READ_UNCOMMITTED",
-            client_id=self.cluster.settings.client_id,
-            rack_id=self._settings.rack,
-        )
-        for item in effect.items:
-            request.partitions.add(
-                topic=item.topic_partition.topic,
-                topic_id=item.topic_id,
-                partition=item.topic_partition.partition,
-                fetch_offset=item.offset,
-                max_bytes=self._settings.partition_bytes,
-                current_leader_epoch=item.leader_epoch,
-                last_fetched_epoch=item.last_epoch,
-            )
+    def _request(self, effect: Fetch) -> bytes:
         self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
-        return request
+        return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
 
     def _on_response(self, broker: int, response: _Response) -> None:
         correlation, partitions = response
