@@ -110,6 +110,14 @@ class FetchLoop:
         if self.listener is not None:
             self.listener()
 
+    def notify_soon(self) -> None:
+        """`notify`, by the loop."""
+        self._thread.call(self._notify_here)
+
+    def _notify_here(self) -> None:
+        with self.lock:
+            self.notify()
+
     def poke(self) -> None:
         """Have the loop look."""
         if not self._poke_pending:

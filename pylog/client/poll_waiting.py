@@ -47,10 +47,11 @@ class PollWaiting:
         self._absent_since_ms: dict[TopicPartition, int] = {}
 
     def wake(self) -> None:
-        """Have the wait that runs, or the next one, raise WokenUp."""
-        with self._loop.lock:
-            self._woken = True
-            self._loop.notify()
+        """Have the wait that runs, or the next one, raise WokenUp. Never blocks: a handler of a
+        signal may interrupt the very thread that holds the lock.
+        """
+        self._woken = True
+        self._loop.notify_soon()
 
     def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
         """What `collect` finds, as soon as it finds something; None when the time is up."""

@@ -154,6 +154,16 @@ def test_wakeup_and_close_end_a_wait(fake: FakeCluster) -> None:
             assert [type(told) for told in faults] == [error]
 
 
+def test_wakeup_does_not_wait_for_a_lock(fake: FakeCluster) -> None:
+    """A signal's handler may call it, on the thread that holds the lock."""
+    with reading(fake) as consumer:
+        lent(consumer)
+        with consumer._lock:
+            consumer.wakeup()
+        with pytest.raises(errors.WokenUp):
+            consumer.poll(30)
+
+
 def test_a_stream_that_breaks_while_it_is_lent_is_begun_anew(
     fake: FakeCluster, sending: Producer
 ) -> None:
