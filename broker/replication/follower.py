@@ -145,7 +145,7 @@ class FollowerState:
                 return self._out_of_range(now_ms, data, log)
             return self.set_aside(now_ms, f"error {data.failure.code}: {data.failure.message}")
         if data.diverging is not None:
-            return self._diverging(now_ms, data.diverging, log)
+            return self._diverging(now_ms, data.diverging, data.log_start_offset, log)
         return AppendFetched(data.records, data.high_watermark, data.log_start_offset)
 
     def set_aside(self, now_ms: int, reason: str, wait_ms: int | None = None) -> SetAside:
@@ -177,8 +177,14 @@ class FollowerState:
         """
         return log_end_offset
 
-    def _diverging(self, now_ms: int, leader_end: EpochEnd, log: LogView) -> FollowerAction:
+    def _diverging(
+        self, now_ms: int, leader_end: EpochEnd, leader_start: Offset, log: LogView
+    ) -> FollowerAction:
         cut = self._truncation_offset(leader_end, log)
+        if log.log_start_offset < leader_start and cut <= leader_start:
+            # Nothing of it is in the leader's log. What lies below that may differ from what was
+            # committed there: the leader's epochs begin with its log, wherever they once began.
+            return StartOverAt(leader_start)
         if cut < log.log_start_offset:
             return StartOverAt(cut)
         latest = log.epochs.latest_entry

@@ -444,6 +444,7 @@ class ReplicaFetches:
         return ReplicaPartitionData(
             item.topic_id,
             item.partition,
+            log_start_offset=Offset(partition.log.bounds.start),
             diverging=end,
             current_leader=partition.leader,
             current_leader_epoch=partition.leader_epoch,

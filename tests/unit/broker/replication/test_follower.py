@@ -141,6 +141,24 @@ def test_where_to_cut(
     assert follower.on_answer(0, 1, data(diverging=leader_end), view) == action
 
 
+@pytest.mark.parametrize(
+    ("start", "action"),
+    [
+        # The epoch 7 began at 66; its first records are deleted, so that it begins at 68 now. What
+        # is here at 66 and 67 is not what was committed there.
+        (68, StartOverAt(Offset(68))),
+        (67, CutTo(Offset(68))),
+        (24, CutTo(Offset(68))),
+    ],
+)
+def test_what_lies_below_the_leaders_log_is_not_kept(
+    start: int, action: CutTo | StartOverAt
+) -> None:
+    follower, view = state(), log(24, 70, (6, 24))
+    ask(follower, view)
+    assert follower.on_answer(0, 1, data(diverging=(6, 68), start=start), view) == action
+
+
 def test_a_divergence_that_nothing_contradicts_does_not_loop() -> None:
     follower, view = state(), log(0, 10, (3, 0))
     ask(follower, view)

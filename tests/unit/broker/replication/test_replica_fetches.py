@@ -76,6 +76,7 @@ def test_the_offset_of_a_diverging_fetch_does_not_count(group: BrokerGroup) -> N
     [data] = done.fetched.partitions
     assert data.diverging is not None
     assert (data.diverging.epoch, data.diverging.end_offset, data.records) == (0, 2, b"")
+    assert data.log_start_offset == 0
     assert ends(group, 2)[1] == -1
 
 
