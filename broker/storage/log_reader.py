@@ -87,9 +87,8 @@ class LogReader:
         found: list[AbortedTransaction] = []
         with self._guard.io("looking up aborted transactions", reads=True):
             for segment in self._segments.from_offset(offset):
-                for entry in segment.txn_index.entries():
-                    if entry.last_offset >= offset and entry.first_offset < upper_bound:
-                        found.append(entry)
-                    if entry.last_stable_offset >= upper_bound:
-                        return found
+                more, is_all = self._segments.txn_index_of(segment).overlapping(offset, upper_bound)
+                found += more
+                if is_all:
+                    break
         return found

@@ -19,7 +19,7 @@ from broker.storage.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.scan import BadBatch, scan
 from broker.storage.segment_indexes import SegmentIndexes
 from broker.storage.time_index import TimeIndex
-from broker.storage.txn_index import TxnIndexFile
+from broker.storage.txn_index import TxnIndex
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
 from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
@@ -111,6 +111,9 @@ class Segment:
         self.jitter_ms = jitter_ms
         self.indexes = SegmentIndexes(files, base_offset, self.index_path, self.time_index_path)
         """The indexes, maybe not loaded: look into `offsets` and `times`."""
+        path = self._path + TXN_INDEX_SUFFIX + ending
+        self.txn_index = TxnIndex(files, path, base_offset)
+        """The index of aborted transactions; its file is there when one was aborted."""
         self._bytes_since_entry = 0
         self._sealed = False
         self._handle: int | None = None
@@ -218,6 +221,7 @@ class Segment:
         self.close()
         if self._sealed:
             self.indexes.rest()
+            self.txn_index.drop()
 
     # ---- append -------------------------------------------------------------------------------
 
@@ -365,12 +369,6 @@ class Segment:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
 
-    @property
-    def txn_index(self) -> TxnIndexFile:
-        """The index of aborted transactions; its file is there when one was aborted."""
-        path = self._path + TXN_INDEX_SUFFIX + self._ending
-        return TxnIndexFile(self._files, path, self.base_offset)
-
     # ---- look-ups -------------------------------------------------------------------------------
 
     def position_of(self, offset: int) -> int:
@@ -443,6 +441,7 @@ class Segment:
                 self._files.rename(path + self._ending, path + ending)
         self._ending = ending
         self.indexes.path, self.indexes.time_path = self.index_path, self.time_index_path
+        self.txn_index.path = self._path + TXN_INDEX_SUFFIX + ending
 
     def rename_deleted(self, *, replaced: bool = False) -> Iterator[str]:
         """Give the files names that say they may go, one with each step; the new paths. `replaced`:

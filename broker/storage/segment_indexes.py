@@ -3,7 +3,7 @@
 Here: entries that wait to be written, what is loaded and dropped again, files that fell behind and
 are replaced, cuts. Not here: which batches get an entry, and how indexes are made again from the
 batches (`Segment`), what an entry looks like (`offset_index`, `time_index`), and the index of
-aborted transactions, which has no copy in memory (`txn_index`).
+aborted transactions (`txn_index`).
 
 A full disk leaves the files behind without harm: they say nothing that the batches do not say.
 """

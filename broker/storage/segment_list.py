@@ -15,6 +15,7 @@ from broker.config import TopicConfig
 from broker.storage.files import Files
 from broker.storage.offset_index import RELATIVE_MAX
 from broker.storage.segment import SWAP_ENDING, BatchPlace, Segment
+from broker.storage.txn_index import TxnIndex
 
 _OPEN_MAX: Final = 8
 """Segments besides the active one that keep a handle: enough for some slow readers of one log."""
@@ -30,6 +31,7 @@ class SegmentList(Sequence[Segment]):
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._opened: deque[Segment] = deque()
+        self._looked_up: deque[Segment] = deque()  # whose index of transactions was loaded
         # files that bear their `.deleted` names, and whom nobody was told of yet
         self._renamed: list[str] = []
         # the largest timestamp up to each full segment, as far as somebody asked
@@ -86,6 +88,17 @@ class SegmentList(Sequence[Segment]):
             oldest = self._opened.popleft()
             if oldest is not self._segments[-1]:
                 oldest.rest()
+
+    def txn_index_of(self, segment: Segment) -> TxnIndex:
+        """To look something up in it: only a few inactive segments keep theirs in memory."""
+        index = segment.txn_index
+        if not index.is_loaded and segment is not self._segments[-1]:
+            self._looked_up.append(segment)
+            if len(self._looked_up) > _OPEN_MAX:
+                oldest = self._looked_up.popleft()
+                if oldest is not self._segments[-1]:
+                    oldest.txn_index.drop()
+        return index
 
     def newer_than(self, timestamp: int) -> list[Segment]:
         """The first segment with a record at or after a time, and all later ones."""
@@ -250,6 +263,7 @@ class SegmentList(Sequence[Segment]):
             self._bases.pop()
             self._segments.pop().unlink()
         self._opened.clear()
+        self._looked_up.clear()
 
     def rename_below(self, offset: int) -> list[str]:
         """Give segments wholly below `offset` names that say they may go; the paths.
