@@ -9,6 +9,7 @@ the replication factor) are the controller's.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
@@ -129,6 +130,9 @@ BROKER_NAMES: Final[Mapping[str, str]] = {
 }
 """A topic's setting -> the broker's setting that is its default."""
 
+CLEANER_THREADS_MAX: Final = 64
+"""More than disks can make use of."""
+
 _OWN_BROKER_KEYS: Final = (
     ConfigKey("auto.leader.rebalance.enable", bool, True,
               "Whether preferred leaders get their partitions back."),
@@ -155,10 +159,15 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("log.cleaner.backoff.ms", int, 15_000,
               "How long the cleaner waits when no log needs it.", low=0, high=INT_MAX),
     ConfigKey("log.cleaner.dedupe.buffer.size", int, 128 * _MIB,
-              "Memory for the keys of one pass of the cleaner; 24 bytes a key.",
+              "Memory for keys, shared by the passes that run at a time; 24 bytes a key.",
               low=_MIB, high=LONG_MAX),
     ConfigKey("log.cleaner.enable", bool, True,
               "Whether topics with cleanup.policy=compact are compacted."),
+    ConfigKey("log.cleaner.io.max.bytes.per.second", float, sys.float_info.max,
+              "What all passes of the cleaner together read and write in a second.", low=1),
+    ConfigKey("log.cleaner.threads", int, 1,
+              "Passes of the cleaner that run at a time, over all log directories; each has at "
+              "least one.", low=1, high=CLEANER_THREADS_MAX),
     ConfigKey("log.dirs", list, [],
               "Directories of logs, one per disk; each broker has `broker-<id>/` of its own below "
               "every one. A relative one lies in the broker's directory. Empty: that directory."),
@@ -230,6 +239,8 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         *BROKER_NAMES.values(),
         "log.cleaner.backoff.ms",
         "log.cleaner.dedupe.buffer.size",
+        "log.cleaner.io.max.bytes.per.second",
+        "log.cleaner.threads",
         "logging.level",
         "producer.id.expiration.ms",
     }
@@ -333,6 +344,8 @@ class BrokerConfig:
     log_cleaner_backoff_ms: int = 15_000
     log_cleaner_dedupe_buffer_size: int = 128 * _MIB
     log_cleaner_enable: bool = True
+    log_cleaner_io_max_bytes_per_second: float = sys.float_info.max
+    log_cleaner_threads: int = 1
     log_dirs: tuple[str, ...] = ()
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000

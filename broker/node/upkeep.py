@@ -1,7 +1,8 @@
 """What a serving broker does for its logs as time passes: the loops around `LogManager.maintain`,
 syncs, checkpoints and the cleaner.
 
-Here: when, and on which thread. Not here: what is due (`broker.storage.upkeep`, the cleaner).
+Here: when, and on which thread. Not here: what is due (`broker.storage.upkeep`), and how passes of
+the cleaner run (`cleaning`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from broker.config import BrokerConfig
+from broker.node.cleaning import Cleaning
 from broker.node.engine import Engine
-from broker.storage.guard import DISK_FAILED
 from broker.storage.log_directories import LogDirectories
 from broker.storage.manager import LogManager
 from pylog import errors
@@ -48,6 +49,12 @@ class Upkeep:
         self._config = config
         self._take_failures = take_failures
         self._loop = asyncio.get_running_loop()
+        self._cleaning = Cleaning(
+            clock,
+            lambda: engine.manager.high_watermarks(),
+            lambda: logs.config,
+            is_one=logs.is_one,
+        )
 
     async def run(self) -> None:
         """Until it is cancelled. Raises what ended it: the last directory itself has failed."""
@@ -58,6 +65,8 @@ class Upkeep:
                     group.create_task(self._while_live(manager, self._clean))
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
+        finally:
+            self._cleaning.stop()
 
     async def _while_live(
         self, manager: LogManager, step: Callable[[LogManager, _Due], Awaitable[None]]
@@ -77,20 +86,8 @@ class Upkeep:
         return self._config.replica_high_watermark_checkpoint_interval_ms
 
     async def _clean(self, manager: LogManager, _: _Due) -> None:
-        """Compaction, one pass after the other."""
-        cleaner = manager.cleaner
-        marks = self._engine.manager.high_watermarks()
-        task = cleaner.next_task(self._clock.wall_ms(), marks)
-        if task is None:
-            await asyncio.sleep(manager.config.log_cleaner_backoff_ms / 1000)
-            return
-        goes_on = True
-        while goes_on:
-            await self._loop.run_in_executor(self._pool, task.run)
-            goes_on = cleaner.on_ran(task)
-        error = task.error
-        if isinstance(error, OSError) and error.errno in DISK_FAILED and not self._logs.is_one:
-            raise error
+        """Compaction."""
+        await self._cleaning.step(manager)
 
     async def _maintain(self, manager: LogManager, due: _Due) -> None:
         """Rolls, syncs of full segments, checkpoints."""

@@ -13,17 +13,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from broker.config import BrokerConfig, TopicConfig
+from broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
 from broker.storage.directory import MetaProperties
 from broker.storage.health import ReplicaKey
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
-
-_DEDUPE_BYTES_MIN: Final = 1024 * 1024
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +36,18 @@ class OfflineDirectory:
 
 
 def config_of_each(config: BrokerConfig, count: int) -> BrokerConfig:
-    """The settings of each of `count` directories: their cleaners share the memory for keys."""
-    share = max(_DEDUPE_BYTES_MIN, config.log_cleaner_dedupe_buffer_size // count)
-    return config if count == 1 else replace(config, log_cleaner_dedupe_buffer_size=share)
+    """The settings of each of `count` directories: their cleaners share memory for keys and
+    threads, of which each has at least one.
+    """
+    if count == 1:
+        return config
+    return replace(
+        config,
+        log_cleaner_dedupe_buffer_size=max(
+            DEDUPE_BYTES_MIN, config.log_cleaner_dedupe_buffer_size // count
+        ),
+        log_cleaner_threads=max(1, config.log_cleaner_threads // count),
+    )
 
 
 class LogDirectories:

@@ -25,7 +25,7 @@ from broker.replication.partition import Partition
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.storage import log_start
 from broker.storage.cleaner.choice import Cleanable
-from broker.storage.cleaner.clean_task import CleanPlan
+from broker.storage.cleaner.clean_plan import CleanPlan
 from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.guard import FaultGuard
 from broker.storage.log import Log, LogRead

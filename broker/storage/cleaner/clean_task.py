@@ -6,68 +6,16 @@ place (`Log.replace_segments`), or gives up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats
 from broker.storage.files import Files
 from broker.storage.flush_task import FlushTask
-from broker.storage.segment import Segment
-from broker.storage.txn_index import AbortedTransaction
 from pylog.errors import PylogError
 
 if TYPE_CHECKING:
     from broker.storage.cleaner.rewriting import Rewriting
-
-
-class Source(NamedTuple):
-    """A full segment as it was when the pass began. `end_offset`: where the next one begins."""
-
-    base_offset: int
-    end_offset: int
-    size: int
-    modified_ms: int
-
-
-@dataclass(frozen=True, slots=True)
-class CleanPlan:
-    """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
-    keys are noted from `first_dirty` on. `producers`: of each, the offset of its newest record (-1:
-    none known) and its epoch. A new delete horizon goes by the wall clock, whether one has passed
-    by `trusted_ms` (None: it cannot be told), which may be behind.
-    """
-
-    directory: str
-    generation: int
-    sources: tuple[Source, ...]
-    first_dirty: int
-    end_offset: int
-    aborted: tuple[AbortedTransaction, ...]
-    producers: dict[int, tuple[int, int]]
-    wall_ms: int
-    trusted_ms: int | None
-    delete_retention_ms: int
-    segment_bytes: int
-    index_bytes: int
-    index_interval_bytes: int
-
-
-@dataclass(slots=True)
-class CleanStats:
-    """What a pass has read, kept and made."""
-
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    keys: int = 0
-
-
-@dataclass(slots=True)
-class Cleaned:
-    """A new segment for these old ones; `segment` None: nothing of them went, they stay."""
-
-    sources: tuple[Source, ...]
-    segment: Segment | None
 
 
 class CleanTask:
@@ -82,7 +30,9 @@ class CleanTask:
         map_bytes: int,
         seed: bytes,
         flush: FlushTask | None,
+        pace: Callable[[int], None] = lambda count: None,
     ) -> None:
+        """`pace` hears of bytes that were read or written, on the thread of `run`, and may wait."""
         self.plan = plan
         self.flush = flush
         self.error: Exception | None = None
@@ -91,6 +41,7 @@ class CleanTask:
         self._files = files
         self._map_bytes = map_bytes
         self._seed = seed
+        self._pace = pace
         self._rewriting: Rewriting | None = None
 
     @property
@@ -115,7 +66,9 @@ class CleanTask:
                     if self.flush.error is not None:
                         self.done = True  # what a read gave now need not be what was written
                         return
-                self._rewriting = Rewriting(self._files, self.plan, self._map_bytes, self._seed)
+                self._rewriting = Rewriting(
+                    self._files, self.plan, self._map_bytes, self._seed, self._pace
+                )
                 self._rewriting.note_keys()
             else:
                 self.cleaned = self._rewriting.clean(self._rewriting.groups.pop(0))

@@ -9,22 +9,29 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import Final
 
 from broker.config import BrokerConfig
 from broker.storage.checkpoint_writer import OffsetCheckpoint
 from broker.storage.checkpoints import CLEANER_CHECKPOINT
 from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
-from broker.storage.cleaner.clean_task import CleanPlan, CleanTask, Source
+from broker.storage.cleaner.clean_plan import CleanPlan, Source
+from broker.storage.cleaner.clean_task import CleanTask
 from broker.storage.files import NO_ROOM, Files
 from broker.storage.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 
+DEDUPE_BYTES_MIN: Final = 1024 * 1024
+"""Memory for keys that each pass gets at least."""
+
 logger = logging.getLogger(__name__)
 
 
 class LogCleaner:
-    """One pass at a time. `uncleanable`: the logs that were set aside, and why."""
+    """`log.cleaner.threads` passes at a time, each over another log. `uncleanable`: the logs that
+    were set aside, and why.
+    """
 
     def __init__(
         self,
@@ -45,6 +52,8 @@ class LogCleaner:
         """
         self.uncleanable: dict[TopicPartition, str] = {}
         self.passes = 0
+        self.pace: Callable[[int], None] = lambda count: None
+        """Hears of bytes that passes read and write, on their threads, and may wait."""
         self._files = files
         self._logs = logs
         self.config = config
@@ -54,7 +63,7 @@ class LogCleaner:
         self._remove_later = remove_later
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
         self._clean_to: dict[TopicPartition, int] = dict(self._checkpoint.found)
-        self._running: tuple[Log, CleanTask] | None = None
+        self._running: dict[CleanTask, Log] = {}
 
     # ---- what happens to logs -------------------------------------------------------------------
 
@@ -112,23 +121,28 @@ class LogCleaner:
         self, wall_ms: int, high_watermarks: Mapping[TopicPartition, Offset]
     ) -> CleanTask | None:
         """A pass over the log that needs it most: `run()` on a pool thread, then `on_ran` here,
-        until that says no; None when none is due or one is running.
+        until that says no; None when none is due or enough are running.
         """
-        if self._running is not None or not self.config.log_cleaner_enable:
+        threads = self.config.log_cleaner_threads
+        if len(self._running) >= threads or not self.config.log_cleaner_enable:
             return None
+        busy = {log.topic_partition for log in self._running.values()}
         found = self.candidates(wall_ms, high_watermarks)
+        found = [item for item in found if item.topic_partition not in busy]
         chosen = dirtiest((item, self._logs[item.topic_partition].config) for item in found)
         if chosen is None:
             return None
         log = self._logs[chosen.topic_partition]
-        buffer_bytes = self.config.log_cleaner_dedupe_buffer_size
+        memory = self.config.log_cleaner_dedupe_buffer_size
+        buffer_bytes = max(min(memory, DEDUPE_BYTES_MIN), memory // threads)
         try:
             plan, flush = self._plan(log, chosen, wall_ms), log.flush_task()
         except KafkaStorageError as error:
             self._set_aside(log, error)
             return None
-        task = CleanTask(self._files, plan, buffer_bytes, self._random_bytes(16), flush)
-        self._running = (log, task)
+        seed = self._random_bytes(16)
+        task = CleanTask(self._files, plan, buffer_bytes, seed, flush, self.pace)
+        self._running[task] = log
         return task
 
     def _plan(self, log: Log, chosen: Cleanable, wall_ms: int) -> CleanPlan:
@@ -157,9 +171,7 @@ class LogCleaner:
 
     def on_ran(self, task: CleanTask) -> bool:
         """A step has run: put what it made in its place. True: run the next step."""
-        assert self._running is not None
-        log, running = self._running
-        assert running is task
+        log = self._running[task]
         if self._logs.get(log.topic_partition) is not log or log.failure is not None:
             return self._end(task)
         if task.flush is not None and task.flush.error is not None:
@@ -227,7 +239,7 @@ class LogCleaner:
             task.discard()
         except OSError as error:
             logger.warning("what a pass left in %s stays: %s", task.plan.directory, error)
-        self._running = None
+        del self._running[task]
         return False
 
     def _set_aside(self, log: Log, error: Exception) -> None:

@@ -6,13 +6,13 @@ named `.cleaned`. Loads numba: `clean_task.py` imports it when there is somethin
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
-from broker.storage.cleaner.clean_task import Cleaned, CleanPlan, CleanStats, Source
+from broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats, Source
 from broker.storage.cleaner.offset_map import OffsetMap, fields_of
 from broker.storage.cleaner.transactions import Transactions
 from broker.storage.errors import CorruptSegment
@@ -41,7 +41,14 @@ class Rewriting:
     PylogError, CorruptSegment among them.
     """
 
-    def __init__(self, files: Files, plan: CleanPlan, map_bytes: int, seed: bytes) -> None:
+    def __init__(
+        self,
+        files: Files,
+        plan: CleanPlan,
+        map_bytes: int,
+        seed: bytes,
+        pace: Callable[[int], None],
+    ) -> None:
         self.stats = CleanStats()
         self.clean_to = plan.first_dirty
         """Up to here keys were noted: the log is clean so far when the pass has ended."""
@@ -51,6 +58,7 @@ class Rewriting:
         self._files = files
         self._map_bytes = map_bytes
         self._seed = seed
+        self._pace = pace
         self._map: OffsetMap | None = None
         self._transactions = Transactions(plan.aborted)
 
@@ -168,7 +176,9 @@ class Rewriting:
     def _write(self, segment: Segment, batches: list[tuple[BatchPlace, bytes]]) -> None:
         if batches:
             segment.append([batch for _, batch in batches], [place for place, _ in batches])
-            self.stats.bytes_written += sum(len(batch) for _, batch in batches)
+            written = sum(len(batch) for _, batch in batches)
+            self.stats.bytes_written += written
+            self._pace(written)
 
     def _kept(self, header: BatchHeader, batch: bytes) -> bytes | None:
         """What stays of a batch: itself, a smaller one, an empty one, or nothing.
@@ -251,14 +261,14 @@ class Rewriting:
                 at = position - start
                 if at + HEADER_SIZE > len(window):
                     wanted = min(_WINDOW, source.size - position)
-                    window, start, at = self._files.pread(handle, wanted, position), position, 0
+                    window, start, at = self._read(handle, wanted, position), position, 0
                 try:
                     header = read_header(window, at)
                 except CorruptMessage as error:
                     raise CorruptSegment(f"{path} is damaged at {position}: {error}") from error
                 if at + header.size > len(window):
                     wanted = min(max(_WINDOW, header.size), source.size - position)
-                    window, start, at = self._files.pread(handle, wanted, position), position, 0
+                    window, start, at = self._read(handle, wanted, position), position, 0
                 if not crc_matches(window, at, header):
                     raise CorruptSegment(
                         f"{path} is damaged at {position}: the batch of offsets "
@@ -268,3 +278,8 @@ class Rewriting:
                 position += header.size
         finally:
             self._files.close(handle)
+
+    def _read(self, handle: int, length: int, position: int) -> bytes:
+        found = self._files.pread(handle, length, position)
+        self._pace(len(found))
+        return found

@@ -1,0 +1,60 @@
+"""What a pass over a log works on, and what comes of it. Data only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from broker.storage.segment import Segment
+from broker.storage.txn_index import AbortedTransaction
+
+
+class Source(NamedTuple):
+    """A full segment as it was when the pass began. `end_offset`: where the next one begins."""
+
+    base_offset: int
+    end_offset: int
+    size: int
+    modified_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
+    keys are noted from `first_dirty` on. `producers`: of each, the offset of its newest record (-1:
+    none known) and its epoch. A new delete horizon goes by the wall clock, whether one has passed
+    by `trusted_ms` (None: it cannot be told), which may be behind.
+    """
+
+    directory: str
+    generation: int
+    sources: tuple[Source, ...]
+    first_dirty: int
+    end_offset: int
+    aborted: tuple[AbortedTransaction, ...]
+    producers: dict[int, tuple[int, int]]
+    wall_ms: int
+    trusted_ms: int | None
+    delete_retention_ms: int
+    segment_bytes: int
+    index_bytes: int
+    index_interval_bytes: int
+
+
+@dataclass(slots=True)
+class CleanStats:
+    """What a pass has read, kept and made."""
+
+    bytes_read: int = 0
+    bytes_written: int = 0
+    records_read: int = 0
+    records_kept: int = 0
+    keys: int = 0
+
+
+@dataclass(slots=True)
+class Cleaned:
+    """A new segment for these old ones; `segment` None: nothing of them went, they stay."""
+
+    sources: tuple[Source, ...]
+    segment: Segment | None
