@@ -12,21 +12,18 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, Protocol, cast
 
 from google.protobuf.message import DecodeError
 
-from broker.clients.requests import PRODUCE_PIPELINE_MAX
+from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
 from broker.clients.wire import fetched
 from broker.replication.messages import PartitionData
 from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.framing import Chunks, FrameCutter
 from pylog.rpc.produce_wire import parse_message
-from pylog.rpc.v1 import log_pb2
-
-if TYPE_CHECKING:
-    from broker.streams.server import StreamServer
+from pylog.rpc.v1 import log_pb2, stream_pb2
 
 _ACKS: Final = attrgetter("acks")
 
@@ -54,6 +51,25 @@ class _Slot:
         self.answer: bytes | None = None
 
 
+class Listener(Protocol):
+    """What connections need of who listens."""
+
+    frame_bytes_max: int
+    requests: ClientRequests
+
+    def opened(self, connection: StreamConnection) -> errors.PylogError | None:
+        """A connection came; why it may not stay."""
+
+    def closed(self, connection: StreamConnection) -> None:
+        """It is gone."""
+
+    def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
+        """It was ended because of what came."""
+
+    def greet(self, said: stream_pb2.StreamHello) -> bytes:
+        """The answer to a greeting; raises what it is refused with."""
+
+
 class StreamConnection(asyncio.BufferedProtocol):
     """Lives on the broker's loop.
 
@@ -61,7 +77,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     under way, and begins none before its client has taken the answers so far.
     """
 
-    def __init__(self, server: StreamServer) -> None:
+    def __init__(self, server: Listener) -> None:
         self.state = State.GREETING
         self.peer = "?"
         self.frames = 0
