@@ -30,13 +30,14 @@ from broker.storage.errors import CorruptSegment, DiskFull
 from broker.storage.files import NO_ROOM, Files
 from broker.storage.flush_task import FlushTask
 from broker.storage.health import LogHealth, ReplicaKey
+from broker.storage.identity import Identity
 from broker.storage.log import Environment, Log
 from broker.storage.log_checkpoints import LogCheckpoints
 from broker.storage.partition_directories import (
     find_partitions,
-    free_deleted_name,
     read_topic_id,
     remove_tree,
+    rename_away,
     write_topic_id,
 )
 from broker.storage.recovery import LastStop
@@ -58,7 +59,7 @@ class LogManager:
         files: Files,
         directory: str,
         lock: int,
-        meta: MetaProperties,
+        identity: Identity,
         config: BrokerConfig,
         jitter: Callable[[int], int],
         wall_ms: int,
@@ -66,8 +67,7 @@ class LogManager:
     ) -> None:
         """Not for callers: use `open`."""
         self.directory = directory
-        self.meta = meta
-        self._meta_is_behind = False
+        self._identity = identity
         self._files = files
         self._lock = lock
         self._config = config
@@ -79,7 +79,7 @@ class LogManager:
         """Replicas that could not be opened, and why. Their files are left alone."""
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
-        clock_file = ClockCheckpoint(files, directory, meta.boot_id)
+        clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
         self._upkeep = LogUpkeep(files, self._logs, checkpoints, config, clock_file)
         self.cleaner = LogCleaner(
             files,
@@ -137,8 +137,8 @@ class LogManager:
                 cluster_id, broker_id, new_directory_id, boot_id, mount_id=mount_id
             )
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
-            manager = cls(files, directory, lock, own.meta, config, jitter, wall_ms, tail_budget)
-            manager._meta_is_behind = not own.is_written
+            identity = Identity(files, directory, own.meta, is_written=own.is_written)
+            manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
             manager._load(own, topic_config)
         return manager
 
@@ -186,7 +186,7 @@ class LogManager:
             except KafkaStorageError as error:
                 self._set_failed(topic_partition, error, topic_id, recovery_point)
         if self._health.is_unknown:
-            self._set_intact(False)
+            self._identity.set_intact(False)
         self._checkpoints.loaded(write=self._health.loaded())
         self._upkeep.loaded(self._wall_ms)
         self.cleaner.loaded()
@@ -202,7 +202,7 @@ class LogManager:
             topic_partition, error, topic_id, recovery_point, intact=self.meta.intact
         )
         if not named:
-            self._set_intact(False)
+            self._identity.set_intact(False)
 
     def _open_log(
         self,
@@ -241,6 +241,11 @@ class LogManager:
         return [self._logs[key] for key in sorted(self._logs)]
 
     @property
+    def meta(self) -> MetaProperties:
+        """Whose the directory is, and in what state."""
+        return self._identity.meta
+
+    @property
     def log_intact(self) -> bool:
         """Whether every record that this broker has ever acknowledged to hold is still here, except
         in replicas that are named as failed or lost.
@@ -267,8 +272,8 @@ class LogManager:
         """Whether its next life must not count on what the machine's memory held, and the directory
         cannot say so: it was given up, or has no room.
         """
-        unsaid = self._meta_is_behind and not self.meta.intact
-        return unsaid or (self._health.disk_failed and not self._health.failure_is_noted)
+        failed = self._health.disk_failed and not self._health.failure_is_noted
+        return failed or self._identity.hides_doubt
 
     def fail(self, error: KafkaStorageError) -> None:
         """The disk does not work: every log is offline, and nothing more is written."""
@@ -391,7 +396,9 @@ class LogManager:
             self._checkpoints.deleted(key)
             self.cleaner.forget(key)
             try:
-                found[key] = self._rename_away(key, log.topic_id if log else "")
+                found[key] = rename_away(
+                    self._files, self.directory, key, log.topic_id if log else ""
+                )
             except OSError as fault:
                 why = KafkaStorageError(f"{key} cannot be deleted: {fault}")
                 found[key] = self.failed[key] = why
@@ -402,19 +409,6 @@ class LogManager:
             # The names may come back with a loss of power; the metadata will tell that they go.
             logger.warning("deletions in %s may not be durable: %s", self.directory, fault)
         return found
-
-    def _rename_away(self, topic_partition: TopicPartition, topic_id: str) -> str:
-        name = free_deleted_name(self._files, self.directory, topic_partition, topic_id)
-        path, target = self._path(str(topic_partition)), self._path(name)
-        try:
-            self._files.rename(path, target)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            # A longer name can need room, removing files does not. Its topic id goes last: a start
-            # in between finds a replica that the metadata have not.
-            remove_tree(self._files, path)
-        return target
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that `delete` returned, with all in it. On any thread.
@@ -437,8 +431,8 @@ class LogManager:
         """
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
-        if self._meta_is_behind and not self.is_offline:
-            self._write_meta()
+        if not self.is_offline:
+            self._identity.catch_up()
         self._upkeep.maintain(now_ms, wall_ms, high_watermarks)
 
     @property
@@ -499,7 +493,7 @@ class LogManager:
         for those that still do not work.
         """
         if not self.is_offline:
-            self._set_intact(True)
+            self._identity.set_intact(True)
             self._health.told()
 
     def close(self, *, clean: bool) -> None:
@@ -528,25 +522,6 @@ class LogManager:
                 write_clean_marker(self._files, self.directory, closed)
         finally:
             self._files.close(self._lock)
-
-    def _set_intact(self, intact: bool) -> None:
-        if self.meta.intact != intact:
-            self.meta = replace(self.meta, intact=intact)
-            self._write_meta()
-
-    def _write_meta(self) -> None:
-        """Where there is no room, later: the same is found again, or told again, by then. OSError
-        when the disk refuses.
-        """
-        self._meta_is_behind = True
-        try:
-            write_meta(self._files, self.directory, self.meta)
-        except OSError as error:
-            if error.errno not in NO_ROOM:
-                raise
-            logger.warning("no room for what %s says of itself: %s", self.directory, error)
-        else:
-            self._meta_is_behind = False
 
     def _path(self, name: str) -> str:
         return f"{self.directory}/{name}"

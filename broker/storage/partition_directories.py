@@ -16,7 +16,7 @@ from broker.storage.checkpoints import (
 from broker.storage.clean_marker import CLEAN_MARKER
 from broker.storage.directory import LOCK_FILE, META_PROPERTIES, check_owner, read_meta
 from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
-from broker.storage.files import Files
+from broker.storage.files import NO_ROOM, Files
 from broker.storage.roster import ROSTER
 from broker.storage.segment import CUT_SUFFIX
 from broker.storage.survey import PARTITION_METADATA
@@ -111,6 +111,25 @@ def refuse_orphans(files: Files, directory: str) -> None:
             f"{directory} holds {len(partitions)} partitions ({partitions[0]}, ...) but no "
             f"{META_PROPERTIES}; restore that file, or use another directory"
         )
+
+
+def rename_away(
+    files: Files, directory: str, topic_partition: TopicPartition, topic_id: str
+) -> str:
+    """Free the name of a partition's directory; where it is now, to be removed later. OSError.
+
+    A longer name can need room, removing files does not: where there is none, all of it goes at
+    once, the topic id last. A start in between finds a replica that the metadata have not.
+    """
+    path = f"{directory}/{topic_partition}"
+    target = f"{directory}/{free_deleted_name(files, directory, topic_partition, topic_id)}"
+    try:
+        files.rename(path, target)
+    except OSError as error:
+        if error.errno not in NO_ROOM:
+            raise
+        remove_tree(files, path)
+    return target
 
 
 def free_deleted_name(

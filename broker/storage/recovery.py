@@ -22,19 +22,18 @@ What pass 4 finds decides:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
 
 from broker.config import TopicConfig
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from broker.storage.errors import CorruptSegment, InvalidOffset
 from broker.storage.files import NO_ROOM, Files
+from broker.storage.last_stop import LastStop, RecoveryReport
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.producer_history import ProducerHistory, headers
 from broker.storage.producer_state import read_marker
 from broker.storage.scan import BadBatch, find_valid_batch, only_zeros, scan
-from broker.storage.segment import CUT_SUFFIX, BatchPlace, Segment, SegmentFacts
+from broker.storage.segment import CUT_SUFFIX, BatchPlace, Segment
 from broker.storage.segment_facts import read_facts
 from broker.storage.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
 from broker.storage.txn_index import AbortedTransaction
@@ -47,44 +46,6 @@ __all__ = ["GAPS_ALLOWED", "PARTITION_METADATA", "LastStop", "RecoveryReport", "
 _CUT_KEPT_MAX: Final = 16 * 1024 * 1024
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class LastStop:
-    """How the log was left. `verify_from`: batches that end behind it have their CRCs checked.
-
-    `memory_survived`: the machine has not lost power since (same boot id), so whatever was written
-    is there and only the last batch can be torn. `recovery_point`: everything below was synced.
-    `facts`: no file of the log has changed since a clean stop that noted these; nothing is read.
-    `in_order`: whoever had it last closed it, so indexes that tell the truth stay as they are.
-    `cleaned`: by a cleaner, so offsets may be missing between batches.
-    """
-
-    recovery_point: int = 0
-    verify_from: int | None = 0
-    memory_survived: bool = True
-    facts: Mapping[int, SegmentFacts] | None = None
-    in_order: bool = False
-    cleaned: bool = False
-
-    @classmethod
-    def clean(cls, facts: Mapping[int, SegmentFacts] | None = None) -> LastStop:
-        """An orderly stop: no CRC to check, and with `facts` nothing at all."""
-        return cls(recovery_point=2**63 - 1, verify_from=None, facts=facts, in_order=True)
-
-
-@dataclass(slots=True)
-class RecoveryReport:
-    """What opening found and did."""
-
-    batches: int = 0
-    segments_trusted: int = 0
-    bytes_cut: int = 0
-    segments_cut: int = 0
-    indexes_rebuilt: int = 0
-    lost_durable: bool = False
-    has_gaps: bool = False
-    warnings: list[str] = field(default_factory=list)
 
 
 class _Distrust(Exception):

@@ -144,7 +144,7 @@ def test_the_last_directory_is_a_fault_of_the_broker() -> None:
 
 def test_a_directory_that_refuses_the_registration_is_given_up() -> None:
     async def test(broker: Broker) -> None:
-        broker.logs.opened[1]._set_intact(False)
+        broker.logs.opened[1]._identity.set_intact(False)
         broker.files.fail("append", f"{TWO}/meta.properties", errno.EROFS)
         broker.failures.registered()
         await until(lambda: bool(broker.sent))
