@@ -6,6 +6,7 @@ from typing import Final
 
 from pylog import errors
 from pylog.client.producer_batch import Batch
+from pylog.model import TopicPartition
 
 STUCK_AFTER_MS: Final = 1_000
 """An answer that takes longer makes the sender look whether somebody else leads by now: a frozen
@@ -34,6 +35,32 @@ leader that loses its office while a batch waits for its followers answers so af
 SEQUENCE_REFUSED: Final = frozenset(
     {errors.OutOfOrderSequenceNumber.code, errors.UnknownProducerId.code}
 )
+
+
+class LastFaults:
+    """What a batch whose time is up tells: its partition's last fault since a success there, or
+    else the last one that concerns them all. Not what befell another partition.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[TopicPartition, str] = {}
+        self._of_all = ""
+
+    def befell(self, topic_partition: TopicPartition, fault: str) -> None:
+        """A fault of that partition, or of the broker that its batches were sent to."""
+        self._of[topic_partition] = fault
+
+    def befell_all(self, fault: str) -> None:
+        """A fault that any partition may suffer from."""
+        self._of_all = fault
+
+    def passed(self, topic_partition: TopicPartition) -> None:
+        """A broker took a batch."""
+        self._of.pop(topic_partition, None)
+
+    def of(self, topic_partition: TopicPartition) -> str:
+        """Empty: none."""
+        return self._of.get(topic_partition, self._of_all)
 
 
 def timed_out(

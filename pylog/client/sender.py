@@ -42,6 +42,7 @@ from pylog.client.send_faults import (
     NOT_STORED,
     SEQUENCE_REFUSED,
     STUCK_AFTER_MS,
+    LastFaults,
     lost_before,
     timed_out,
     topic_replaced,
@@ -73,7 +74,7 @@ class Sender:
         self.busy: dict[TopicPartition, None] = {}  # lanes with unresolved batches
         self.is_unsettled = False  # a lane may have a gap, or a batch that is not in flight
         self.correlation = 0
-        self._last_fault = ""
+        self._faults = LastFaults()
         self._refresh_at_ms = 0
         self.alone = SendAlone(self)
 
@@ -126,7 +127,7 @@ class Sender:
         """No producer id yet. What no retry can cure fails every batch."""
         self.id.failed()
         self.id.retry_at_ms = now_ms + self._backoff(self.id.attempts)
-        self._last_fault = f"no producer id: {error}"
+        self._faults.befell_all(f"no producer id: {error}")
         return [] if error.retriable else self.fail_all(error)
 
     def on_acks(
@@ -197,6 +198,7 @@ class Sender:
     def _succeed(self, batch: Batch, ack: Ack, effects: list[Effect]) -> None:
         lane = self.lanes[batch.topic_partition]
         lane.acknowledge(batch)
+        self._faults.passed(batch.topic_partition)
         if batch.resolved:
             return
         self._leave(lane, batch)
@@ -221,7 +223,7 @@ class Sender:
         if ack.code == errors.MessageTooLarge.code and batch.count > 1:
             self._take_apart(lane, batch, effects)
             return
-        self._last_fault = f"{error.name}: {error}"
+        self._faults.befell(tp, f"{error.name}: {error}")
         if ack.code not in NOT_STORED:
             batch.maybe_stored = True
         if not error.retriable or batch.attempts > self.settings.retries:
@@ -304,9 +306,9 @@ class Sender:
             batch = next(iter(incomplete))
             if batch.created_ms + self.settings.delivery_timeout_ms > now_ms:
                 return
-            led = self.metadata.leader(*batch.topic_partition) is not None
-            timeout_ms = self.settings.delivery_timeout_ms
-            self._fail(batch, timed_out(batch, timeout_ms, led, self._last_fault), effects)
+            tp, timeout_ms = batch.topic_partition, self.settings.delivery_timeout_ms
+            led = self.metadata.leader(*tp) is not None
+            self._fail(batch, timed_out(batch, timeout_ms, led, self._faults.of(tp)), effects)
 
     # ---- overdue and broken streams -----------------------------------------------------------
 
@@ -332,7 +334,7 @@ class Sender:
         return leader is not None and leader.broker != broker and leader.epoch > batch.leader_epoch
 
     def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
-        self._last_fault = fault
+        self._faults.befell_all(fault)
         self.is_unsettled = True
         topics: dict[str, None] = {}
         for batch in self.pipes.cut(broker):
@@ -341,6 +343,7 @@ class Sender:
             if batch.resolved:
                 continue
             topics[batch.topic_partition.topic] = None
+            self._faults.befell(batch.topic_partition, fault)
             lane = self.lanes[batch.topic_partition]
             lane.retry_at_ms = now_ms + self._backoff(lane.unresolved[0].attempts)
             if batch.attempts > self.settings.retries:

@@ -183,10 +183,8 @@ class Fill:
                     raise
 
     def _is_named(self, error: PylogError, place: Place) -> None:
-        if (
-            not isinstance(error, RetriableError)
-            or f"no room on the disk of {place.disk}" not in f"{error}"
-        ):
+        named = f"no room on the disk of {place.disk}" in f"{error}"
+        if not (isinstance(error, RetriableError) and named):
             self.blow.broken.append(f"not a retriable error that names the disk: {error!r}")
 
     def _others_go_on(self) -> None:

@@ -45,6 +45,38 @@ def test_after_its_delivery_timeout_a_batch_that_was_never_sent_is_not_stored() 
     assert follower.base_sequence == 0
 
 
+def requests(effects: list[Effect]) -> list[SendRequest]:
+    return [effect for effect in effects if isinstance(effect, SendRequest)]
+
+
+def test_a_batch_whose_time_is_up_tells_the_fault_of_its_own_partition() -> None:
+    world = World(leaders=(1, 2, 1), settings=SenderSettings(delivery_timeout_ms=1_500))
+    world.add(T0)
+    world.add(T1)
+    for sent in requests(world.poll()):
+        full = Ack(errors.KafkaStorageError.code, f"no room on disk {sent.broker}")
+        world.acks(sent.broker, sent.correlation, full)
+    told = [str(e.error) for e in world.poll(1_500) if isinstance(e, BatchFailed)]
+    assert [text.partition("last fault: ")[2] for text in told] == [
+        "KAFKA_STORAGE_ERROR: t-0: no room on disk 1",
+        "KAFKA_STORAGE_ERROR: t-1: no room on disk 2",
+    ]
+
+
+def test_a_fault_that_has_passed_is_not_told() -> None:
+    world = World(settings=SenderSettings(delivery_timeout_ms=1_500))
+    world.add(T0)
+    (sent,) = requests(world.poll())
+    world.acks(1, sent.correlation, refused(errors.KafkaStorageError))
+    (again,) = requests(world.poll(1_000))
+    assert again.batches == sent.batches
+    world.acks(1, again.correlation, OK)
+    world.add(T0)
+    world.poll()
+    (failed,) = [e for e in world.poll(1_500) if isinstance(e, BatchFailed)]
+    assert "last fault" not in str(failed.error)
+
+
 def test_nothing_new_follows_a_lost_batch_under_its_producer_id() -> None:
     world = World()
     first = world.add()
