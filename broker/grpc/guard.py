@@ -27,6 +27,9 @@ then some."""
 REQUEST_SECONDS_MAX: Final = 30.0
 """How long a client may take to send the one message of a call that it has opened."""
 
+DEADLINE_GRAIN_SECONDS: Final = 0.001
+"""gRPC counts deadlines in whole milliseconds, and rounds them up."""
+
 ERROR_CODE_KEY: Final = "pylog-error-code"
 """Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
@@ -177,6 +180,10 @@ def _wrap(handler: Handler, method: str, counters: RequestCounters) -> Handler:
     async def unary_unary(requests: AsyncIterator[Any], context: Context) -> Any:
         async def work() -> Any:
             request = await _only(requests, method)
+            left = context.time_remaining()
+            if left is not None and left <= DEADLINE_GRAIN_SECONDS:
+                # Its client has given up, and may have asked somebody else meanwhile.
+                raise errors.RequestTimedOut(f"{method}: its deadline was over when it arrived")
             began = ticks()
             answer = await inner(request, context)
             if method not in _COUNTED_ELSEWHERE:
