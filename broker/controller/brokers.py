@@ -267,15 +267,19 @@ class Brokers:
 
     # ---- fenced and unfenced -------------------------------------------------------------------
 
-    def fence(self, broker: BrokerId, why: str) -> None:
-        """The broker is lost. When the whole cluster stops in order, nobody is: their ISRs stay."""
+    def fence(self, broker: BrokerId, why: str | None) -> bool:
+        """The broker is lost; whether it was not before. None: it has not come yet, of which the
+        caller tells. When the whole cluster stops in order, nobody is: their ISRs stay.
+        """
         registration = self._ledger.decided.brokers.get(broker)
         if registration is None or registration.fenced or self.stopping_cluster:
-            return
+            return False
         self._change(registration, fenced=True, stopping=registration.in_controlled_shutdown)
         self._elections.on_fenced(broker)
         self._tell(registration, fenced=True)
-        self.out.append(Report(f"broker {broker} is fenced: {why}", warning=True))
+        if why is not None:
+            self.out.append(Report(f"broker {broker} is fenced: {why}", warning=True))
+        return True
 
     def maybe_unfence(self, session: Session) -> None:
         """Unfences the broker if it wants to, is heard, and knows of its own registration."""

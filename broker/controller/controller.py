@@ -228,8 +228,15 @@ class Controller:
         """Carries out what is due."""
         observed = self._observe(now_ms)
         effects: list[Effect] = []
+        quiet = []
         for session, why in self._sessions.expired(observed):
-            self._brokers.fence(session.broker_id, why)
+            if session.heard:
+                self._brokers.fence(session.broker_id, why)
+            elif self._brokers.fence(session.broker_id, None):
+                quiet.append(str(session.broker_id))
+        if quiet:
+            text = f"not heard yet since this start: {', '.join(quiet)}; others lead meanwhile"
+            effects.append(Report(f"brokers {text}"))
         if self._timers.guard_ends is not None and observed >= self._timers.guard_ends:
             self._timers.guard_ends = None
             self._elections.unclean_allowed = True

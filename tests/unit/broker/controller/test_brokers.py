@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from broker.controller.effects import Effect, RejectSession, TellSession
+from broker.controller.effects import Effect, RejectSession, Report, TellSession
 from broker.controller.settings import ControllerSettings
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure, HeartbeatAccepted
@@ -211,6 +211,24 @@ def test_no_unclean_election_before_brokers_had_time_to_return() -> None:
     assert state(shell) == (NO_LEADER, (), (1,))
     shell.advance(300, alive=(brokers[1],))
     assert state(shell) == (2, (2,), ())
+
+
+def test_brokers_that_have_not_come_yet_after_a_start_are_no_warnings() -> None:
+    """A cluster that starts again: its brokers may take longer than a session."""
+    first, _ = three()
+    first.create()
+    shell = restarted(first)
+    shell.others.clear()
+    three_ = shell.join(3, life=2)
+    shell.advance(6_100, alive=(three_,))
+    assert fenced(shell, 1)
+    assert fenced(shell, 2)
+    reports = [report.message for report in of_kind(shell, Report) if "not heard" in report.message]
+    assert reports == ["brokers not heard yet since this start: 1, 2; others lead meanwhile"]
+    assert not any("is fenced" in report.message for report in of_kind(shell, Report))
+    shell.others.clear()
+    shell.advance(6_100)
+    assert [report.warning for report in of_kind(shell, Report)] == [True]
 
 
 # ---- registration ------------------------------------------------------------------------------
