@@ -15,12 +15,10 @@ import os
 import random
 import secrets
 import select
-import shutil
 import signal
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +27,7 @@ from typing import Any, Final, Self
 from pylog import errors
 from pylog.client.arguments import mapping, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
+from pylog.temporary_folder import TemporaryFolder
 
 START_SECONDS_MAX: Final = 60.0
 STOP_SECONDS_MAX: Final = 20.0
@@ -194,7 +193,8 @@ class _Process:
 class LocalCluster:
     """A running cluster; usable at once, until `close()` or the end of the `with` block.
 
-    A temporary folder is removed on `close`; a given one stays and can be opened again. Methods
+    A temporary folder is removed on `close`, or, of an owner that was killed, by the next cluster
+    with one; a given one stays and can be opened again. Methods
     return when what they say is done. Not for use from several threads at once.
     """
 
@@ -217,9 +217,11 @@ class LocalCluster:
             raise errors.InvalidConfig(f"data_dir={shown(data_dir)}: give a path, or None")
         given = mapping({} if config is None else config, "config", _SETTINGS, errors.InvalidConfig)
         gateway = _gateway_address(listen)
-        self._temporary = data_dir is None
-        folder = tempfile.mkdtemp(prefix="pylog-") if data_dir is None else data_dir
-        self.data_dir = Path(folder).absolute()
+        self._temporary: TemporaryFolder | None = None
+        if data_dir is None:
+            self._temporary = TemporaryFolder()
+            data_dir = self._temporary.path
+        self.data_dir = Path(data_dir).absolute()
         self._config = {str(key): _config_text(value) for key, value in given.items()}
         self._secret = secrets.token_hex(32)
         self._owner = os.getpid()
@@ -328,8 +330,8 @@ class LocalCluster:
         self._closed = True
         atexit.unregister(self.close)
         self._stop_all()
-        if self._temporary:
-            shutil.rmtree(self.data_dir, ignore_errors=True)
+        if self._temporary is not None:
+            self._temporary.remove()
 
     def __enter__(self) -> Self:
         return self
