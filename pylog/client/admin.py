@@ -415,7 +415,7 @@ class AdminClient:
         if not self._thread.is_current():
             closing.result()
 
-    def close_at_exit(self) -> None:
+    def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
         self.close()
 

@@ -100,7 +100,7 @@ class AsyncProducer:
                 )
             )
 
-        if not self._turn.locked() and not self._producer.may_block(topic, partition):
+        if not self._turn.locked() and not self._producer._may_block(topic, partition):
             return send()
         async with self._turn:
             return await asyncio.to_thread(send)

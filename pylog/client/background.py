@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class _Closeable(Protocol):
-    def close_at_exit(self) -> None: ...
+    def _close_at_exit(self) -> None: ...
 
 
 class LoopThread:
@@ -112,7 +112,7 @@ def _at_exit() -> None:
         return
     for client in list(_open):
         try:
-            client.close_at_exit()
+            client._close_at_exit()
         except Exception:
             logger.warning("a client could not be closed at exit", exc_info=True)
     _shared.stop()

@@ -317,7 +317,7 @@ class Producer:
             self._loop.wake()
             self._loop.room.wait(left_ms / 1000)
 
-    def may_block(self, topic: str, partition: int | None = None) -> bool:
+    def _may_block(self, topic: str, partition: int | None = None) -> bool:
         """Whether a `send` of a record that fits into a batch might have to wait: for the topic's
         metadata, or for room. For those who must not wait on this thread.
         """
@@ -449,7 +449,7 @@ class Producer:
             if self._user.interceptors is not None:
                 self._user.interceptors.close()
 
-    def close_at_exit(self) -> None:
+    def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`: a last moment for what is buffered."""
         self.close(timeout=1.0)
 

@@ -295,7 +295,7 @@ class RangeReader:
         self._lines.close()
         await self._cluster.close()
 
-    def close_at_exit(self) -> None:
+    def _close_at_exit(self) -> None:
         """The interpreter ends."""
         self.close()
 
