@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from pylog.errors import PylogError
 from tests.verify import disks_fills, disks_mounts
 from tests.verify.disks_faults import Fault, kinds
 from tests.verify.disks_fills import Fill
@@ -81,7 +82,9 @@ def campaign(
     folder: Path, blows: list[tuple[str, str]], report: Report, *,
     directories: int, rate: int, rng: random.Random, end_ms: int,
 ) -> None:  # fmt: skip
-    """Strike a new cluster with these blows; stops at `end_ms`. NotWithin when it does not heal."""
+    """Strike a new cluster with these blows; stops at `end_ms`. NotWithin or PylogError when it
+    does not heal.
+    """
     with Stage(folder, directories=directories, rate=rate, rng=rng) as stage:
         try:
             for number, (what, kind) in enumerate(blows):
@@ -104,7 +107,7 @@ def campaign(
                         f"{what:<5} {strike.blow} ({(now_ms() - begin) / 1000:.1f} s)", flush=True
                     )
             report.broken += wrongs(stage.end_topic())
-        except NotWithin as never:
+        except (NotWithin, PylogError) as never:
             report.broken.append(str(never))
             for log in sorted((folder / "data" / "logs").glob("*.log")):
                 end = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace")
@@ -125,7 +128,9 @@ def _add(total: Verdict, more: Verdict) -> None:
 
 
 def run(fills: int, faults: int, *, rate: int, seed: int, minutes: float, only: str = "") -> Report:
-    """The whole campaign; prints each blow. NotWithin ends one half of it, and is in the report."""
+    """The whole campaign; prints each blow. A cluster that does not heal ends its half, which is
+    in the report.
+    """
     rng, report = random.Random(seed), Report()
     begin = now_ms()
     for directories in (2, 1):
@@ -140,7 +145,7 @@ def run(fills: int, faults: int, *, rate: int, seed: int, minutes: float, only: 
                     Path(folder), blows, report,
                     directories=directories, rate=rate, rng=rng, end_ms=end_ms,
                 )  # fmt: skip
-            except NotWithin as never:
+            except (NotWithin, PylogError) as never:
                 print(f"given up with {directories} disks a broker: {never}", flush=True)
     return report
 
