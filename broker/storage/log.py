@@ -22,9 +22,10 @@ from broker.storage.durability import Durability
 from broker.storage.environment import TAIL_BYTES_MAX, AppendInfo, Environment
 from broker.storage.files import Buffer, Files
 from broker.storage.flush_task import FlushTask
+from broker.storage.gaps import Gaps
 from broker.storage.guard import FaultGuard
 from broker.storage.log_appender import LogAppender
-from broker.storage.log_parts import Gaps, LogBounds, LogParts
+from broker.storage.log_parts import LogBounds, LogParts
 from broker.storage.log_reader import LogReader
 from broker.storage.log_start import LogStart
 from broker.storage.log_truncator import LogTruncator
@@ -448,7 +449,7 @@ class Log:
         self._durable.flush(behind)
         with self._guard.io("noting that the log has gaps"):
             self._environment.recovery_point_lowered(self._durable.point)
-            self._gaps.note()
+            self._gaps.note(self._durable.point)
         with self._guard.io("naming a cleaned segment"):
             if not self._segments.stage(bases, cleaned):
                 return None

@@ -6,8 +6,8 @@ Everything here raises KafkaStorageError; damage that a read meets takes the log
 from __future__ import annotations
 
 from broker.storage.files import Files
+from broker.storage.gaps import Gaps
 from broker.storage.guard import FaultGuard
-from broker.storage.log_parts import Gaps
 from broker.storage.segment_list import SegmentList
 from broker.storage.segment_reader import SegmentReader
 from broker.storage.tail_cache import TailCache, TailRead

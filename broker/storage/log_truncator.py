@@ -89,6 +89,7 @@ class LogTruncator:
         synced too.
         """
         self._durable.cut(offset)
+        self._parts.gaps.cut(offset)
         if offset < self._durable.point:
             self._durable.point = offset
             self._environment.recovery_point_lowered(offset)

@@ -28,6 +28,7 @@ from broker.config import TopicConfig
 from broker.storage.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from broker.storage.errors import CorruptSegment, InvalidOffset
 from broker.storage.files import NO_ROOM, Files
+from broker.storage.gaps import Gaps
 from broker.storage.last_stop import LastStop, RecoveryReport
 from broker.storage.leader_epochs import LeaderEpochCache
 from broker.storage.producer_history import ProducerHistory, headers
@@ -78,8 +79,10 @@ class SegmentLoader:
         self._producers = producers
         self._wall_ms = wall_ms
         self._log_start = log_start_offset
-        self._gaps = config.compacted or last_stop.cleaned
-        self._gaps = self._gaps or files.exists(f"{directory}/{GAPS_ALLOWED}")
+        gaps = Gaps(files, directory)
+        gaps.load()
+        self._gaps = config.compacted or last_stop.cleaned or gaps.allowed
+        self._recovery_point = max(last_stop.recovery_point, gaps.synced_to)
         self.stored_epochs = read_epochs(files, f"{directory}/{EPOCH_CHECKPOINT}")
         self._stored = LeaderEpochCache(self.stored_epochs)
         self._epoch = -1
@@ -381,7 +384,7 @@ class SegmentLoader:
         return (
             self._stop.verify_from is not None
             and not self._stop.memory_survived
-            and offset >= self._stop.recovery_point
+            and offset >= self._recovery_point
         )
 
     def _cut_tail(self, segment: Segment, bad: BadBatch, size: int) -> None:
@@ -431,10 +434,10 @@ class SegmentLoader:
             return
         end = segments[-1].end_offset
         recovered = self._stop.verify_from is not None
-        if recovered and end < self._stop.recovery_point:
+        if recovered and end < self._recovery_point:
             self.report.lost_durable = True
             self._warn(
-                f"{self._directory} ends at offset {end}; up to {self._stop.recovery_point} it had "
+                f"{self._directory} ends at offset {end}; up to {self._recovery_point} it had "
                 "been synced, so this replica has lost records"
             )
         if recovered and (self.report.bytes_cut or not self._stop.memory_survived):
