@@ -25,6 +25,7 @@ from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.offsets import delete_records, list_offsets, raise_faults
 from pylog.client.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
+from pylog.client.shown import Shown
 from pylog.client.subscription import one_partition, some_partitions
 from pylog.client.timeouts import seconds
 from pylog.client.wire import error_of, metadata_request, snapshot_of
@@ -53,7 +54,7 @@ OFFSET_SPECS: Final = {
 }
 
 
-class AdminClient:
+class AdminClient(Shown):
     """Administers a cluster. Thread safe.
 
     Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do
@@ -415,6 +416,10 @@ class AdminClient:
         if not self._thread.is_current():
             closing.result()
 
+    def _on_fork(self) -> None:
+        """In a forked child."""
+        self._closed = True
+
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
         self.close()
@@ -441,7 +446,7 @@ class AdminClient:
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if self._closed:
             coroutine.close()
-            raise errors.ClientClosed("the admin client is closed")
+            raise self._thread.closed("the admin client")
         return self._thread.run(coroutine)
 
     def _retry(self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int, what: str) -> T:

@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 class _Closeable(Protocol):
     def _close_at_exit(self) -> None: ...
+    def _on_fork(self) -> None:
+        """This process is a fork of the one that made the client, which has its loop. Take no lock:
+        a thread that is not here may hold it.
+        """
 
 
 class LoopThread:
@@ -42,6 +46,20 @@ class LoopThread:
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+
+    def closed(self, client: str) -> errors.ClientClosed:
+        """The error for who uses a closed client, or in a forked child that of its parent."""
+        if self.pid != os.getpid():
+            return errors.ClientClosed(
+                f"{client} belongs to process {self.pid}, which forked this one; make another one "
+                f"here"
+            )
+        return errors.ClientClosed(f"{client} is closed")
+
+    def check_here(self, client: str) -> None:
+        """ClientClosed in a forked child, which has not this loop."""
+        if self.pid != os.getpid():
+            raise self.closed(client)
 
     def is_current(self) -> bool:
         """Whether the caller runs on the loop's thread (in a callback of ours)."""
@@ -105,6 +123,17 @@ def on_loop_thread() -> bool:
 def close_at_exit(client: _Closeable) -> None:
     """Have the client closed when the interpreter ends, unless it is gone by then."""
     _open.add(client)
+
+
+def _in_forked_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    for client in list(_open):
+        client._on_fork()
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _at_exit() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from pylog import errors
@@ -25,18 +25,37 @@ def _stub(server: Server) -> Any:
 async def log_dirs(
     cluster: Cluster, live: Mapping[int, BrokerInfo], wanted: Iterable[int], seconds: float
 ) -> tuple[dict[int, list[LogDirDescription]], dict[int, errors.PylogError]]:
-    """The directories of each wanted broker, or why it could not be asked."""
+    """The directories of each wanted broker, or why it could not be asked. One that was restarted a
+    moment ago is asked again, at its new address.
+    """
     results: dict[int, list[LogDirDescription]] = {}
     faults: dict[int, errors.PylogError] = {}
+
+    def attempt_at(broker: int) -> Callable[[float], Awaitable[admin_pb2.DescribeLogDirsResponse]]:
+        known = live
+
+        async def attempt(left_s: float) -> admin_pb2.DescribeLogDirsResponse:
+            nonlocal known
+            if broker not in known:
+                await cluster.refresh()
+                known = cluster.metadata.brokers
+            if broker not in known:
+                raise errors.BrokerUnreachable(f"broker {broker} is not live any more")
+            server, known = cluster.server_of(known[broker]), {}
+            response: admin_pb2.DescribeLogDirsResponse = await server.call(
+                _stub(server).DescribeLogDirs, admin_pb2.DescribeLogDirsRequest(), left_s
+            )
+            return response
+
+        return attempt
 
     async def ask(broker: int) -> None:
         try:
             if broker not in live:
                 there = ", ".join(map(str, sorted(live))) or "none"
                 raise errors.BrokerNotAvailable(f"no broker {broker} is live; live are: {there}")
-            server = cluster.server_of(live[broker])
-            request = admin_pb2.DescribeLogDirsRequest()
-            response = await server.call(_stub(server).DescribeLogDirs, request, seconds)
+            what = f"describing log directories of broker {broker}"
+            response = await cluster.retrying(attempt_at(broker), int(seconds * 1000), what)
             results[broker] = list(map(admin_wire.directory_of, response.directories))
         except errors.PylogError as error:
             faults[broker] = error

@@ -28,6 +28,7 @@ from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
 from pylog.client.offsets import list_offsets, raise_faults
 from pylog.client.one_thread import OneThread
 from pylog.client.poll_waiting import PollWaiting, not_assigned
+from pylog.client.shown import Shown
 from pylog.client.subscription import (
     Partitions,
     Subscription,
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Consumer:
+class Consumer(Shown):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
     Consumer groups are not offered yet. Given topics, the consumer assigns itself all their
@@ -422,6 +423,11 @@ class Consumer:
         if not self._thread.is_current():
             closing.result()
 
+    def _on_fork(self) -> None:
+        """In a forked child: nothing would come."""
+        self._closed = True
+        self._turn = OneThread()
+
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
         self.close()
@@ -447,7 +453,7 @@ class Consumer:
         """The calling thread uses the consumer; a second one at the same time is refused."""
         with self._turn.use():
             if self._closed:
-                raise errors.ClientClosed("the consumer is closed")
+                raise self._thread.closed("the consumer")
             yield
 
     # ---- the loop's side ----------------------------------------------------------------------

@@ -23,6 +23,7 @@ from pylog.client.partitioners import TopicPartitions
 from pylog.client.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
 from pylog.client.producer_loop import ProducerLoop
 from pylog.client.producer_settings import Serialize, UserCode, parse_settings
+from pylog.client.shown import Shown
 from pylog.client.subscription import check_topic
 from pylog.client.timeouts import seconds_or_none
 from pylog.clock import wall_ns
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Producer:
+class Producer(Shown):
     """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice.
 
     Settings are Kafka's with underscores (`linger_ms=5`); an unknown one raises InvalidConfig,
@@ -51,7 +52,7 @@ class Producer:
         self._closed = False
         self._thread = shared_loop()
         self._loop = ProducerLoop(self._thread, values)
-        self._clock = self._loop.clock
+        self._cluster, self._clock = self._loop.cluster, self._loop.clock
         self._lock = self._loop.lock
         self._accumulator = self._loop.accumulator
         self._topics = self._accumulator.topics
@@ -285,7 +286,7 @@ class Producer:
         started: int | None = None
         while True:
             if self._closed:
-                raise errors.ClientClosed("the producer is closed")
+                raise self._thread.closed("the producer")
             batch = buffer.open.get(partition) if open_size is not None else None
             fits = batch is not None and batch.room >= (open_size or 0)
             if fits or self._accumulator.has_room(size):
@@ -322,7 +323,7 @@ class Producer:
     def _topic_buffer(self, topic: str) -> TopicBuffer:
         """The topic's buffer, once the cluster told how many partitions it has."""
         if self._closed:
-            raise errors.ClientClosed("the producer is closed")
+            raise self._thread.closed("the producer")
         known = self._topics.get(topic) if isinstance(topic, str) else None
         if known is not None:
             return known
@@ -374,6 +375,7 @@ class Producer:
         """Return when everything sent before is acknowledged or failed; RequestTimedOut after
         `timeout` seconds. What failed is told by its handle, not here.
         """
+        self._thread.check_here("the producer")
         if self._thread.is_current():
             raise errors.WrongThread("flush() inside a callback would wait for its own thread")
         limit_s = seconds_or_none(timeout)
@@ -439,6 +441,11 @@ class Producer:
                 closing.result()
             if self._user.interceptors is not None:
                 self._user.interceptors.close()
+
+    def _on_fork(self) -> None:
+        """In a forked child: what is sent here would reach nobody."""
+        self._closed = True
+        self._straight.clear()
 
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`: a last moment for what is buffered."""

@@ -295,6 +295,9 @@ class RangeReader:
         self._lines.close()
         await self._cluster.close()
 
+    def _on_fork(self) -> None:
+        """In a forked child, who makes a reader of its own."""
+
     def _close_at_exit(self) -> None:
         """The interpreter ends."""
         self.close()

@@ -141,6 +141,7 @@ class FakeCluster:
         service = self.services[broker] = _Service(self, broker)
         log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         admin_pb2_grpc.add_AdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
+        admin_pb2_grpc.add_BrokerAdminServicer_to_server(service, server)  # type: ignore[no-untyped-call]
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server
@@ -153,10 +154,12 @@ class FakeCluster:
             )
             self._stream_ports[broker] = self.streams[broker].port
 
-    def stop_broker(self, broker: int) -> None:
+    def stop_broker(self, broker: int, *, silently: bool = False) -> None:
+        """`silently`: metadata goes on to tell of it."""
         if broker in self.streams:
             self.streams.pop(broker).close()
-        self._servers.pop(broker).stop(0).wait()
+        server = self._servers[broker] if silently else self._servers.pop(broker)
+        server.stop(0).wait()
 
     def create_topic(self, name: str, partitions: int = 1) -> FakeTopic:
         ids = sorted(self._ports)
@@ -221,7 +224,9 @@ class FakeCluster:
         return found
 
 
-class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
+class _Service(
+    log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
+):
     def __init__(self, cluster: FakeCluster, broker: int) -> None:
         self._cluster = cluster
         self._broker = broker
@@ -513,6 +518,12 @@ class _Service(log_pb2_grpc.LogServicer, admin_pb2_grpc.AdminServicer):
                 else:
                     own.pop(op.name, None)
         return response
+
+    def DescribeLogDirs(
+        self, _request: admin_pb2.DescribeLogDirsRequest, _context: Any
+    ) -> admin_pb2.DescribeLogDirsResponse:
+        directory = admin_pb2.LogDir(path=f"/data/broker-{self._broker}")
+        return admin_pb2.DescribeLogDirsResponse(directories=[directory])
 
     def DescribeCluster(
         self, _request: admin_pb2.DescribeClusterRequest, _context: Any

@@ -147,3 +147,15 @@ def test_reconnect_backoff_holds_back_attempts_to_connect() -> None:
         listener.shutdown(socket.SHUT_RDWR)
         serving.join(30)
     assert connections == 1
+
+
+def test_directories_of_a_broker_that_comes_back_are_asked_for_again(cluster: FakeCluster) -> None:
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers[0]) as admin:
+        assert [d.path for d in admin.describe_log_dirs([2])[2]] == ["/data/broker-2"]
+        cluster.stop_broker(2, silently=True)  # the cluster takes it for live
+        back = threading.Timer(0.3, cluster.start_broker, [2])
+        back.start()
+        assert [d.path for d in admin.describe_log_dirs([2])[2]] == ["/data/broker-2"]
+        back.join()
+        with pytest.raises(errors.BrokerNotAvailable, match="no broker 9 is live; live are: 1, 2"):
+            admin.describe_log_dirs([9])
