@@ -301,7 +301,7 @@ VARIANTS: dict[str, Variant] = {
     "deleted_under_min_isr": Variant(
         "DeleteRecords is answered by a leader that may be replaced without its ISR",
         ((Partition, "is_under_min_isr", property(_any_isr_will_do)),),
-        caught_by=11,
+        caught_by=15,
         leaning=_deletions_among_cuts,
     ),
     "old_marks_under_new_name": Variant(
