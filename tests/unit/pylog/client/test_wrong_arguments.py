@@ -89,7 +89,7 @@ def test_send(producer: Producer) -> None:
     refused(lambda given: producer.send_arrow("t", given), *EVERYTHING)
     refused(send("t", b"x").add_done_callback, 1, None, "x", word="callback=")
     for wrong in ([], {}, None, 1):
-        assert producer.may_block(wrong)
+        assert producer._may_block(wrong)
 
 
 def test_positions(consumer: Consumer) -> None:
