@@ -239,7 +239,7 @@ VARIANTS: dict[str, Variant] = {
     "current_isr_only": Variant(
         "B-R15: the high watermark waits for the committed ISR only, not for proposed members",
         ((LeaderState, "_counted_for_high_watermark", _only_the_isr),),
-        caught_by=12,
+        caught_by=28,
     ),
     "no_broker_epoch": Variant(
         "B-R17: fetches of a broker's earlier life count for the present one",
@@ -307,7 +307,7 @@ VARIANTS: dict[str, Variant] = {
     "old_marks_under_new_name": Variant(
         "B-R32: a re-created topic takes up the checkpoints of the old one",
         ((LogCheckpoints, "forget", _not_at_all), (LogCheckpoints, "deleted", _not_at_all)),
-        caught_by=22,
+        caught_by=39,
     ),
     "min_isr_not_raised": Variant(
         "B-R14: a leader does not hear that min.insync.replicas has changed",
