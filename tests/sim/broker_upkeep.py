@@ -108,6 +108,11 @@ class BrokerUpkeep:
     def _clean(self) -> None:
         wait_ms = self._cluster.swarm.upkeep.clean_wait_ms if self._cluster.swarm.upkeep else 0
         cleaner = self._logs.cleaner
+        for log in self._logs.logs:
+            ghost = self._cluster.shadows.ghost(log.topic_id, log.topic_partition.partition)
+            ghost.cleaned_by(
+                self._trust.believed_ms(ghost.delete_retention_ms), self._node.clock.ahead_ms
+            )
         task = cleaner.next_task(self._node.clock.now_ms(), self._core.high_watermarks())
         if task is None:
             self._process.timer(wait_ms, self._clean)

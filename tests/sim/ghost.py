@@ -112,6 +112,8 @@ class PartitionGhost:
         self._bases: list[int] = []
         self._newest: dict[bytes | None, int] = {}  # the last committed offset of each key
         self._tombstones: dict[int, int] = {}  # committed, and when that was
+        self._believed_ms = 0  # the latest time by which a cleaner could judge them
+        self._behind_ms = 0  # how far the clock of a cleaner was behind when it dated them
 
     # ---- logs
 
@@ -327,6 +329,13 @@ class PartitionGhost:
                 if why and offset >= shadow.log_start:
                     raise Violation("K", f"{self._name(broker)}: {offset} is gone: {why}")
 
+    def cleaned_by(self, believed_ms: int, ahead_ms: int) -> None:
+        """A pass may begin that goes by this time. Its clock may be ahead of the true one as far as
+        its broker may believe it; one that is behind dates tombstones too early, for all replicas.
+        """
+        self._believed_ms = max(self._believed_ms, believed_ms)
+        self._behind_ms = max(self._behind_ms, -ahead_ms)
+
     def why_not_gone(self, offset: int, now_ms: int) -> str | None:
         """Why a cleaner must not have taken that committed record; None when it may."""
         index = bisect_left(self._bases, offset + 1) - 1
@@ -339,7 +348,7 @@ class PartitionGhost:
         since = self._tombstones.get(offset)
         if since is None:
             return f"it is the last of key {key!r}"
-        if now_ms < since + self.delete_retention_ms:
+        if max(now_ms, self._believed_ms) + self._behind_ms < since + self.delete_retention_ms:
             return f"it deletes key {key!r}, and was committed {now_ms - since} ms ago"
         return None
 

@@ -120,7 +120,9 @@ class Nemesis:
             return
         for node in cluster.brokers.values():
             process = node.process
-            if process is not None and process.calls.fetching and cluster.is_caught_up(node):
+            if process is None or not process.calls.fetching or cluster.holds_alone(node):
+                continue
+            if cluster.is_caught_up(node):
                 cluster.sometimes["power loss"] += 1
                 node.kill(self._away_ms(), power=True)
                 return
