@@ -103,7 +103,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         if fault is not None:
             self.refuse(fault)
             return
-        streams.watch_peer(transport)
+        streams.watch_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state = State.CLOSED

@@ -312,6 +312,47 @@ class Accumulator:
             self._due[topic_partition] = None  # at the end: other partitions come first
         return batch
 
+    def is_only(self, batch: Batch) -> bool:
+        """Whether this batch, and nothing else, is due, and nothing waits in its partition."""
+        tp = batch.topic_partition
+        return len(self._due) == 1 and tp in self._due and len(self._queues[tp]) == 1
+
+    def put_back(self, batch: Batch) -> None:
+        """Undo a `take` of the partition's only batch, however far it came: the batch is due, and
+        takes no more records.
+        """
+        tp = batch.topic_partition
+        buffer = self.topics[tp.topic]
+        if buffer.current is batch:
+            buffer.current = None
+        if buffer.open.get(tp.partition) is batch:
+            del buffer.open[tp.partition]
+        batch.close()
+        if batch not in self._queues[tp]:
+            self._queues[tp].appendleft(batch)
+        self._due[tp] = None
+
+    def mend(self) -> None:
+        """A thread was interrupted while it added (Ctrl-C), at whatever step. A batch that it only
+        began is gone, one that it began to close is closed, and whatever waits is due.
+        """
+        for batch in [batch for batch in self.incomplete if not batch.attempts]:
+            tp = batch.topic_partition
+            buffer = self.topics[tp.topic]
+            is_open = buffer.open.get(tp.partition) is batch
+            if not batch.values and batch.encoded is None:
+                if is_open:
+                    del buffer.open[tp.partition]
+                batch.close()
+                self.drop(batch)
+                self.resolve(batch)
+            elif not is_open:
+                batch.close()
+        for buffer in self.topics.values():
+            buffer.current = buffer.open.get(buffer.sticky.current)
+        self._due.update({tp: None for tp, queue in self._queues.items() if queue})
+        self.used = sum(batch.reserved for batch in self.incomplete)
+
     def drop(self, batch: Batch) -> None:
         """Take a batch that failed before it was sent out of its queue."""
         queue = self._queues.get(batch.topic_partition)

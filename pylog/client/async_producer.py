@@ -64,6 +64,7 @@ class AsyncProducer:
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
         self._producer = Producer(bootstrap_servers=bootstrap_servers, **config)
+        self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do
         self._turn = (
             asyncio.Lock()
         )  # held by the one send that waits; those behind keep their order

@@ -134,6 +134,12 @@ class Pipes:
             pipe.full = False
         return request
 
+    def forget(self, broker: int, correlation: int) -> None:
+        """A request that was about to go out does not, if it was tracked at all."""
+        pipe = self.of(broker)
+        pipe.in_flight.pop(correlation, None)
+        pipe.full = False  # or it would not have been about to
+
     def cut(self, broker: int) -> list[Batch]:
         """Nothing that is in flight will be answered; the batches that it was."""
         pipe = self.of(broker)

@@ -1,7 +1,9 @@
 """The loop's side of a consumer: fetch streams, look-ups and timers, as the fetcher decides.
 
 The user's thread comes in by `poke`; the lock covers the fetcher, and `ready` tells the user that
-something came.
+something came. A thread that waits for small answers reads them itself (`lent`), gives them to the
+fetcher and asks for more, past the loop; so steps are made one at a time, under `turn`, which comes
+before the lock.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ from pylog.client.fetch_events import (
     CancelFetch,
     Effect,
     Fetch,
+    Fetched,
     Listed,
     ListOffsets,
     Notice,
     RefreshMetadata,
 )
-from pylog.client.fetch_lines import pack_fetch
+from pylog.client.fetch_requests import FetchRequests, pack_encoded
 from pylog.client.fetcher import Fetcher
+from pylog.client.lent_streams import LentStreams
 from pylog.client.stream import FETCH, RequestStream
 from pylog.client.wire import fetched_of
 from pylog.clock import Clock
@@ -39,7 +43,7 @@ FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 
 _Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
-_Stream = RequestStream[log_pb2.FetchRequest, _Response]
+_Stream = RequestStream[bytes, _Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,22 +78,45 @@ class FetchLoop:
         """Told as well when something comes; changed under the lock."""
         self.user_waits = False
         """Whether the user's thread sleeps until `ready`; changed under the lock."""
+        self.turn = threading.RLock()
+        self.lent = LentStreams(
+            thread, self.lock, clock, notify=self.notify, on_interrupt=self._interrupted
+        )
         self._thread = thread
         self._settings = settings
+        self._requests = FetchRequests(
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            partition_bytes=settings.partition_bytes,
+            read_committed=settings.read_committed,
+            client_id=cluster.settings.client_id,
+            rack=settings.rack,
+        )
         self._isolation = (
             log_pb2.READ_COMMITTED if settings.read_committed else log_pb2.READ_UNCOMMITTED
         )
         self._clock = clock
         self._poke_pending = False
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._handed_over = 0  # lists of effects on their way to the loop
         self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
         self._tasks: set[asyncio.Task[None]] = set()
 
     def notify(self) -> None:
         """Tell who waits that something came. The lock is held."""
         self.ready.notify_all()
+        self.lent.wake()
         if self.listener is not None:
             self.listener()
+
+    def notify_soon(self) -> None:
+        """`notify`, by the loop."""
+        self._thread.call(self._notify_here)
+
+    def _notify_here(self) -> None:
+        with self.lock:
+            self.notify()
 
     def poke(self) -> None:
         """Have the loop look."""
@@ -106,19 +133,47 @@ class FetchLoop:
             return
         self.cluster.start()
         now_ms = self._clock.monotonic_ms()
-        with self.lock:
-            effects = event(now_ms, *arguments)
-            if event != self.fetcher.poll:  # to ask for more is no news
-                self.notify()
-            waiting = self.user_waits
-        if waiting and give_way:
-            # Python's lock must be free when the user's thread wakes up, or its records come only
-            # after the next request is on its way.
-            self._clock.sleep(GIVE_WAY_S)
-        with self.lock:
-            if event == self.fetcher.place:
-                effects += self.fetcher.poll(now_ms)
-            next_ms = self.fetcher.next_deadline_ms(now_ms)
+        with self.turn:
+            with self.lock:
+                effects = event(now_ms, *arguments)
+                if event != self.fetcher.poll:  # to ask for more is no news
+                    self.notify()
+                waiting = self.user_waits
+            if waiting and give_way:
+                # Python's lock must be free when the user's thread wakes up, or its records come
+                # only after the next request is on its way.
+                self._clock.sleep(GIVE_WAY_S)
+            with self.lock:
+                if event == self.fetcher.place:
+                    effects += self.fetcher.poll(now_ms)
+                next_ms = self.fetcher.next_deadline_ms(now_ms)
+            self._perform(effects)
+        self._set_timer(now_ms, next_ms)
+
+    def _step_here(self, broker: int, correlation: int, answers: list[Fetched]) -> None:
+        """An answer that the user's thread has read: what comes of it is done here, or handed over
+        to the loop where it takes more than to write.
+        """
+        with self.turn:
+            now_ms = self._clock.monotonic_ms()
+            with self.lock:
+                effects = self.fetcher.on_fetched(now_ms, broker, correlation, answers)
+                next_ms = self.fetcher.next_deadline_ms(now_ms)
+            while effects and not self._handed_over and self._send_here(effects[0]):
+                del effects[0]
+            if effects:
+                self._handed_over += 1
+                self._thread.call(self._take_over, effects)
+            if next_ms is not None and (self._timer is None or self._timer_ms > next_ms):
+                self.poke()
+
+    def _take_over(self, effects: list[Effect]) -> None:
+        with self.turn:
+            self._handed_over -= 1
+            if not self.closed:
+                self._perform(effects)
+
+    def _perform(self, effects: list[Effect]) -> None:
         for effect in effects:
             match effect:
                 case Fetch():
@@ -127,6 +182,7 @@ class FetchLoop:
                     stream = self._streams.pop((broker, lane), None)
                     if stream is not None:
                         stream.close()
+                        self.lent.sort_out()
                 case ListOffsets():
                     task = asyncio.ensure_future(self._look_up(effect))
                     self._tasks.add(task)
@@ -135,12 +191,43 @@ class FetchLoop:
                     self.cluster.refresh_soon(*topics)
                 case Notice(text):
                     logger.warning("%s", text)
+
+    def _set_timer(self, now_ms: int, next_ms: int | None) -> None:
+        """Keep a timer that is not later than the fetcher's next deadline: to move it at every
+        fetch would cost more than a look too early.
+        """
+        if next_ms is None:
+            return
         if self._timer is not None:
+            if self._timer_ms <= next_ms:
+                return
             self._timer.cancel()
-            self._timer = None
-        if next_ms is not None:
-            delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
-            self._timer = self._thread.loop.call_later(delay_s, self.step, self.fetcher.poll)
+        self._timer_ms = next_ms
+        delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
+        self._timer = self._thread.loop.call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.step(self.fetcher.poll)
+
+    def _interrupted(self) -> None:
+        """The user's thread was interrupted with an answer in hands: nothing of it counts, and
+        nothing that was asked for is waited for.
+        """
+        with self.turn, self.lock:
+            self.lent.lent = {}
+            self.fetcher.start_over()
+        self._thread.call(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        with self.turn:
+            for stream in self._streams.values():
+                stream.close(abort=True)  # what is half written is nobody's
+            self._streams.clear()
+            self.lent.sort_out()
+            with self.lock:
+                self.fetcher.start_over()
+        self.step(self.fetcher.poll)
 
     def _send(self, effect: Fetch) -> None:
         place = (effect.broker, effect.lane)
@@ -155,46 +242,51 @@ class FetchLoop:
                 server,
                 self.cluster,
                 FETCH,
-                pack=pack_fetch,
+                pack=pack_encoded,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
+                lock=self.turn,
             )
-        request = log_pb2.FetchRequest(
-            correlation=effect.correlation,
-            max_wait_ms=effect.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.max_bytes,
-            isolation_level="READ_COMMITTED"
-            if self._settings.read_committed
-            else "READ_UNCOMMITTED",
-            client_id=self.cluster.settings.client_id,
-            rack_id=self._settings.rack,
-        )
-        for item in effect.items:
-            request.partitions.add(
-                topic=item.topic_partition.topic,
-                topic_id=item.topic_id,
-                partition=item.topic_partition.partition,
-                fetch_offset=item.offset,
-                max_bytes=self._settings.partition_bytes,
-                current_leader_epoch=item.leader_epoch,
-                last_fetched_epoch=item.last_epoch,
-            )
+        stream.send(self._request(effect))
+
+    def _send_here(self, effect: Effect) -> bool:
+        """Send the fetch on this thread; False when it is something else, or has to wait."""
+        if not isinstance(effect, Fetch):
+            return False
+        stream = self._streams.get((effect.broker, effect.lane))
+        carrier = stream.free_carrier if stream is not None else None
+        if stream is None or carrier is None:
+            return False
+        stream.send_here(carrier, self._request(effect))
+        return True
+
+    def _request(self, effect: Fetch) -> bytes:
         self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
-        stream.send(request)
+        return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
 
     def _on_response(self, broker: int, response: _Response) -> None:
         correlation, partitions = response
         answers = [fetched_of(data, batches) for data, batches in partitions]
         size = sum(len(answer.batches) for answer in answers)
         self.metrics.fetch_answered(self._clock.monotonic_ms(), correlation, size)
-        few = 0 < size <= FEW_BYTES
-        self.step(self.fetcher.place, broker, correlation, answers, give_way=few)
+        few = size <= FEW_BYTES
+        if not self._thread.is_current():
+            self._step_here(broker, correlation, answers)
+            if not few:  # to fetch ahead pays more
+                self._thread.call(self.lent.take_back)
+            return
+        waits = self.user_waits or self.lent.somebody_waits
+        self.step(self.fetcher.place, broker, correlation, answers, give_way=few and size > 0)
+        for stream in self._streams.values():
+            if stream.broker == broker:
+                self.lent.answered(stream, awaited=few and waits)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
+        self.lent.sort_out()
         for place, known in self._streams.items():
             if known is stream:
-                del self._streams[place]
+                with self.turn:
+                    del self._streams[place]
                 logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
                 self.step(self.fetcher.on_fetch_failed, *place)
                 return
@@ -237,9 +329,11 @@ class FetchLoop:
     async def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        for stream in self._streams.values():
-            stream.close()
-        self._streams.clear()
+        with self.turn:
+            for stream in self._streams.values():
+                stream.close()
+            self._streams.clear()
+        self.lent.close()
         for task in self._tasks:
             task.cancel()
         await self.cluster.close()

@@ -128,9 +128,9 @@ class Fetcher:
     def seek_to(self, partition: Partition, timestamp: int) -> None:
         """Position by look-up: earliest, latest, or the first record at or after a time."""
         self._drop_buffer(partition)
+        partition.reset_to = timestamp
         partition.position = None
         partition.last_epoch = -1
-        partition.reset_to = timestamp
         partition.urgent = True
 
     def _drop_buffer(self, partition: Partition) -> None:
@@ -142,6 +142,14 @@ class Fetcher:
         partition.reset_in_flight = False
         partition.retry_at_ms = 0
         partition.failures = 0
+
+    def start_over(self) -> None:
+        """A thread was interrupted in here: nothing counts but what the user got."""
+        self._in_flight.clear()
+        for partition in self.partitions.values():
+            if partition.position is not None:
+                self.seek(partition, partition.position)
+            partition.reset_in_flight = False
 
     def resume(self, partition: Partition) -> None:
         """Undo a pause."""

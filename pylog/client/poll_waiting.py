@@ -47,14 +47,17 @@ class PollWaiting:
         self._absent_since_ms: dict[TopicPartition, int] = {}
 
     def wake(self) -> None:
-        """Have the wait that runs, or the next one, raise WokenUp."""
-        with self._loop.lock:
-            self._woken = True
-            self._loop.notify()
+        """Have the wait that runs, or the next one, raise WokenUp. Never blocks: a handler of a
+        signal may interrupt the very thread that holds the lock.
+        """
+        self._woken = True
+        self._loop.notify_soon()
 
     def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
         """What `collect` finds, as soon as it finds something; None when the time is up."""
+        lent = self._loop.lent
         deadline = self._clock.monotonic_ms() + timeout_s * 1000
+        looked = False
         while True:
             self.raise_faults()
             found = collect()
@@ -65,12 +68,20 @@ class PollWaiting:
                     continue
                 self.refuse_closed()
                 left_s = (deadline - self._clock.monotonic_ms()) / 1000
-                if left_s <= 0:
+                if left_s <= 0 and (looked or not lent.lent):
                     return None
-                if not self._collector.has_news():
+                if self._collector.has_news():
+                    continue
+                wait_s = max(min(left_s, LOOK_AGAIN_S), 0)
+                if lent.lent:
+                    lent.begin()
+                else:
                     self._loop.user_waits = True
-                    self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
+                    self._loop.ready.wait(wait_s)
                     self._loop.user_waits = False
+                    continue
+            lent.wait(wait_s)
+            looked = left_s <= 0
 
     def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
         """Have `listener` called when a wait would end, also at once if it would; gives what ends

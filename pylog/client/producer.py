@@ -52,6 +52,7 @@ class Producer(Shown):
         self._closed = False
         self._thread = shared_loop()
         self._loop = ProducerLoop(self._thread, values)
+        self._at_hand = self._loop.at_hand
         self._cluster, self._clock = self._loop.cluster, self._loop.clock
         self._lock = self._loop.lock
         self._accumulator = self._loop.accumulator
@@ -179,19 +180,25 @@ class Producer(Shown):
         if partition is not None:
             partition = self._check_partition(buffer, partition)
         stamp = wall_ns() if timestamp_ms is None else _stamp_of(topic, timestamp_ms)
-        with self._lock:
-            if buffer.owner != get_ident():
-                self._accumulator.claim(buffer, get_ident())
-            if partition is None and key is not None and not self._ignore_keys:
-                partition = buffer.partition_of(key)
-            batch = buffer.open.get(buffer.sticky.current if partition is None else partition)
-            if batch is None or batch.room < size:
-                batch = self._open_batch(buffer, partition, size)
-            index = batch.add(value, key, pairs, stamp, size)
-            if user.interceptors is not None:
-                batch.delivery.on_delivery(index, user.interceptors.on_acknowledgement)
-            if on_delivery is not None:
-                batch.delivery.on_delivery(index, on_delivery)
+        try:
+            with self._lock:
+                if buffer.owner != get_ident():
+                    self._accumulator.claim(buffer, get_ident())
+                if partition is None and key is not None and not self._ignore_keys:
+                    partition = buffer.partition_of(key)
+                batch = buffer.open.get(buffer.sticky.current if partition is None else partition)
+                if batch is None or batch.room < size:
+                    batch = self._open_batch(buffer, partition, size)
+                index = batch.add(value, key, pairs, stamp, size)
+                if user.interceptors is not None:
+                    batch.delivery.on_delivery(index, user.interceptors.on_acknowledgement)
+                if on_delivery is not None:
+                    batch.delivery.on_delivery(index, on_delivery)
+            if self._at_hand.batch is batch:
+                self._at_hand.send(batch)
+        except BaseException as error:
+            self._at_hand.failed(error)
+            raise
         return DeliveryHandle(batch.delivery, index)
 
     def _open_batch(self, buffer: TopicBuffer, partition: int | None, size: int) -> Batch:
@@ -208,9 +215,11 @@ class Producer(Shown):
                 batch = buffer.open.get(number)
             if batch is None:
                 buffer.opened_by(get_ident())
-                if accumulator.open_batch(self._clock.monotonic_ms(), buffer, number, size):
-                    self._loop.wake()
-                return buffer.open[number]
+                wanted = accumulator.open_batch(self._clock.monotonic_ms(), buffer, number, size)
+                batch = buffer.open[number]
+                if wanted:
+                    self._at_hand.opened(batch, alone=buffer.owner == get_ident())
+                return batch
             if batch.room >= size:
                 return batch  # another thread's
             # It is full. While nothing can be sent, it takes more; else it is closed, and due with

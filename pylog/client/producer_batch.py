@@ -155,7 +155,7 @@ class Batch:
 
     def close(self) -> None:
         """No more records."""
-        if self.closed:
+        if self.fixed_count >= 0:  # the last but one thing done: it may have been interrupted
             return
         self._size = self.limit - self.room
         self.closed = True

@@ -1,7 +1,10 @@
 """The producer's half that lives on pylog's loop: it drains, encodes, sends and completes.
 
 The shell around `accumulator` and `sender`. Users' threads add records under `lock`; the loop holds
-it only while the sender decides. The lock order is: this one, then a batch's delivery.
+it only while the sender decides. A thread that sends now and then, alone and without linger, does
+the loop's part for its record itself (`at_hand`): to wake another thread for it costs more. So
+decisions and what is written for them are made one at a time, under `turn`. The lock order is: it,
+`lock`, a batch's delivery. What users get to hear is told outside of all of them.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.accumulator import Accumulator, AccumulatorSettings
+from pylog.client.at_hand import AtHand
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster import Cluster, ClusterSettings
 from pylog.client.delivery import Delivery
@@ -82,6 +86,7 @@ class ProducerLoop:
         self.lock = threading.Lock()
         self.room = threading.Condition(self.lock)
         self._taken = threading.Condition(self.lock)  # the loop has written what was due
+        self.turn = threading.RLock()
         self._rng = random.Random()
         self.compression = compression_of(values)
         self._compresses = values["compression.type"] != "none"
@@ -97,7 +102,7 @@ class ProducerLoop:
         self._look_wanted = False  # something happened since the sender last looked
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
-        self._streams: dict[int, _Stream] = {}
+        self.streams: dict[int, _Stream] = {}
         self._had_producer_id = False
         self._id_turn = self._rng.randrange(1_000)
         self._availability_timeout_ms: int = values["partitioner.availability.timeout.ms"]
@@ -129,6 +134,7 @@ class ProducerLoop:
             self._rng.random,
             self._split,
         )
+        self.at_hand = AtHand(self)
         thread.call(self._poll)
 
     # ---- for users' threads -------------------------------------------------------------------
@@ -201,20 +207,22 @@ class ProducerLoop:
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
-        with self.lock:
+        with self.turn, self.lock:
             effects = self.sender.fail_all(
                 errors.ClientClosed("the producer was closed before the record was acknowledged")
             )
             self.room.notify_all()
         self._perform(effects)
+        self._tell(effects)
         if self._acks == 0:  # nobody has said that it arrived
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FINISH_S_MAX):
-                    streams = self._streams.values()
+                    streams = self.streams.values()
                     await asyncio.gather(*(s.finish() for s in streams), return_exceptions=True)
-        for stream in self._streams.values():
-            stream.close()
-        self._streams.clear()
+        with self.turn:
+            for stream in self.streams.values():
+                stream.close()
+            self.streams.clear()
         await self.cluster.close()
 
     # ---- steps --------------------------------------------------------------------------------
@@ -239,13 +247,15 @@ class ProducerLoop:
     def _step(self, event: Callable[..., list[Effect]], *arguments: Any) -> None:
         """Give the sender an event and carry out what it decides."""
         now_ms = self.clock.monotonic_ms()
-        with self.lock:
-            self._look_wanted = False  # whatever the event is, the sender looks at everything
-            self._filled_bytes = 0
-            effects = event(now_ms, *arguments)
-            deadline_ms = self.sender.next_deadline_ms(now_ms)
-        self._perform(effects)
-        self._set_timer(now_ms, deadline_ms)
+        with self.turn:
+            with self.lock:
+                self._look_wanted = False  # whatever the event is, the sender looks at everything
+                self._filled_bytes = 0
+                effects = event(now_ms, *arguments)
+                deadline_ms = self.sender.next_deadline_ms(now_ms)
+            self._perform(effects)
+            self._set_timer(now_ms, deadline_ms)
+        self._tell(effects)
         if self._handing_over:
             self.thread.loop.call_soon(self._let_go)  # behind the writers that were woken
 
@@ -269,15 +279,35 @@ class ProducerLoop:
         delay_s = max(deadline_ms - now_ms + 0.5, 0.5) / 1000
         self._timer = self.thread.loop.call_later(delay_s, self._on_timer)
 
+    def look_within(self, now_ms: int, time_ms: int) -> None:
+        """Have the loop look not later than then. Any thread."""
+        if self._timer is None or self._timer_ms > now_ms + time_ms:
+            self.thread.call(self._poll)
+
     def _perform(self, effects: list[Effect]) -> None:
-        finished = False
+        """Everything that is not for the user."""
         for effect in effects:
             match effect:
                 case SendRequest():
                     try:
                         self._send(effect)
                     except Exception as error:  # noqa: BLE001  other effects come behind it
-                        self._not_sent(effect, error)
+                        self.not_sent(effect, error)
+                case RefreshMetadata(topics):
+                    self.cluster.refresh_soon(*topics)
+                case Disconnect(broker):
+                    self.metrics.disconnected(broker)
+                    stream = self.streams.pop(broker, None)
+                    if stream is not None:
+                        stream.close(abort=True)
+                case RequestProducerId():
+                    self._request_producer_id()
+
+    def _tell(self, effects: list[Effect]) -> None:
+        """What became of records. Users' callbacks run in here: no lock is held."""
+        finished = False
+        for effect in effects:
+            match effect:
                 case BatchDone(batch, base_offset, log_append_time_ms):
                     finished = True
                     self.metrics.batch_done(batch)
@@ -293,15 +323,6 @@ class ProducerLoop:
                 case BatchSplit(batch, parts):
                     self.metrics.batch_split()
                     batch.delivery.split([(part.count, part.delivery) for part in parts])
-                case RefreshMetadata(topics):
-                    self.cluster.refresh_soon(*topics)
-                case Disconnect(broker):
-                    self.metrics.disconnected(broker)
-                    stream = self._streams.pop(broker, None)
-                    if stream is not None:
-                        stream.close(abort=True)
-                case RequestProducerId():
-                    self._request_producer_id()
         if finished:
             with self.lock:
                 if self.accumulator.room_is_worth_waking:
@@ -310,9 +331,11 @@ class ProducerLoop:
     # ---- requests -----------------------------------------------------------------------------
 
     def _send(self, effect: SendRequest) -> None:
-        stream = self._streams.get(effect.broker) or self._open_stream(effect.broker)
-        if stream is None:
-            return
+        stream = self.streams.get(effect.broker) or self._open_stream(effect.broker)
+        if stream is not None:
+            stream.send(self.outgoing(effect))
+
+    def outgoing(self, effect: SendRequest) -> OutgoingRequest:
         topic_id = self.cluster.metadata.topic_id
         now_ms = self.clock.monotonic_ms()
         items = []
@@ -329,9 +352,9 @@ class ProducerLoop:
             topic, partition = batch.topic_partition
             items.append(Item(topic, topic_id(topic), partition, data))
         self.metrics.request_sent(now_ms, effect.broker, effect.correlation, size)
-        stream.send(OutgoingRequest(effect.correlation, items, size))
+        return OutgoingRequest(effect.correlation, items, size)
 
-    def _not_sent(self, effect: SendRequest, error: Exception) -> None:
+    def not_sent(self, effect: SendRequest, error: Exception) -> None:
         """A request could not be made. Its batches fail; the effects behind it are other ones'."""
         logger.error("a request could not be made", exc_info=error)
         call, broker, correlation = self.thread.loop.call_soon, effect.broker, effect.correlation
@@ -351,7 +374,7 @@ class ProducerLoop:
             fault = f"broker {broker} is not alive"
             self.thread.loop.call_soon(self._step, self.sender.on_disconnected, broker, fault)
             return None
-        stream = self._streams[broker] = RequestStream(
+        stream = self.streams[broker] = RequestStream(
             broker,
             server,
             self.cluster,
@@ -360,6 +383,7 @@ class ProducerLoop:
             on_written=self._on_written if self._acks == 0 else None,
             on_broken=self._on_broken,
             pack=self._messages.pack,
+            lock=self.turn,
         )
         return stream
 
@@ -377,8 +401,9 @@ class ProducerLoop:
             self._step(self.sender.on_written, broker, correlation)
 
     def _on_broken(self, stream: _Stream, fault: str) -> None:
-        if self._streams.get(stream.broker) is stream and not self._closed:
-            del self._streams[stream.broker]
+        if self.streams.get(stream.broker) is stream and not self._closed:
+            with self.turn:
+                del self.streams[stream.broker]
             self.metrics.disconnected(stream.broker)
             self._step(self.sender.on_disconnected, stream.broker, fault)
 
@@ -389,6 +414,13 @@ class ProducerLoop:
                 buffer.grow(max(metadata.partition_count(name) or 0, buffer.partitions))
             self.accumulator.leaders_changed()
         self._step(self.sender.on_metadata)
+
+    def break_off(self, broker: int) -> None:
+        """A request was not written whole: cut its stream."""
+        stream = self.streams.get(broker)
+        if stream is not None:
+            stream.close(abort=True)
+            self._on_broken(stream, "the thread that wrote to it was interrupted")
 
     # ---- the producer's id --------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from pylog.client.lanes import Lane
 from pylog.client.metadata import ClusterMetadata
 from pylog.client.producer_batch import Batch, Split
 from pylog.client.producer_id import ProducerId
+from pylog.client.send_alone import SendAlone
 from pylog.client.send_events import (
     Ack,
     BatchDone,
@@ -75,6 +76,7 @@ class Sender:
         self.correlation = 0
         self._faults = LastFaults()
         self._refresh_at_ms = 0
+        self.alone = SendAlone(self)
 
     # ---- time ---------------------------------------------------------------------------------
 

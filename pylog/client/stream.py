@@ -1,13 +1,14 @@
 """One ordered stream of requests to one broker: for produce and for fetch alike.
 
-Loop only. Requests go in the order of `send`, answers are reported in the order of requests, and
-the end is reported exactly once. What carries them is a framed TCP connection where the broker
-offers one and it can be reached, else a gRPC call.
+For the loop, but for `send_here` and what is `readable`. Requests go in the order of `send`,
+answers are reported in the order of requests, and the end is reported exactly once. What carries
+them is a framed TCP connection where the broker offers one and it can be reached, else a gRPC call.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,8 +66,9 @@ class _Carrier(Protocol):
 
 class RequestStream(Generic[RequestT, ResponseT]):
     """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault)` are
-    called on the loop; none after `close`. `pack` takes the next message's requests out of the
-    queue.
+    called on the loop, and `on_response` on a thread that reads an answer itself; none after
+    `close`. `pack` takes the next message's requests out of the queue. `lock` guards the queue and
+    what is written; it is not held when the stream tells something.
     """
 
     def __init__(
@@ -80,8 +82,10 @@ class RequestStream(Generic[RequestT, ResponseT]):
         on_response: Callable[[int, ResponseT], None],
         on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
         on_written: Callable[[int, Any], None] | None = None,
+        lock: threading.RLock | None = None,
     ) -> None:
         self.broker = broker
+        self.lock = lock or threading.RLock()
         self.kind = kind
         self._server = server
         self._cluster = cluster
@@ -104,11 +108,37 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def send(self, request: RequestT) -> None:
         """Write after everything sent before. The caller bounds what it has in flight."""
+        with self.lock:
+            self._queue.append(request)
+            if self._fallen and self._wants_framed_again():
+                self._switch_when_idle()
+            else:
+                self._carrier.wake()
+
+    @property
+    def free_carrier(self) -> FramedCarrier | None:
+        """What takes a request at once, from any thread that has the lock: a framed connection with
+        nothing before it. Else the loop sends.
+        """
+        carrier = self._carrier
+        if self._queue or self._draining or type(carrier) is not FramedCarrier:
+            return None
+        return carrier if carrier.is_free else None
+
+    def send_here(self, carrier: FramedCarrier, request: RequestT) -> None:
+        """`send` through the free carrier, on the calling thread, which has the lock. Never blocks:
+        what the kernel does not take the loop writes.
+        """
         self._queue.append(request)
-        if self._fallen and self._wants_framed_again():
-            self._switch_when_idle()
-        else:
-            self._carrier.wake()
+        carrier.flush()
+
+    @property
+    def readable(self) -> FramedCarrier | None:
+        """The carrier whose answers another thread may read; None when the loop must."""
+        carrier = self._carrier
+        if type(carrier) is not FramedCarrier or carrier.connection is None:
+            return None
+        return carrier
 
     def _wants_framed_again(self) -> bool:
         return self._cluster.stream_way(self.broker, self.kind.kind) is not None
@@ -164,7 +194,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def answered(self, response: ResponseT) -> None:
         """A broker's message came."""
-        self._unanswered -= 1
+        with self.lock:
+            self._unanswered -= 1
         if self._refused is not None:
             (way, reason), self._refused = self._refused, None
             self._fallen = True

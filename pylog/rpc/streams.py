@@ -109,9 +109,10 @@ def read_fault(body: memoryview) -> errors.PylogError:
     return errors.from_code(said.code, said.message)
 
 
-def watch_peer(transport: Any) -> None:
-    """Have the kernel notice a peer that is gone without a word: a cut cable, a stopped machine."""
-    raw = transport.get_extra_info("socket")
+def watch_peer(raw: Any) -> None:
+    """Have the kernel notice a peer that is gone without a word: a cut cable, a stopped machine.
+    `raw`: a socket, or None.
+    """
     if raw is None or raw.family not in (socket.AF_INET, socket.AF_INET6):
         return
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -84,7 +84,7 @@ def test_records_go_there_and_come_back(cluster: LocalCluster, topic: str, trans
         for number in range(3_000):
             producer.send(topic, b"%d" % number, partition=number % 3)
         producer.flush()
-        carriers = {type(s._carrier) for s in producer._loop._streams.values()}
+        carriers = {type(s._carrier) for s in producer._loop.streams.values()}
         assert carriers == {FramedCarrier if transport == "auto" else GrpcCarrier}
     expected = [b"%d" % number for number in range(3_000)]
     assert read(cluster, topic, 3_000, client_transport=transport) == expected
@@ -103,7 +103,7 @@ def test_through_the_gateway_it_stays_grpc(cluster: LocalCluster, topic: str) ->
     gateway = cluster.bootstrap_servers.split(",")[0]
     with Producer(bootstrap_servers=gateway, client_routing="gateway") as producer:
         producer.send(topic, b"1").result(10)
-        assert {type(s._carrier) for s in producer._loop._streams.values()} == {GrpcCarrier}
+        assert {type(s._carrier) for s in producer._loop.streams.values()} == {GrpcCarrier}
     assert read(cluster, topic, 1) == [b"1"]
 
 
@@ -132,7 +132,7 @@ def test_a_killed_broker_comes_back_to_its_streams(cluster: LocalCluster, topic:
             send(3)
             framed = {
                 broker
-                for broker, stream in producer._loop._streams.items()
+                for broker, stream in producer._loop.streams.items()
                 if type(stream._carrier) is FramedCarrier
             }
         assert framed == {1, 2, 3}
