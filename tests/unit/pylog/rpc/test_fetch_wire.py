@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pylog.rpc import fetch_wire
@@ -45,6 +45,7 @@ def whole(correlation: int, answers: list[fetch_wire.Partition]) -> log_pb2.Fetc
     return response
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.integers(0, 2**64 - 1), st.lists(partitions(), max_size=4))
 def test_the_bytes_are_protobufs(correlation: int, answers: list[fetch_wire.Partition]) -> None:
     expected = whole(correlation, answers)
