@@ -234,7 +234,7 @@ VARIANTS: dict[str, Variant] = {
     "diverging_end_counts": Variant(
         "B-R9: the leader counts the end of a diverging follower",
         ((ReplicaFetches, "_accepts_follower_end", _any_end_counts),),
-        caught_by=36,
+        caught_by=48,
     ),
     "current_isr_only": Variant(
         "B-R15: the high watermark waits for the committed ISR only, not for proposed members",
@@ -248,7 +248,7 @@ VARIANTS: dict[str, Variant] = {
             (LeaderState, "_is_eligible", _eligible_whatever_the_life),
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
-        caught_by=72,
+        caught_by=207,
     ),
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
@@ -276,7 +276,7 @@ VARIANTS: dict[str, Variant] = {
     "clock_believed": Variant(
         "B-S18: a clock that jumped days ahead makes every record too old",
         ((RetentionClock, "time_for", _any_clock),),
-        caught_by=85,
+        caught_by=26,
     ),
     "cleaned_beyond_high_watermark": Variant(
         "B-S25: compaction lets a record go for a newer one that is not committed",
@@ -286,7 +286,7 @@ VARIANTS: dict[str, Variant] = {
     "tombstones_at_once": Variant(
         "B-S24: compaction removes deletions before readers can have seen them",
         ((LogCleaner, "_plan", _no_delete_retention),),
-        caught_by=185,
+        caught_by=71,
     ),
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",
@@ -301,7 +301,7 @@ VARIANTS: dict[str, Variant] = {
     "deleted_under_min_isr": Variant(
         "DeleteRecords is answered by a leader that may be replaced without its ISR",
         ((Partition, "is_under_min_isr", property(_any_isr_will_do)),),
-        caught_by=15,
+        caught_by=26,
         leaning=_deletions_among_cuts,
     ),
     "old_marks_under_new_name": Variant(
@@ -322,6 +322,6 @@ VARIANTS: dict[str, Variant] = {
     "failed_disk_believed": Variant(
         "B-S13: a log goes on after an error of its disk",
         ((FaultGuard, "fail", _forgiven),),
-        caught_by=11,
+        caught_by=104,
     ),
 }
