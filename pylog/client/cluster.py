@@ -259,17 +259,20 @@ class Cluster:
 
     async def _topic(self, name: str, timeout_ms: int) -> TopicInfo:
         deadline = self.clock.monotonic_ms() + timeout_ms
+        asked = False  # what was denied before this call may have been created since
         while True:
             known = self.metadata.topics.get(name)
             if known is not None and name not in self.denied:
                 return known
             denial = self.denied.get(name)
-            if denial is not None and denial.counts(self.clock.monotonic_ms(), timeout_ms):
+            now_ms = self.clock.monotonic_ms()
+            if asked and denial is not None and denial.counts(now_ms, timeout_ms):
                 raise denial.error
             left_s = (deadline - self.clock.monotonic_ms()) / 1000
             try:
                 async with asyncio.timeout(max(left_s, 0)):
                     await self.refresh(name)
+                asked = True
             except TimeoutError:
                 if name in self.denied:
                     raise self.denied[name].error from None

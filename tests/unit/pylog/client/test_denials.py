@@ -71,6 +71,14 @@ def test_a_topic_that_only_a_broker_denies_is_there(cluster: FakeCluster) -> Non
         assert producer.send("new", b"x", partition=0).result(30).offset == 0
 
 
+def test_a_denial_does_not_outlive_the_topics_creation(cluster: FakeCluster) -> None:
+    with Consumer("late", bootstrap_servers=cluster.bootstrap_servers[1]) as consumer:
+        with pytest.raises(errors.UnknownTopicOrPartition, match="late"):
+            consumer.poll(30)
+        cluster.create_topic("late")
+        consumer.seek_to_beginning()
+
+
 def test_without_the_controller_a_denial_must_last(cluster: FakeCluster) -> None:
     cluster.is_gateway = False
     topic = threading.Timer(0.3, cluster.create_topic, ["nope"])
