@@ -51,6 +51,8 @@ class LogCheckpoints:
         self._point_file = OffsetCheckpoint(files, f"{directory}/{RECOVERY_POINT_CHECKPOINT}")
         self._start_file = OffsetCheckpoint(files, f"{directory}/{LOG_START_CHECKPOINT}")
         self._high_watermarks: Offsets = dict(self._mark_file.found)
+        self._moved_here: Mapping[TopicPartition, Offset] = {}
+        self._moved_away: Offsets = {}
         self.loading = True
         """Not all logs are open: until then the files know more, and are left alone."""
 
@@ -61,10 +63,28 @@ class LogCheckpoints:
         """As they were found."""
         return self._point_file.found
 
-    @property
-    def found_log_starts(self) -> Offsets:
-        """As they were found."""
-        return self._start_file.found
+    def expect_moves(self, left_behind: Mapping[TopicPartition, Offset]) -> None:
+        """Logs may have been moved here, or away: their log starts, where they were. What this
+        directory says of its own it goes on saying, until `moves_are_over`.
+        """
+        self._moved_here = left_behind
+        found = self._start_file.found
+        self._moved_away = {name: found[name] for name in left_behind if name in found}
+
+    def moves_are_over(self) -> None:
+        """Every directory is open, and has written the starts of its logs."""
+        self._moved_away = {}
+
+    def log_start_of(self, topic_partition: TopicPartition) -> Offset | None:
+        """Where a log starts that is in this directory; None when nobody knows.
+
+        A start is written before segments go. So a log that no checkpoint knows, and whose first
+        segment is not that of offset 0, came from elsewhere.
+        """
+        found = self._start_file.found.get(topic_partition)
+        if found is None and topic_partition in self._point_file.found:
+            return Offset(0)
+        return self._moved_here.get(topic_partition) if found is None else found
 
     def loaded(self, *, write: bool = True) -> None:
         """All logs are open. What is said of names without a log is dropped. `write` False: not
@@ -165,6 +185,7 @@ class LogCheckpoints:
         """
         found = self._start_file.found
         offsets = {key: found[key] for key in self._failed if key in found}
+        offsets |= {key: at for key, at in self._moved_away.items() if key not in self._logs}
         return offsets | {
             key: log.log_start_offset for key, log in self._logs.items() if log.log_start_offset > 0
         }

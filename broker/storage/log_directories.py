@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
 from broker.storage.directory import MetaProperties
+from broker.storage.errors import DiskFull
 from broker.storage.health import ReplicaKey
 from broker.storage.log import Log
 from broker.storage.manager import LogManager
@@ -140,6 +141,11 @@ class LogDirectories:
                 raise
             self.fail(manager, error)
 
+    def all_opened(self) -> None:
+        """This start is over."""
+        for manager in self.opened:
+            manager.all_opened()
+
     # ---- logs -----------------------------------------------------------------------------------
 
     @property
@@ -239,7 +245,19 @@ class LogDirectories:
         Raises KafkaStorageError for one that is offline, and what `LogManager.create` raises.
         """
         manager = self._place(topic_partition, directory_id)
+        for other in self.live:
+            if other is not manager:
+                self._forget(other, topic_partition)
         return manager.create(topic_partition, topic_id, config)
+
+    def _forget(self, manager: LogManager, topic_partition: TopicPartition) -> None:
+        """A start would take what it says for what is left of a log that was moved."""
+        try:
+            manager.forget(topic_partition)
+        except DiskFull:
+            raise
+        except KafkaStorageError as error:
+            self.fail(manager, error)
 
     def _place(self, topic_partition: TopicPartition, directory_id: str) -> LogManager:
         if self.is_one:

@@ -123,13 +123,16 @@ class LogManager:
         tail_budget: TailBudget | None = None,
         mount_id: str = "",
         was_offline: bool = False,
+        starts_left_behind: Mapping[TopicPartition, Offset] | None = None,
     ) -> Self:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
         later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
         one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
-        there, when it was heard of last. Raises DirectoryLocked (try again) and StorageStartError.
+        there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
+        moved here, as far as they are known; then `all_opened` is to be called. Raises
+        DirectoryLocked (try again) and StorageStartError.
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
@@ -139,6 +142,8 @@ class LogManager:
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             identity = Identity(files, directory, own.meta, is_written=own.is_written)
             manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
+            if starts_left_behind is not None:
+                manager._checkpoints.expect_moves(starts_left_behind)
             manager._load(own, topic_config)
         return manager
 
@@ -180,7 +185,7 @@ class LogManager:
                     topic_id,
                     config,
                     last_stop,
-                    self._checkpoints.found_log_starts.get(topic_partition, Offset(0)),
+                    self._checkpoints.log_start_of(topic_partition),
                 )
                 self._health.opened(log)
             except KafkaStorageError as error:
@@ -210,7 +215,7 @@ class LogManager:
         topic_id: TopicId,
         config: TopicConfig,
         last_stop: LastStop,
-        log_start_offset: int,
+        log_start_offset: int | None,
     ) -> Log:
         twin = self._by_id.get((topic_id, topic_partition.partition))
         if twin is not None:
@@ -232,6 +237,10 @@ class LogManager:
         self._logs[topic_partition] = log
         self._by_id[topic_id, topic_partition.partition] = log
         return log
+
+    def all_opened(self) -> None:
+        """So have been the directories beside this one: what it says of moved logs may go."""
+        self._checkpoints.moves_are_over()
 
     # ---- logs -----------------------------------------------------------------------------------
 
@@ -339,6 +348,24 @@ class LogManager:
                 f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}"
             )
         return log
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Say nothing more, durably, of a log of that name, which is to be made elsewhere.
+
+        DiskFull, and KafkaStorageError when the disk fails.
+        """
+        if topic_partition in self._logs or topic_partition in self.failed:
+            return
+        try:
+            self._checkpoints.forget(topic_partition)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self._upkeep.ran_out_of_room()
+                raise DiskFull(
+                    f"{self.directory} still tells of an earlier log of {topic_partition}, and "
+                    f"there is no room to change that ({error.strerror}); free some space"
+                ) from error
+            raise KafkaStorageError(f"{self.directory} cannot be written: {error}") from error
 
     def _create(
         self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig

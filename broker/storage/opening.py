@@ -23,6 +23,7 @@ from broker.storage.errors import (
     StorageStartError,
 )
 from broker.storage.files import NO_ROOM, Files
+from broker.storage.left_behind import starts_left_behind
 from broker.storage.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager import LogManager
 from broker.storage.roster import ROSTER, Roster, newest_roster, write_roster
@@ -66,6 +67,7 @@ class Opening:
         self._roster = newest_roster(files, paths)
         for path in paths:
             self._look_for_lock(path)
+        self._starts_left_behind = starts_left_behind(files, paths, self._roster)
         self.steps = [partial(self._open, path, new_directory_id()) for path in paths]
         """Each opens one directory, or notes why not. They raise nothing."""
 
@@ -100,6 +102,7 @@ class Opening:
                 tail_budget=self._tail_budget,
                 mount_id=self._mount_of(path),
                 was_offline=path in self._roster.doubtful,
+                starts_left_behind=self._starts_left_behind,
             )
             if len(self._paths) > 1:
                 _refuse_failing(manager)
@@ -141,6 +144,7 @@ class Opening:
                 with contextlib.suppress(OSError, KafkaStorageError):
                     manager.close(clean=True)
             raise
+        directories.all_opened()
         for directory in directories.missing:
             logger.error("the log directory %s is offline: %s", directory.path, directory.reason)
         return directories

@@ -118,7 +118,7 @@ class SegmentLoader:
                 segment = self._segment(base)
                 looked_at.append(segment)
                 size = self._size(segment)
-                if not segments and self._lost_its_beginning(base):
+                if not segments and self._lost_its_beginning(base, bases[0]):
                     self._cut_segments(bases[number:])
                     break
                 if not self._follows(segments, segment, size, bases[number:]):
@@ -253,15 +253,15 @@ class SegmentLoader:
         status = self._files.stat(segment.log_path)
         return status.size if status is not None else 0
 
-    def _lost_its_beginning(self, base: int) -> bool:
+    def _lost_its_beginning(self, base: int, first: int) -> bool:
         """Whether the log should begin before `base`, and a loss of power took those segments.
 
         The log start is durable before segments are deleted, so they did not go that way. What
         follows them must not pass for a log that begins later: its leader would make all replicas
-        drop the records before.
+        drop the records before. Where nobody knows the start, it is the `first` segment's name.
         """
-        start = self._log_start
-        return start is not None and start < base and self._lost_power_behind(start)
+        start = first if self._log_start is None else self._log_start
+        return start < base and self._lost_power_behind(start)
 
     def _any_data(self, bases: list[int]) -> bool:
         return any(self._size(self._segment(base)) for base in bases)
