@@ -51,8 +51,8 @@ kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog w
 
 storage-model: setup ## 10,000 random lives of a log against plain Python, 10,000 flipped bits, 1,000 changes of policy
 	STORAGE_MODEL_EXAMPLES=10000 STORAGE_ROT_FLIPS=10000 STORAGE_POLICY_CHANGES=1000 $(PYTEST) \
-	  tests/unit/broker/storage/test_log_model.py tests/unit/broker/storage/test_bit_rot.py \
-	  tests/unit/broker/storage/test_policy_changes.py
+	  tests/unit/broker/storage/log/test_log_model.py tests/unit/broker/storage/log/test_bit_rot.py \
+	  tests/unit/broker/storage/cleaner/test_policy_changes.py
 
 storage-kills: setup ## 1,000 kills of a storage process, 500 inside the cleaner, 200 while records are deleted
 	$(PY) -m tests.verify.storage_kills --acks 1000 --cleaner 500 --deletions 200

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from pylog import Consumer, TopicPartition
-from pylog.client.fetch_state import Chunk
+from pylog.client.fetching.fetch_state import Chunk
 from pylog.records.batch import last_header
 from pylog.records.builder import encode_batch
 from pylog.records.columnar import decode_to_arrow

@@ -17,10 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from pylog import Producer
-from pylog.client.accumulator import Accumulator, AccumulatorSettings
-from pylog.client.delivery import Delivery
-from pylog.client.encoding import batch_bytes
-from pylog.client.metadata import (
+from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
     ClusterMetadata,
@@ -28,11 +25,14 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
-from pylog.client.produce_requests import OutgoingRequest, ProduceMessages
-from pylog.client.producer_batch import RECORD_OVERHEAD, Batch
-from pylog.client.send_events import Ack, BatchDone, SendRequest
-from pylog.client.send_settings import SenderSettings
-from pylog.client.sender import Sender
+from pylog.client.producer.delivery import Delivery
+from pylog.client.producer.encoding import batch_bytes
+from pylog.client.producer.produce_requests import OutgoingRequest, ProduceMessages
+from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings
+from pylog.client.sending.producer_batch import RECORD_OVERHEAD, Batch
+from pylog.client.sending.send_events import Ack, BatchDone, SendRequest
+from pylog.client.sending.send_settings import SenderSettings
+from pylog.client.sending.sender import Sender
 from pylog.clock import wall_ns
 from pylog.model import TopicPartition
 from pylog.records import compiled

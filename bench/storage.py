@@ -16,11 +16,11 @@ from crc32c import crc32c
 
 from bench.measure import median, stopwatch
 from broker.config import BrokerConfig, TopicConfig
-from broker.storage.environment import Environment
 from broker.storage.files import OsFiles
-from broker.storage.log import Log
-from broker.storage.manager import LogManager
-from broker.storage.recovery import LastStop
+from broker.storage.log.environment import Environment
+from broker.storage.log.log import Log
+from broker.storage.manager.manager import LogManager
+from broker.storage.recovery.recovery import LastStop
 from broker.storage.tail_cache import TailBudget
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, LeaderEpoch, TopicId, TopicPartition

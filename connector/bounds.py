@@ -12,13 +12,13 @@ from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
 from connector.selection import Selection
-from pylog.client.metadata import TopicInfo
+from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 if TYPE_CHECKING:
-    from pylog.client.range_reader import RangeReader
+    from pylog.client.ranges.range_reader import RangeReader
 
 logger = logging.getLogger("pylog.connector")
 
@@ -85,7 +85,7 @@ class BoundsReader:
             for partition in self._selection.chosen(name, len(info.partitions))
         ]
         # The error's class lies beside gRPC, which must not be loaded before a reader is made.
-        from pylog.client.range_reader import TopicGone
+        from pylog.client.ranges.range_reader import TopicGone
 
         try:
             earliest, latest = reader.offsets_at(wanted, (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP))

@@ -19,8 +19,8 @@ from pylog.config import LONG_MAX
 from pylog.errors import PylogError
 
 if TYPE_CHECKING:
-    from pylog.client.producer import Producer
-    from pylog.client.range_reader import RangeReader
+    from pylog.client.producer.producer import Producer
+    from pylog.client.ranges.range_reader import RangeReader
 
 CLIENTS_MAX: Final = 4
 """More clusters or settings than this in one worker: the least used one is closed."""
@@ -103,7 +103,7 @@ def reader_for(options: SourceOptions) -> RangeReader:
     """This process's range reader for a source's cluster and settings."""
 
     def make() -> RangeReader:
-        from pylog.client.range_reader import RangeReader
+        from pylog.client.ranges.range_reader import RangeReader
         from pylog.client.settings import CONSUMER_SETTINGS
 
         given = {name.replace(".", "_"): value for name, value in options.client.items()}
@@ -122,7 +122,7 @@ def producer_for(options: SinkOptions) -> KeptProducer:
     """This process's producer for a sink's cluster and settings: acks=all, idempotent."""
 
     def make() -> KeptProducer:
-        from pylog.client.producer import Producer
+        from pylog.client.producer.producer import Producer
 
         settings = {**SINK_DEFAULTS, **options.client, "acks": "all", "enable.idempotence": True}
         if "batch.size" not in options.client:  # ours must fit to what was given

@@ -17,7 +17,7 @@ from pylog.errors import PylogError
 from pylog.model import TopicPartition
 
 if TYPE_CHECKING:
-    from pylog.client.range_reader import RangeReader
+    from pylog.client.ranges.range_reader import RangeReader
 
 
 ASK_MS_MAX: Final = 3_000
@@ -68,7 +68,7 @@ def _oldest_ms(reader: RangeReader, at: TopicPartition) -> int | None:
 
 
 def _settings(options: SourceOptions, topic: str) -> dict[str, str | None]:
-    from pylog.client.admin import AdminClient
+    from pylog.client.admin.admin import AdminClient
 
     try:
         with AdminClient(

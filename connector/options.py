@@ -44,7 +44,7 @@ from connector.values import (
     topic_names,
     whole,
 )
-from pylog.client.metadata import Address, parse_addresses
+from pylog.client.cluster.metadata import Address, parse_addresses
 from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import InvalidConfig
 

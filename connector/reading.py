@@ -28,7 +28,7 @@ from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pylog.client.range_reader import RangeItems, RangeReader
+    from pylog.client.ranges.range_reader import RangeItems, RangeReader
     from pylog.records.batch import Buffer
 
 logger = logging.getLogger("pylog.connector")
@@ -46,7 +46,7 @@ what takes time. A range holds a few fetches in memory."""
 
 def _load() -> None:
     """Everything that a read needs; also opens the way for connections."""
-    import pylog.client.range_reader
+    import pylog.client.ranges.range_reader
     import pylog.records.columnar  # noqa: F401
 
 
@@ -161,7 +161,7 @@ def _read(
     options: SourceOptions,
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    from pylog.client.range_reader import Skipped, TopicGone
+    from pylog.client.ranges.range_reader import Skipped, TopicGone
 
     at = TopicPartition(wanted.topic, wanted.partition)
     where = str(at)

@@ -31,8 +31,8 @@ def _load() -> None:
     """Everything that a write needs."""
     import pyarrow.compute  # noqa: F401
 
-    import pylog.client.arrow
-    import pylog.client.producer  # noqa: F401
+    import pylog.client.producer.arrow
+    import pylog.client.producer.producer  # noqa: F401
 
 
 def write_batches(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pylog import errors
-    from pylog.client.admin import AdminClient
-    from pylog.client.admin_types import AlterConfigOp, ConfigResource
-    from pylog.client.consumer import Consumer
-    from pylog.client.producer import Producer
+    from pylog.client.admin.admin import AdminClient
+    from pylog.client.admin.admin_types import AlterConfigOp, ConfigResource
+    from pylog.client.consumer.consumer import Consumer
+    from pylog.client.producer.producer import Producer
     from pylog.local import LocalCluster
     from pylog.model import (
         NewPartitions,
@@ -44,16 +44,16 @@ __all__ = [
 ]
 
 _HOMES = {
-    "AdminClient": "pylog.client.admin",
-    "AlterConfigOp": "pylog.client.admin_types",
-    "ConfigResource": "pylog.client.admin_types",
-    "Consumer": "pylog.client.consumer",
+    "AdminClient": "pylog.client.admin.admin",
+    "AlterConfigOp": "pylog.client.admin.admin_types",
+    "ConfigResource": "pylog.client.admin.admin_types",
+    "Consumer": "pylog.client.consumer.consumer",
     "LocalCluster": "pylog.local",
     "NewPartitions": "pylog.model",
     "NewTopic": "pylog.model",
     "OffsetAndMetadata": "pylog.model",
     "OffsetAndTimestamp": "pylog.model",
-    "Producer": "pylog.client.producer",
+    "Producer": "pylog.client.producer.producer",
     "Record": "pylog.records.record",
     "RecordMetadata": "pylog.model",
     "TopicPartition": "pylog.model",

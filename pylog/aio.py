@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pylog.client.async_admin import AsyncAdminClient
-from pylog.client.async_consumer import AsyncConsumer
-from pylog.client.async_producer import AsyncDelivery, AsyncProducer
+from pylog.client.admin.async_admin import AsyncAdminClient
+from pylog.client.consumer.async_consumer import AsyncConsumer
+from pylog.client.producer.async_producer import AsyncDelivery, AsyncProducer
 
 __all__ = ["AsyncAdminClient", "AsyncConsumer", "AsyncDelivery", "AsyncProducer"]

@@ -20,7 +20,7 @@ from typing import Final
 
 from broker.config import TopicConfig
 from broker.replication.messages import PartitionBatch, Produce
-from broker.storage.recompression import (
+from broker.storage.log.recompression import (
     Recompressed,
     checked_and_recompressed,
     wanted_compression,

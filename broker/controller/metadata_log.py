@@ -28,9 +28,9 @@ from broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from broker.metadata.records import MetadataRecord
 from broker.storage.errors import DirectoryLocked, MetaPropertiesInvalid, StorageStartError
 from broker.storage.files import Files
-from broker.storage.log import Log
-from broker.storage.recovery import LastStop
-from broker.storage.validator import INTERNAL
+from broker.storage.log.log import Log
+from broker.storage.log.validator import INTERNAL
+from broker.storage.recovery.recovery import LastStop
 from pylog.config import INT_MAX
 from pylog.errors import CorruptMessage, PylogError
 from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition

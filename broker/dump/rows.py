@@ -14,15 +14,20 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker.storage import offset_index, time_index
-from broker.storage.checkpoints import EPOCH_CHECKPOINT
-from broker.storage.clean_marker import CLEAN_MARKER
-from broker.storage.clock_checkpoint import parse_reading
+from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
+from broker.storage.directories.clean_marker import CLEAN_MARKER
+from broker.storage.directories.clock_checkpoint import parse_reading
+from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from broker.storage.directories.roster import ROSTER, Roster
 from broker.storage.errors import InvalidOffset
-from broker.storage.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.producer_snapshot import BadSnapshot, decode_companion, decode_snapshot
-from broker.storage.roster import ROSTER, Roster
-from broker.storage.segment import (
+from broker.storage.indexes import offset_index, time_index
+from broker.storage.indexes.txn_index import decode_entries
+from broker.storage.producers.producer_snapshot import (
+    BadSnapshot,
+    decode_companion,
+    decode_snapshot,
+)
+from broker.storage.segments.segment import (
     CUT_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -31,7 +36,6 @@ from broker.storage.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
-from broker.storage.txn_index import decode_entries
 from pylog.errors import CorruptMessage, PylogError
 from pylog.records import compiled
 from pylog.records.batch import BatchHeader, CompressionType, crc_matches, read_header

@@ -13,7 +13,7 @@ from broker.metadata.config_view import describe
 from broker.metadata.image import MetadataImage
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import PartitionState
-from broker.storage.log_directories import LogDirectories
+from broker.storage.manager.log_directories import LogDirectories
 from pylog import errors
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2

@@ -13,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from broker.config import CLEANER_THREADS_MAX, BrokerConfig
 from broker.storage.cleaner.clean_task import CleanTask
 from broker.storage.cleaner.throttler import Throttler
-from broker.storage.guard import DISK_FAILED
-from broker.storage.manager import LogManager
+from broker.storage.log.guard import DISK_FAILED
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import Offset, TopicPartition

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 from broker.node.engine import Engine
 from broker.node.failures import FailureReports
-from broker.storage.log import Log
-from broker.storage.log_directories import LogDirectories
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import LogDirectories
 from pylog.clock import Clock
 from pylog.errors import KafkaStorageError
 

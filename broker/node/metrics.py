@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
-    from broker.storage.log_directories import LogDirectories
+    from broker.storage.manager.log_directories import LogDirectories
     from broker.streams.server import StreamServer
 
 SLICE: Final = 64

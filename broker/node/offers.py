@@ -12,12 +12,12 @@ from posixpath import normpath
 
 from broker.log_dirs import directories_of, roots_of
 from broker.metadata.messages import BrokerDirectory
-from broker.storage.directory import FoundDirectory, find_broker_directories, inspect
+from broker.storage.directories.directory import FoundDirectory, find_broker_directories, inspect
+from broker.storage.directories.partition_directories import check_identity
+from broker.storage.directories.roster import newest_roster
 from broker.storage.errors import StorageStartError
 from broker.storage.files import Files
-from broker.storage.opening import is_of_the_disk
-from broker.storage.partition_directories import check_identity
-from broker.storage.roster import newest_roster
+from broker.storage.manager.opening import is_of_the_disk
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId
 

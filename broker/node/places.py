@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.log_dirs import check_apart, roots_of
-from broker.storage.directory import unwritable
+from broker.storage.directories.directory import unwritable
 from broker.storage.errors import DirectoryUnwritable
 
 _VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.metadata.messages import LogDirectory, RegisterBroker
 from broker.metadata.records import Endpoint
-from broker.storage.log_directories import LogDirectories
-from broker.storage.manager import LogManager
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.manager import LogManager
 from pylog.model import ControllerEpoch
 
 

@@ -55,7 +55,7 @@ from broker.node.startup import INCURABLE, Startup, Stopped
 from broker.node.upkeep import Upkeep
 from broker.replication.manager import ReplicaManager
 from broker.storage.files import OsFiles
-from broker.storage.log_directories import LogDirectories
+from broker.storage.manager.log_directories import LogDirectories
 from broker.streams.server import StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK

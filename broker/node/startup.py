@@ -17,11 +17,11 @@ from broker.node.link import ControllerLink
 from broker.node.offers import check_own, find_directories, refuse_left_out
 from broker.node.places import look_at, mount_id_of, refuse_nested
 from broker.node.settings import ANY_BROKER, NEW_BROKER
-from broker.storage.directory import MetaProperties
+from broker.storage.directories.directory import MetaProperties
 from broker.storage.errors import DirectoryLocked, StorageStartError
 from broker.storage.files import Files
-from broker.storage.log_directories import LogDirectories
-from broker.storage.opening import Opening
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.opening import Opening
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import topic_id_from_bytes

@@ -1,8 +1,8 @@
 """What a serving broker does for its logs as time passes: the loops around `LogManager.maintain`,
 syncs, checkpoints and the cleaner.
 
-Here: when, and on which thread. Not here: what is due (`broker.storage.upkeep`), and how passes of
-the cleaner run (`cleaning`).
+Here: when, and on which thread. Not here: what is due (`broker.storage.manager.upkeep`), and how
+passes of the cleaner run (`cleaning`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 from broker.config import BrokerConfig
 from broker.node.cleaning import Cleaning
 from broker.node.engine import Engine
-from broker.storage.log_directories import LogDirectories
-from broker.storage.manager import LogManager
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.clock import Clock
 

@@ -25,7 +25,7 @@ from broker.replication.messages import (
 )
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingOperation, WaitingRoom
-from broker.storage.segment_reader import PagesCold
+from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
 from pylog.model import Offset
 from pylog.records.batch import Buffer

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
-from broker.storage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
+from broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 from pylog.errors import OffsetOutOfRange
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
 from pylog.records.batch import Buffer

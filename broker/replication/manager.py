@@ -55,8 +55,8 @@ from broker.replication.replicas import Replicas
 from broker.replication.settings import ReplicationSettings
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
-from broker.storage.log import Log
-from broker.storage.log_directories import LogDirectories
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import LogDirectories
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 NOT_REGISTERED = BrokerEpoch(-1)

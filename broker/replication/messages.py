@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from broker.metadata.messages import AlterPartition, Failure
-from broker.storage.flush_task import FlushTask
-from broker.storage.recompression import Recompressed
+from broker.storage.log.recompression import Recompressed
+from broker.storage.segments.flush_task import FlushTask
 from pylog.errors import PylogError
 from pylog.model import (
     BrokerEpoch,

@@ -24,8 +24,8 @@ from broker.replication.follower import (
 from broker.replication.isr import LeaderState
 from broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
 from broker.replication.settings import ReplicationSettings
+from broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH
 from broker.storage.errors import DiskFull
-from broker.storage.leader_epochs import UNDEFINED_EPOCH
 from pylog.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -45,7 +45,7 @@ from pylog.model import (
 )
 
 if TYPE_CHECKING:
-    from broker.storage.log import Log
+    from broker.storage.log.log import Log
 
 ANY_EPOCH: Final = LeaderEpoch(-1)
 """As a request's leader epoch: do not check."""

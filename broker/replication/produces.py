@@ -19,7 +19,7 @@ from broker.replication.partition import Partition
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingOperation, WaitingRoom
 from broker.storage.errors import DiskFull
-from broker.storage.validator import CLIENT, INTERNAL, Origin
+from broker.storage.log.validator import CLIENT, INTERNAL, Origin
 from pylog.errors import (
     InvalidRecord,
     InvalidRequest,

@@ -29,7 +29,7 @@ from broker.replication.messages import (
 from broker.replication.partition import Partition
 from broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
 from broker.replication.waiting import WaitingRoom
-from broker.storage.segment_reader import PagesCold
+from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import (
     BrokerIdNotRegistered,
     InvalidRequest,

@@ -21,8 +21,8 @@ from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingRoom
 from broker.replication.without_room import WithoutRoom
 from broker.storage.errors import DiskFull
-from broker.storage.log import Log
-from broker.storage.log_directories import LogDirectories
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import LogDirectories
 from pylog.errors import PylogError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 

@@ -35,8 +35,8 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NewTopic, TopicPartition
 
 if TYPE_CHECKING:
-    from pylog.client.consumer import Consumer
-    from pylog.client.producer import Producer
+    from pylog.client.consumer.consumer import Consumer
+    from pylog.client.producer.producer import Producer
 
 SAMPLES_MAX: Final = 10_000
 """Latencies of so many records are taken, evenly spread: taking all would slow them down."""
@@ -112,7 +112,7 @@ def produce(
     pylog bench produce --records 1000000 --record-size 100
     pylog bench produce flights --rate 1000 --seconds 10 --json
     """
-    from pylog.client.producer import Producer
+    from pylog.client.producer.producer import Producer
 
     if arrow and rate is not None:
         raise click.UsageError("--arrow and --rate exclude each other")
@@ -245,8 +245,8 @@ def consume(
     \b
     pylog bench consume flights --records 1000000 --arrow
     """
-    from pylog.client.consumer import Consumer
-    from pylog.client.producer import Producer
+    from pylog.client.consumer.consumer import Consumer
+    from pylog.client.producer.producer import Producer
 
     given = client_settings(configs, ("bootstrap_servers",))
     with _topic(settings, topic, partitions, factor) as name:
@@ -337,8 +337,8 @@ def end_to_end(
     \b
     pylog bench end-to-end --rate 1000 --records 10000
     """
-    from pylog.client.consumer import Consumer
-    from pylog.client.producer import Producer
+    from pylog.client.consumer.consumer import Consumer
+    from pylog.client.producer.producer import Producer
 
     latencies: list[float] = []
     run = secrets.token_hex(4).encode()  # tells our records from older ones of the topic

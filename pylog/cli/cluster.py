@@ -16,7 +16,7 @@ from pylog.cli.context import (
 )
 
 if TYPE_CHECKING:
-    from pylog.client.admin_types import LogDirDescription
+    from pylog.client.admin.admin_types import LogDirDescription
 
 
 @click.group()

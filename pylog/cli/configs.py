@@ -18,7 +18,7 @@ from pylog.cli.context import (
 )
 
 if TYPE_CHECKING:
-    from pylog.client.admin_types import ConfigEntry, ConfigResource
+    from pylog.client.admin.admin_types import ConfigEntry, ConfigResource
 
 SOURCES: Final = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
@@ -147,7 +147,7 @@ def alter(
     pylog configs alter topic flights --append cleanup.policy=compact
     pylog configs alter broker default --set min.insync.replicas=2
     """
-    from pylog.client.admin_types import AlterConfigOp
+    from pylog.client.admin.admin_types import AlterConfigOp
 
     ops = [
         *(AlterConfigOp(key, value) for key, value in key_values(new, "--set").items()),
@@ -167,7 +167,7 @@ def alter(
         else:
             click.echo(f"{'valid for' if dry_run else 'changed'} {resource}")
 
-    from pylog.client.admin_types import config_resource
+    from pylog.client.admin.admin_types import config_resource
 
     wanted = {config_resource((kind, name)): ops for name in names}
     with settings.admin() as admin, telling_outcomes(show):

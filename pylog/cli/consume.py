@@ -15,7 +15,7 @@ from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
 
 if TYPE_CHECKING:
-    from pylog.client.consumer import Consumer
+    from pylog.client.consumer.consumer import Consumer
     from pylog.records.record import Record
 
 POLL_SECONDS: Final = 0.2
@@ -85,7 +85,7 @@ def consume(
     pylog consume flights --offset @2024-01-31T12:00 --json
     """
     from pylog.cli.record_format import as_json, compile_format
-    from pylog.client.consumer import Consumer
+    from pylog.client.consumer.consumer import Consumer
 
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset exclude each other")

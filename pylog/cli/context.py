@@ -17,7 +17,7 @@ import click
 from pylog import errors
 
 if TYPE_CHECKING:
-    from pylog.client.admin import AdminClient
+    from pylog.client.admin.admin import AdminClient
 
 P = ParamSpec("P")
 
@@ -62,7 +62,7 @@ class Settings:
 
     def admin(self) -> AdminClient:
         """An admin client for the cluster."""
-        from pylog.client.admin import AdminClient
+        from pylog.client.admin.admin import AdminClient
 
         return AdminClient(**self.client())
 

@@ -164,7 +164,7 @@ def _send_all(
     quiet: bool,
 ) -> None:
     """Sends until the input ends or a record fails; then waits for what is under way."""
-    from pylog.client.producer import Producer
+    from pylog.client.producer.producer import Producer
 
     block_ms = int(settings.api_timeout_s * 1000)
     topic, partition = where

@@ -21,8 +21,8 @@ from pylog.cli.context import (
 from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDescription
 
 if TYPE_CHECKING:
-    from pylog.client.admin import AdminClient
-    from pylog.client.admin_types import ConfigEntry
+    from pylog.client.admin.admin import AdminClient
+    from pylog.client.admin.admin_types import ConfigEntry
 
 SETTINGS_SECONDS_MAX: Final = 2.0
 """Brokers tell of topics also while the controller is away; only it knows their settings."""

@@ -1,3 +1,3 @@
-"""Producer, consumer and admin client: pure cores (accumulator, sender, fetcher, metadata) and the
-shells that carry out what the cores decide.
+"""Producer, consumer and admin client: pure cores (`sending`, `fetching`, `cluster.metadata`) and
+the shells that carry out what the cores decide.
 """

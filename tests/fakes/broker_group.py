@@ -54,10 +54,10 @@ from broker.replication.messages import (
     SyncLog,
 )
 from broker.replication.settings import ReplicationSettings
-from broker.storage.directory import MetaProperties
+from broker.storage.directories.directory import MetaProperties
 from broker.storage.files import Buffer, OsFiles
-from broker.storage.log_directories import LogDirectories
-from broker.storage.opening import Opening
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.opening import Opening
 from pylog.errors import InvalidUpdateVersion
 from pylog.model import (
     BrokerEpoch,

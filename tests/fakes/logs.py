@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from broker.config import TopicConfig
 from broker.storage.files import Files
-from broker.storage.log import Environment, Log
-from broker.storage.recovery import LastStop
+from broker.storage.log.log import Environment, Log
+from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from broker.config import BrokerConfig
 from broker.storage.files import Files
-from broker.storage.log import Log
-from broker.storage.manager import LogManager
+from broker.storage.log.log import Log
+from broker.storage.manager.manager import LogManager
 from pylog.model import BrokerId, TopicId, TopicPartition
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append
 from tests.fakes.memory_files import MemoryFiles

@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Sequence
 
 from pylog import errors
-from pylog.client.accumulator import Accumulator, AccumulatorSettings
-from pylog.client.metadata import (
+from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
     ClusterMetadata,
@@ -15,15 +14,16 @@ from pylog.client.metadata import (
     PartitionInfo,
     TopicInfo,
 )
-from pylog.client.producer_batch import Batch
-from pylog.client.send_events import (
+from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings
+from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.send_events import (
     Ack,
     Effect,
     RequestProducerId,
     SendRequest,
 )
-from pylog.client.send_settings import SenderSettings
-from pylog.client.sender import Sender
+from pylog.client.sending.send_settings import SenderSettings
+from pylog.client.sending.sender import Sender
 from pylog.model import TopicPartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))

@@ -8,11 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.storage.checkpoints import CLEANER_CHECKPOINT, LOG_START_CHECKPOINT, encode_offsets
-from broker.storage.survey import PARTITION_METADATA
+from broker.storage.checkpoints.checkpoints import (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    encode_offsets,
+)
+from broker.storage.recovery.survey import PARTITION_METADATA
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
 from pylog import TopicPartition as Tp
-from pylog.client.range_reader import Batches, RangeReader
+from pylog.client.ranges.range_reader import Batches, RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import Offset
 from pylog.records.reader import iter_records

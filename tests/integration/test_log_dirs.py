@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pylog import AdminClient, Consumer, NewTopic, Producer, TopicPartition, errors
-from pylog.client.admin_types import LogDirDescription
+from pylog.client.admin.admin_types import LogDirDescription
 from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.model import PartitionDescription

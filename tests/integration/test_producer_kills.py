@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition, errors
-from pylog.client.delivery import DeliveryHandle
+from pylog.client.producer.delivery import DeliveryHandle
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 

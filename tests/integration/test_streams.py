@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition, errors
-from pylog.client.framed_carrier import FramedCarrier
-from pylog.client.grpc_carrier import GrpcCarrier
+from pylog.client.streams.framed_carrier import FramedCarrier
+from pylog.client.streams.grpc_carrier import GrpcCarrier
 from pylog.clock import SYSTEM_CLOCK
 from pylog.records.builder import encode_batch
 from pylog.rpc import streams

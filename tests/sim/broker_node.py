@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.storage.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.retention import JUMP_MS
+from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from broker.storage.segments.retention import JUMP_MS
 from pylog.model import BrokerId
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.contents import Trust, WallClock

@@ -35,7 +35,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.storage.log_directories import LogDirectories
+from broker.storage.manager.log_directories import LogDirectories
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import read_header

@@ -14,9 +14,9 @@ from broker.metadata.messages import (
     RegisterBroker,
 )
 from broker.metadata.records import Endpoint
-from broker.storage.directory import find_broker_directories
-from broker.storage.log_directories import LogDirectories
-from broker.storage.manager import LogManager
+from broker.storage.directories.directory import find_broker_directories
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import DATA_ROOT

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from broker.replication.manager import ReplicaManager
 from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.log import Log
-from broker.storage.log_directories import LogDirectories
-from broker.storage.manager import LogManager
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import Offset
 from tests.sim.contents import may_forget

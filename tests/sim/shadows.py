@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from broker.replication.messages import PartitionState
-from broker.storage.partition_directories import PARTITION_METADATA
+from broker.storage.directories.partition_directories import PARTITION_METADATA
 from pylog.errors import CorruptMessage
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, crc_matches, iter_headers

@@ -23,16 +23,16 @@ from broker.replication.isr import FollowerProgress, LeaderState
 from broker.replication.messages import EpochEnd
 from broker.replication.partition import Partition
 from broker.replication.replica_fetches import ReplicaFetches
-from broker.storage import log_start
 from broker.storage.cleaner.choice import Cleanable
 from broker.storage.cleaner.clean_plan import CleanPlan
 from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.guard import FaultGuard
-from broker.storage.log import Log, LogRead
-from broker.storage.log_checkpoints import LogCheckpoints
-from broker.storage.producer_state import AppendedBatch, ProducerStates
-from broker.storage.recovery import SegmentLoader
-from broker.storage.retention import RetentionClock
+from broker.storage.log import log_start
+from broker.storage.log.guard import FaultGuard
+from broker.storage.log.log import Log, LogRead
+from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.producers.producer_state import AppendedBatch, ProducerStates
+from broker.storage.recovery.recovery import SegmentLoader
+from broker.storage.segments.retention import RetentionClock
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import BatchHeader

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from broker.config import TopicConfig
-from broker.storage.checkpoints import (
+from broker.storage.checkpoints.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -27,12 +27,12 @@ from broker.storage.checkpoints import (
     read_epochs,
     read_offsets,
 )
-from broker.storage.clean_marker import CLEAN_MARKER
+from broker.storage.directories.clean_marker import CLEAN_MARKER
 from broker.storage.files import OsFiles
-from broker.storage.log import Log
-from broker.storage.recovery import LastStop
-from broker.storage.survey import PARTITION_METADATA
-from broker.storage.time_lookup import first_at_or_after
+from broker.storage.log.log import Log
+from broker.storage.recovery.recovery import LastStop
+from broker.storage.recovery.survey import PARTITION_METADATA
+from broker.storage.segments.time_lookup import first_at_or_after
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, OffsetAndTimestamp, TimestampType, TopicPartition
 from pylog.records.batch import iter_headers

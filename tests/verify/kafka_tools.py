@@ -21,7 +21,7 @@ from typing import Final
 
 from broker.config import TopicConfig
 from broker.storage.files import OsFiles
-from broker.storage.validator import INTERNAL, Origin
+from broker.storage.log.validator import INTERNAL, Origin
 from pylog import AdminClient, LocalCluster, NewTopic, Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import LeaderEpoch, TopicPartition

@@ -32,8 +32,8 @@ from typing import Final
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.cleaner import rewriting
 from broker.storage.files import Buffer, OsFiles
-from broker.storage.log import Log
-from broker.storage.manager import LogManager
+from broker.storage.log.log import Log
+from broker.storage.manager.manager import LogManager
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from broker.config import TopicConfig
-from broker.storage.segment import Segment
+from broker.storage.segments.segment import Segment
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.storage.segment import Segment
-from broker.storage.txn_index import AbortedTransaction
+from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.segments.segment import Segment
 
 
 class Source(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats
 from broker.storage.files import Files
-from broker.storage.flush_task import FlushTask
+from broker.storage.segments.flush_task import FlushTask
 from pylog.errors import PylogError
 
 if TYPE_CHECKING:

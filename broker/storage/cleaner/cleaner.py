@@ -12,13 +12,13 @@ from itertools import pairwise
 from typing import Final
 
 from broker.config import BrokerConfig
-from broker.storage.checkpoint_writer import OffsetCheckpoint
-from broker.storage.checkpoints import CLEANER_CHECKPOINT
+from broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
+from broker.storage.checkpoints.checkpoints import CLEANER_CHECKPOINT
 from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
 from broker.storage.cleaner.clean_plan import CleanPlan, Source
 from broker.storage.cleaner.clean_task import CleanTask
 from broker.storage.files import NO_ROOM, Files
-from broker.storage.log import Log
+from broker.storage.log.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 

@@ -17,8 +17,8 @@ from broker.storage.cleaner.offset_map import OffsetMap, fields_of
 from broker.storage.cleaner.transactions import Transactions
 from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
-from broker.storage.offset_index import RELATIVE_MAX
-from broker.storage.segment import (
+from broker.storage.indexes.offset_index import RELATIVE_MAX
+from broker.storage.segments.segment import (
     CLEANED_ENDING,
     INDEX_SUFFIX,
     LOG_SUFFIX,

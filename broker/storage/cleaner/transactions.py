@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.storage.producer_state import read_marker
-from broker.storage.txn_index import AbortedTransaction
+from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.producers.producer_state import read_marker
 from pylog.records.batch import BatchHeader
 
 

@@ -5,7 +5,7 @@ import pytest
 from connector.forensics import by_whom, oldest, why_deleted
 from connector.options import source_options
 from connector.planning import UNKNOWN
-from pylog.client.range_reader import RangeReader
+from pylog.client.ranges.range_reader import RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import TopicPartition
 from pylog.records.builder import encode_batch

@@ -10,7 +10,7 @@ from connector.option_names import check_names, options_of_sinks, options_of_sou
 from connector.options import check_source, check_values, sink_options, source_options
 from connector.positions import EARLIEST, LATEST, Bound
 from connector.selection import by_names
-from pylog.client.metadata import Address
+from pylog.client.cluster.metadata import Address
 
 READ = {"pylog.bootstrap.servers": "h:9092", "subscribe": "a"}
 WRITE = {"pylog.bootstrap.servers": "h:9092", "topic": "a"}

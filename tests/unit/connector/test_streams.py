@@ -25,7 +25,7 @@ from tests.fakes.micro_batches import Checkpoint, Row, Run
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that is denied is gone at once, instead of after three seconds; nobody idles."""
-    monkeypatch.setattr("pylog.client.denials.UNKNOWN_TOPIC_GRACE_MS", 30)
+    monkeypatch.setattr("pylog.client.cluster.denials.UNKNOWN_TOPIC_GRACE_MS", 30)
     monkeypatch.setattr("connector.source.IDLE_S", 0.0)
     monkeypatch.setattr("connector.bounds.TOPICS_AGE_MS_MAX", 0)
 

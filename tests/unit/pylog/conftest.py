@@ -6,5 +6,5 @@ import pytest
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients believe after a tenth of a second that a topic does not exist, not after three."""
-    for module in ("admin", "denials", "poll_waiting"):
+    for module in ("admin.admin", "cluster.denials", "consumer.poll_waiting"):
         monkeypatch.setattr(f"pylog.client.{module}.UNKNOWN_TOPIC_GRACE_MS", 100)

@@ -15,10 +15,10 @@ from broker.controller.effects import AppendRecords
 from broker.controller.metadata_log import MetadataLog
 from broker.dump.command import dump
 from broker.metadata.records import ClusterRecord
+from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from broker.storage.directories.roster import ROSTER, Roster, write_roster
 from broker.storage.files import OsFiles
-from broker.storage.log import Log
-from broker.storage.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.roster import ROSTER, Roster, write_roster
+from broker.storage.log.log import Log
 from pylog.cli.context import Settings
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch

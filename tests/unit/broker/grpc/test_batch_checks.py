@@ -27,7 +27,7 @@ from broker.replication.messages import (
     Produce,
     ProduceDone,
 )
-from broker.storage.recompression import Recompressed
+from broker.storage.log.recompression import Recompressed
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import InvalidRequest, PylogError, ThrottlingQuotaExceeded
 from pylog.model import Offset, TopicPartition

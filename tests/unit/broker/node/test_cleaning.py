@@ -10,9 +10,9 @@ import pytest
 
 from broker.config import BrokerConfig, TopicConfig
 from broker.node.cleaning import Cleaning, Pace
-from broker.storage.log import Log
-from broker.storage.log_directories import config_of_each
-from broker.storage.manager import LogManager
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import config_of_each
+from broker.storage.manager.manager import LogManager
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition

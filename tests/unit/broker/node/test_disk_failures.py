@@ -16,10 +16,10 @@ from broker.node import upkeep
 from broker.node.disk_failures import DiskFailures
 from broker.node.failures import FailureReports
 from broker.node.upkeep import Upkeep
-from broker.storage.directory import MetaProperties
-from broker.storage.log import Log
-from broker.storage.log_directories import LogDirectories
-from broker.storage.opening import Opening
+from broker.storage.directories.directory import MetaProperties
+from broker.storage.log.log import Log
+from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.opening import Opening
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition

@@ -22,7 +22,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.storage.flush_task import FlushTask, SyncHistory
+from broker.storage.segments.flush_task import FlushTask, SyncHistory
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
 from tests.fakes.memory_files import MemoryFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.node.offers import find_directories, refuse_left_out
-from broker.storage.directory import MetaProperties, write_meta
+from broker.storage.directories.directory import MetaProperties, write_meta
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId
 from tests.fakes.memory_files import MemoryFiles

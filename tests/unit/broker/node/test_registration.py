@@ -5,7 +5,7 @@ from __future__ import annotations
 from broker.metadata.messages import LogDirectory, RegisterBroker
 from broker.metadata.records import Endpoint
 from broker.node.registration import registration_of
-from broker.storage.log_directories import LogDirectories
+from broker.storage.manager.log_directories import LogDirectories
 from pylog.model import ControllerEpoch
 from tests.fakes.logs import TOPIC_ID
 from tests.fakes.managers import running

@@ -13,10 +13,10 @@ from broker.config import BrokerConfig
 from broker.metadata.messages import BrokerClaim
 from broker.node.settings import ANY_BROKER, NEW_BROKER
 from broker.node.startup import Startup
-from broker.storage.directory import MetaProperties, write_meta
+from broker.storage.directories.directory import MetaProperties, write_meta
 from broker.storage.errors import OtherBrokersDirectory, StorageStartError
 from broker.storage.files import OsFiles
-from broker.storage.log_directories import LogDirectories
+from broker.storage.manager.log_directories import LogDirectories
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId, ControllerEpoch

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from broker.replication.messages import ReplicaFailed
-from broker.storage.log import Log
-from broker.storage.manager import LogManager
+from broker.storage.log.log import Log
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup

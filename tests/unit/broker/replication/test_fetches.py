@@ -14,8 +14,8 @@ from broker.replication.messages import (
     PartitionData,
     PartitionFetch,
 )
-from broker.storage.segment_reader import PagesCold
-from broker.storage.validator import INTERNAL
+from broker.storage.log.validator import INTERNAL
+from broker.storage.segments.segment_reader import PagesCold
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.builder import ControlType, encode_control_batch

@@ -17,7 +17,7 @@ from broker.replication.follower import (
     StartOverAt,
 )
 from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
-from broker.storage.leader_epochs import EpochEntry, LeaderEpochCache
+from broker.storage.checkpoints.leader_epochs import EpochEntry, LeaderEpochCache
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
 

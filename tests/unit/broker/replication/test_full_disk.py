@@ -9,7 +9,7 @@ import pytest
 from broker.replication.messages import DeleteRecords, ReplicaFailed
 from broker.replication.without_room import RETRY_MS
 from broker.storage.errors import DiskFull
-from broker.storage.log import Log
+from broker.storage.log.log import Log
 from pylog import errors
 from pylog.model import BrokerId, Offset
 from tests.fakes.broker_group import T0, BrokerGroup

@@ -22,8 +22,8 @@ from broker.replication.messages import (
     SendReplicaFetch,
 )
 from broker.replication.sessions import EPOCH_MAX, next_epoch
-from broker.storage.log import LogRead
-from broker.storage.segment_reader import PagesCold
+from broker.storage.log.log import LogRead
+from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from tests.fakes.broker_group import TOPIC_ID, WALL_MS, BrokerGroup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylog.cli.topics import _FILTERS, _taken
-from pylog.client.admin_types import ConfigEntry
+from pylog.client.admin.admin_types import ConfigEntry
 from pylog.model import PartitionDescription, TopicDescription
 
 

@@ -19,7 +19,15 @@ from pylog.cli.record_input import Line, json_reader, text_reader
 from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
 
-HEAVY = ("grpc", "google.protobuf", "numpy", "pyarrow", "numba", "rich", "pylog.client.cluster")
+HEAVY = (
+    "grpc",
+    "google.protobuf",
+    "numpy",
+    "pyarrow",
+    "numba",
+    "rich",
+    "pylog.client.cluster.cluster",
+)
 
 
 def _complete(words: str, *, shell: str = "bash") -> list[str]:

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 import pytest
 
-from pylog.client.producer import Producer
+from pylog.client.producer.producer import Producer
 from tests.fakes.fake_cluster import FakeCluster
 
 ROOT: Final = Path(__file__).parents[4]
 
 CODE: Final = """
 import sys, threading
-from pylog.client.consumer import Consumer
-from pylog.client.producer import Producer
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer.producer import Producer
 from pylog.model import TopicPartition
 from tests.fakes.fake_cluster import FakeCluster
 

@@ -11,7 +11,7 @@ import pytest
 
 from pylog import AdminClient, Consumer, Producer, errors
 from pylog.aio import AsyncConsumer
-from pylog.client.delivery import Delivery, DeliveryHandle
+from pylog.client.producer.delivery import Delivery, DeliveryHandle
 from pylog.client.timeouts import LONGEST_S, seconds, seconds_or_none
 from pylog.model import TopicPartition
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.txn_index import decode_entries
+from broker.storage.indexes.txn_index import decode_entries
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.reader import iter_records

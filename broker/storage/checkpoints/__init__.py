@@ -1,0 +1,1 @@
+"""The small text files beside the logs, in Kafka's formats."""

@@ -1,0 +1,1 @@
+"""Log directories: whose they are, how they were left, what is in them."""

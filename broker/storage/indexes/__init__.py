@@ -1,0 +1,1 @@
+"""A segment's indexes: by offset, by time, and its aborted transactions."""

@@ -1,0 +1,220 @@
+"""The offset index and the time index of one segment, in memory and in their files.
+
+Here: entries that wait to be written, what is loaded and dropped again, files that fell behind and
+are replaced, cuts. Not here: which batches get an entry, and how indexes are made again from the
+batches (`Segment`), what an entry looks like (`offset_index`, `time_index`), and the index of
+aborted transactions (`txn_index`).
+
+A full disk leaves the files behind without harm: they say nothing that the batches do not say.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from broker.storage.errors import InvalidOffset
+from broker.storage.files import NO_ROOM, Files
+from broker.storage.indexes import offset_index, time_index
+from broker.storage.indexes.index_witness import IndexWitness
+from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
+from broker.storage.indexes.time_index import TimeIndex
+
+_ENTRIES_AT_ONCE: Final = 32 * offset_index.ENTRY.size
+"""So many bytes of new entries are written together: one call to the system for each would cost a
+tenth of an append."""
+
+
+class SegmentIndexes:
+    """Both indexes are in memory, or neither is. They begin empty.
+
+    `path` and `time_path` are the files; whoever renames those sets them, after `close`.
+    """
+
+    def __init__(self, files: Files, base_offset: int, path: str, time_path: str) -> None:
+        self.path = path
+        self.time_path = time_path
+        self._files = files
+        self._base_offset = base_offset
+        self._loaded: tuple[OffsetIndex, TimeIndex] | None = None
+        self._handles: tuple[int, int] | None = None
+        self._behind = False
+        self._new_offsets, self._new_times = bytearray(), bytearray()  # not in the files yet
+        self.begin()
+
+    # ---- in memory ------------------------------------------------------------------------------
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether they are in memory."""
+        return self._loaded is not None
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        """The offset index; it must be loaded."""
+        assert self._loaded is not None
+        return self._loaded[0]
+
+    @property
+    def times(self) -> TimeIndex:
+        """The time index, likewise."""
+        assert self._loaded is not None
+        return self._loaded[1]
+
+    @property
+    def are_behind(self) -> bool:
+        """Whether the files lack entries, for want of room."""
+        return self._behind
+
+    def begin(self) -> None:
+        """Empty ones, in memory."""
+        self._loaded = OffsetIndex(self._base_offset), TimeIndex(self._base_offset)
+
+    def load(self, size: int, end_offset: int) -> None:
+        """Those in the files, of a segment of so many bytes. OSError; InvalidOffset when they make
+        no sense.
+        """
+        data = self._files.read_all(self.path)
+        offsets = OffsetIndex.decode(self._base_offset, data, size)
+        data = self._files.read_all(self.time_path)
+        self._loaded = offsets, TimeIndex.decode(self._base_offset, data, end_offset)
+
+    def witness(self, size: int) -> IndexWitness | None:
+        """Of what the files of a segment of that size say; None when they make no sense."""
+        try:
+            offsets = OffsetIndex.decode(self._base_offset, self._files.read_all(self.path), size)
+            data = self._files.read_all(self.time_path)
+            times = TimeIndex.decode(self._base_offset, data, self._base_offset + RELATIVE_MAX)
+        except (OSError, InvalidOffset):
+            return None
+        return IndexWitness(offsets.entries(), times.entries())
+
+    def drop(self) -> None:
+        """Out of memory; the files are trusted until the indexes are used."""
+        self._loaded = None
+
+    def rest(self) -> None:
+        """Out of memory, unless the files do not say the same."""
+        if not self._behind:
+            self._loaded = None
+
+    def are_full(self, bytes_max: int) -> bool:
+        """Whether one more entry would make a file too large."""
+        assert self._loaded is not None
+        offsets, times = self._loaded
+        return (
+            len(offsets.positions) >= bytes_max // offset_index.ENTRY.size
+            # the seal may add one more
+            or len(times.timestamps) >= bytes_max // time_index.ENTRY.size - 1
+        )
+
+    # ---- in the files ---------------------------------------------------------------------------
+
+    def open(self) -> tuple[int, int]:
+        """The handles, opened (and the files made) on first use. OSError."""
+        if self._handles is None:
+            offsets = self._files.open(self.path, create=True)
+            try:
+                times = self._files.open(self.time_path, create=True)
+            except OSError:
+                self._files.close(offsets)
+                raise
+            self._handles = (offsets, times)
+        return self._handles
+
+    def close(self) -> None:
+        """Give the handles back."""
+        if self._handles is not None:
+            for handle in self._handles:
+                self._files.close(handle)
+            self._handles = None
+
+    def appended(self, offset_entry: bytes, time_entry: bytes) -> None:
+        """New entries, to be written when there are some more. OSError."""
+        self._new_offsets += offset_entry
+        self._new_times += time_entry
+        if len(self._new_offsets) >= _ENTRIES_AT_ONCE:
+            self.write_new_entries()
+
+    def write_new_entries(self) -> None:
+        """Write the entries that wait; what they say of the last batches, the log says too, so
+        nothing is lost with them.
+        """
+        if not (self._new_offsets or self._new_times):
+            return
+        offsets_new, times_new = bytes(self._new_offsets), bytes(self._new_times)
+        self._new_offsets.clear()
+        self._new_times.clear()
+        if self._behind:
+            return
+        try:
+            offsets, times = self.open()
+            if offsets_new:
+                self._files.append(offsets, [offsets_new])
+            if times_new:
+                self._files.append(times, [times_new])
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._behind = True
+
+    def seal(self, max_timestamp: int, last_offset: int) -> None:
+        """No more entries: the segment's largest timestamp enters the time index. OSError."""
+        if self._loaded is not None:  # else it was sealed before
+            self._new_times += self.times.maybe_append(max_timestamp, last_offset)
+            self.write_new_entries()
+        self.close()
+
+    def match_files(self, end_offset: int, max_timestamp: int, last_offset: int) -> bool:
+        """Whether the files hold what is in memory, sealed or not. OSError."""
+        if not self._file_holds(self.path, self.offsets.encode()):
+            return False
+        if self._file_holds(self.time_path, self.times.encode()):
+            return True
+        # A clean stop seals the active segment too.
+        sealed = TimeIndex.decode(self._base_offset, self.times.encode(), end_offset)
+        sealed.maybe_append(max_timestamp, last_offset)
+        if not self._file_holds(self.time_path, sealed.encode()):
+            return False
+        self._loaded = self.offsets, sealed
+        return True
+
+    def _file_holds(self, path: str, expected: bytes) -> bool:
+        status = self._files.stat(path)
+        return (
+            status is not None
+            and status.kind == "file"
+            and status.size == len(expected)
+            and self._files.read_all(path) == expected
+        )
+
+    def write(self) -> None:
+        """Replace the files, whole and atomically. No room is no error: they are behind then."""
+        self.close()
+        self._new_offsets.clear()
+        self._new_times.clear()
+        try:
+            self._files.write_atomic(self.path, self.offsets.encode())
+            self._files.write_atomic(self.time_path, self.times.encode())
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            self._behind = True
+        else:
+            self._behind = False
+
+    def cut(self, position: int) -> tuple[int, int]:
+        """Keep in memory the entries below a position of the log file; how many of each stayed.
+
+        Also drops the entry of the seal: the segment may be the active one again.
+        """
+        kept = self.offsets.truncate_to_position(position)
+        return kept, self.times.truncate_to_offset(self.offsets.last[0] + 1)
+
+    def cut_files(self, kept: tuple[int, int]) -> None:
+        """Bring the files to what a cut has left. OSError."""
+        if self._behind:
+            self.write()
+            return
+        offsets, times = self.open()
+        self._files.truncate(offsets, kept[0] * offset_index.ENTRY.size)
+        self._files.truncate(times, kept[1] * time_index.ENTRY.size)

@@ -1,0 +1,104 @@
+"""What an I/O error does to a log: no room passes, anything else ends it."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
+from broker.storage.files import NO_ROOM, SyncFailed
+from broker.storage.segments.scan import BadBatch
+from pylog.errors import KafkaStorageError
+
+_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+"""The process or the machine is short of something, but the disk said nothing bad."""
+
+DISK_FAILED: Final = frozenset(
+    {
+        errno.EIO, errno.EROFS, errno.ENXIO, errno.ENODEV, errno.ESTALE, errno.EUCLEAN,
+        errno.ENOTCONN, errno.EREMOTEIO, errno.EACCES, errno.EPERM,
+    }
+)  # fmt: skip
+"""Errors that speak of the disk or its file system, not of the one file: what is next to it will
+meet them too.
+"""
+
+
+class FaultGuard:
+    """Turns OSErrors into errors that clients know, and remembers the one that ended the log."""
+
+    def __init__(
+        self,
+        name: str,
+        directory: str,
+        on_failure: Callable[[], None],
+        on_no_room: Callable[[], None],
+    ) -> None:
+        self.failure: KafkaStorageError | None = None
+        self.failed_reading = False
+        """The failure was met over reading: it casts no doubt on what was written before."""
+        self.failed_disk = False
+        """The failure is the disk's (`DISK_FAILED`), not damage in this one log."""
+        self.closed = False
+        self._name = name
+        self._directory = directory
+        self._on_failure = on_failure
+        self._on_no_room = on_no_room
+
+    def check(self) -> None:
+        """Raises the error that took the log offline, if one did, and one for a closed log."""
+        if self.failure is not None:
+            raise self.failure
+        if self.closed:
+            raise KafkaStorageError(f"{self._name} is closed here")
+
+    @contextmanager
+    def io(self, doing: str, *, reads: bool = False) -> Iterator[None]:
+        """Around everything that touches files; `reads`: it changes nothing."""
+        try:
+            yield
+        except OSError as error:
+            raise self.fault(error, doing, reads=reads) from error
+        except BadBatch as error:
+            damage = CorruptSegment(
+                f"{self._directory} is damaged at position {error.position}: {error.reason}"
+            )
+            raise self.fail(damage, reads=reads) from error
+        except InvalidOffset as error:
+            damage = CorruptSegment(f"an index in {self._directory} makes no sense: {error}")
+            raise self.fail(damage, reads=reads) from error
+        except CorruptSegment as error:
+            raise self.fail(error, reads=reads) from None
+
+    def fault(self, error: OSError, doing: str, *, reads: bool = False) -> KafkaStorageError:
+        """The error to raise for an OSError."""
+        what = f"{doing} of {self._name}"
+        if self.failure is not None:
+            return self.failure
+        passes = not isinstance(error, SyncFailed)
+        if error.errno in NO_ROOM and passes:
+            self._on_no_room()
+            return DiskFull(
+                f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
+                "free some space"
+            )
+        if error.errno in _PASSING and passes:
+            return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
+        self.failed_disk = error.errno in DISK_FAILED
+        return self.fail(
+            KafkaStorageError(
+                f"{what} in {self._directory} failed: {error}; this replica is offline until the "
+                "broker starts again"
+            ),
+            reads=reads,
+        )
+
+    def fail(self, error: KafkaStorageError, *, reads: bool = False) -> KafkaStorageError:
+        """The log is offline for good, because of `error`."""
+        if self.failure is None:
+            self.failure = error
+            self.failed_reading = reads
+            self._on_failure()
+        return self.failure

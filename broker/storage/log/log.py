@@ -1,0 +1,502 @@
+"""One replica's log: segments, epochs, producers, and the newest batches in memory.
+
+Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
+The high watermark is not known here: who reads says where to stop.
+
+This module is what can be asked of a log, and its opening. The rest stands next to it:
+`log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
+`log_writer`, `log_reader`, `durability` (syncs), `log_parts` (what they share).
+
+Errors. `DiskFull`: nothing of the batch stayed, the log goes on. Any other failure of a write or a
+sync, and damage that a read meets, takes the log offline for good: every later call raises the same
+error. A failed fsync is never tried again: the kernel may have dropped the pages it could not
+write, so a second one that succeeds proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from broker.config import TopicConfig
+from broker.storage.files import Buffer, Files
+from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.log.durability import Durability
+from broker.storage.log.environment import TAIL_BYTES_MAX, AppendInfo, Environment
+from broker.storage.log.guard import FaultGuard
+from broker.storage.log.log_appender import LogAppender
+from broker.storage.log.log_parts import LogBounds, LogParts
+from broker.storage.log.log_reader import LogReader
+from broker.storage.log.log_start import LogStart
+from broker.storage.log.log_truncator import LogTruncator
+from broker.storage.log.log_writer import LogWriter
+from broker.storage.log.validator import CLIENT, Origin
+from broker.storage.producers.producer_history import ProducerHistory
+from broker.storage.producers.producer_state import ProducerStates
+from broker.storage.recovery.gaps import Gaps
+from broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
+from broker.storage.segments.flush_task import FlushTask
+from broker.storage.segments.segment import Segment
+from broker.storage.segments.segment_list import SegmentList
+from broker.storage.tail_cache import TailBudget, TailCache, TailRead
+from pylog.errors import KafkaStorageError, OffsetOutOfRange
+from pylog.model import (
+    LeaderEpoch,
+    Offset,
+    OffsetAndTimestamp,
+    TopicId,
+    TopicPartition,
+)
+
+__all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
+
+LogRead = TailRead
+"""`records` (whole batches), the offset of the first one's first record, the offset after the last.
+"""
+
+
+class Log:
+    """Invariants: segments are contiguous, at least one, the last is active;
+    `log_start_offset <= log_end_offset`; `recovery_point <= log_end_offset`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        environment: Environment | None = None,
+    ) -> None:
+        """Not for callers: use `open`."""
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.recovery = RecoveryReport()
+        self._files = files
+        self._environment = environment or Environment(TailBudget(TAIL_BYTES_MAX))
+        self._guard = FaultGuard(
+            str(topic_partition),
+            directory,
+            lambda: self._environment.failed(self),
+            self._environment.no_room,
+        )
+        self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
+        self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._producers = ProducerHistory(files, directory)
+        self._durable = Durability(files, directory, self._segments, self._guard)
+        self.epochs = self._durable.epochs
+        """Which leader epoch wrote which part."""
+        self._writer = LogWriter(
+            str(topic_partition), self._segments, self._producers, self._tail,
+            self._durable, self._guard,
+        )  # fmt: skip
+        self._gaps = Gaps(files, directory)
+        self._reader = LogReader(files, self._segments, self._tail, self._gaps, self._guard)
+        self.bounds = self._bounds = LogBounds()
+        self._parts = LogParts(
+            topic_partition, config, self._environment, self._guard, self._segments,
+            self._producers, self._tail, self._durable, self._gaps, self._bounds,
+        )  # fmt: skip
+        self._start = LogStart(files, self._parts, self._writer)
+        self._truncator = LogTruncator(self._parts)
+        self._appender = LogAppender(self._parts, self._writer, self._truncator)
+
+    # ---- open and close -------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        *,
+        wall_ms: int,
+        last_stop: LastStop | None = None,
+        log_start_offset: int | None = None,
+        environment: Environment | None = None,
+    ) -> Self:
+        """The log in `directory`, recovered; a new one when nothing is there.
+
+        `last_stop` None: unknown, every CRC is checked. `log_start_offset` None: unknown, it is
+        where the first segment begins. Raises CorruptSegment when the log is
+        damaged beyond its tail, KafkaStorageError when the disk fails, DiskFull.
+        """
+        log = cls(files, directory, topic_partition, topic_id, config, environment)
+        with log._guard.io("opening the log"):
+            log._load(last_stop or LastStop(), log_start_offset, wall_ms)
+        return log
+
+    def _load(self, last_stop: LastStop, known_start: int | None, wall_ms: int) -> None:
+        self._bounds.wall_ms = wall_ms
+        if not self._files.exists(self.directory):
+            self._files.mkdir(self.directory)
+            self._files.fsync_dir(self.directory.rpartition("/")[0] or "/")
+        loader = SegmentLoader(
+            self._files,
+            self.directory,
+            self.config,
+            last_stop,
+            self._producers,
+            wall_ms=wall_ms,
+            log_start_offset=known_start,
+        )
+        self._segments.adopt(loader.load())
+        self.recovery = loader.report
+        self._gaps.load()
+        if self.recovery.has_gaps:
+            self._gaps.note()
+        self.epochs = self._durable.epochs = loader.epochs
+        log_start_offset = known_start or 0
+        if not len(self._segments):
+            self._segments.add(log_start_offset, self.config, wall_ms)
+        self._bounds.end = self._segments.active.end_offset
+        self._bounds.start = max(log_start_offset, self._segments[0].base_offset)
+        self._durable.point = min(last_stop.recovery_point, self._bounds.end)
+        if self.recovery.bytes_cut or not last_stop.memory_survived:
+            self._durable.point = self._bounds.end  # the loader has synced what is left
+        self.epochs.changed = list(self.epochs.entries) != loader.stored_epochs
+        if self._bounds.start > self._bounds.end:
+            # Deleted records were lost together with the rest: nothing readable is there.
+            self._truncator.restart_at(self._bounds.start)
+        self.epochs.truncate_from_start(Offset(self._bounds.start))
+
+    def close(self, *, clean: bool) -> None:
+        """Give the handles back; `clean` syncs everything first and raises when that fails."""
+        try:
+            if clean and self._guard.failure is None:
+                self.flush()
+                with self._guard.io("closing the log"):
+                    self._producers.take(self._bounds.end, durable=True)
+                    self._segments.active.seal()
+                    for segment in self._segments:
+                        segment.write_indexes()
+                    self._segments.active.fsync()
+                    self._files.fsync_dir(self.directory)
+        finally:
+            self._guard.closed = True
+            self._segments.close()
+            self._tail.clear()
+
+    # ---- what it is ------------------------------------------------------------------------------
+    #
+    # `bounds`: where it begins and ends, to look at, not to change; always the same object, for
+    # those who ask with each request.
+
+    @property
+    def config(self) -> TopicConfig:
+        """The topic's settings; each is looked up when it is used."""
+        return self._parts.config
+
+    @config.setter
+    def config(self, config: TopicConfig) -> None:
+        self._parts.config = config
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """The first offset that may be read. It may lie inside a batch."""
+        return Offset(self._bounds.start)
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """The offset of the next record."""
+        return Offset(self._bounds.end)
+
+    @property
+    def generation(self) -> int:
+        """Grows whenever records leave the end of the log."""
+        return self._bounds.generation
+
+    @property
+    def recovery_point(self) -> Offset:
+        """Everything below is synced."""
+        return Offset(self._durable.point)
+
+    @property
+    def producers(self) -> ProducerStates:
+        """What is known of the producers that wrote to this log."""
+        return self._producers.now
+
+    @property
+    def failure(self) -> KafkaStorageError | None:
+        """The error that took the log offline for good."""
+        return self._guard.failure
+
+    @property
+    def failed_reading(self) -> bool:
+        """Whether that was an error of a read, so that what was written is not in doubt."""
+        return self._guard.failed_reading
+
+    @property
+    def failed_disk(self) -> bool:
+        """Whether that was an error of the disk, which the logs beside this one will meet too."""
+        return self._guard.failed_disk
+
+    def take_offline(self, error: KafkaStorageError) -> None:
+        """The disk below it has failed, over another log. What is written here is not in doubt."""
+        self._guard.fail(error, reads=True)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self._segments)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """Oldest first; the last is active. To look at, not to change."""
+        return tuple(self._segments)
+
+    def __repr__(self) -> str:
+        return f"<Log {self.topic_partition} [{self._bounds.start}, {self._bounds.end})>"
+
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Where a read-committed reader must stop."""
+        return Offset(self._producers.now.last_stable_offset(high_watermark))
+
+    # ---- append ---------------------------------------------------------------------------------
+
+    def append_as_leader(
+        self,
+        batch: Buffer,
+        *,
+        leader_epoch: LeaderEpoch,
+        wall_ms: int,
+        origin: Origin = CLIENT,
+    ) -> AppendInfo:
+        """Give `batch` (exactly one) the next offsets and write it.
+
+        Raises what `checked_header` raises, OutOfOrderSequenceNumber, InvalidProducerEpoch,
+        DiskFull and KafkaStorageError. After an error nothing of the batch is in the log.
+        """
+        guard = self._guard
+        if guard.failure is not None or guard.closed:
+            guard.check()
+        return self._appender.append_as_leader(batch, leader_epoch, wall_ms, origin)
+
+    def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
+        """Write the leader's batches as they are; a cut last one is left out.
+
+        `wall_ms` None: the newest time that the log was told. Raises CorruptMessage (a CRC),
+        InvalidOffset (not behind the log's end), DiskFull and KafkaStorageError. All batches are
+        checked before the first byte is written.
+        """
+        guard = self._guard
+        if guard.failure is not None or guard.closed:
+            guard.check()
+        return self._appender.append_as_follower(records, wall_ms)
+
+    # ---- roll -----------------------------------------------------------------------------------
+
+    def roll(self, wall_ms: int) -> None:
+        """Begin a new segment, unless the active one is empty."""
+        self._guard.check()
+        if self._segments.active.size:
+            self._writer.roll(self._bounds.end, self.config, wall_ms)
+
+    def maybe_roll(self, wall_ms: int) -> bool:
+        """Begin a new segment when the active one is old enough by the clock; else only write the
+        index entries that wait.
+        """
+        self._guard.check()
+        with self._guard.io("writing the indexes"):
+            self._segments.active.indexes.write_new_entries()
+        due = self._segments.is_old(self.config, wall_ms)
+        if due:
+            self._writer.roll(self._bounds.end, self.config, wall_ms)
+        return due
+
+    # ---- read -----------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        upper_bound: int,
+        min_one: bool = True,
+        nowait: bool = False,
+    ) -> LogRead:
+        """Whole batches from the one that holds `offset`, at most `max_bytes` (with `min_one`, the
+        first one whatever its size), none that reaches to `upper_bound`. They come from one
+        segment, so there may be more right behind.
+
+        Raises OffsetOutOfRange, CorruptSegment (the log is offline then), KafkaStorageError, and
+        with `nowait` PagesCold.
+        """
+        guard, bounds = self._guard, self._bounds
+        if guard.failure is not None or guard.closed:
+            guard.check()
+        if not bounds.start <= offset <= bounds.end:
+            raise OffsetOutOfRange(
+                f"offset {offset} of {self.topic_partition} is outside "
+                f"[{bounds.start}, {bounds.end}]"
+            )
+        return self._reader.read(
+            offset, max_bytes, upper_bound=upper_bound, min_one=min_one, nowait=nowait
+        )
+
+    def bytes_between(self, offset: int, upper_bound: int) -> int:
+        """About how many bytes a reader at `offset` would get up to `upper_bound`; never less than
+        there are, and exact for what is in memory.
+        """
+        if offset < upper_bound:
+            in_memory = self._tail.bytes_between(offset, upper_bound)
+            if in_memory is not None:
+                return in_memory
+        return self._reader.bytes_between(offset, upper_bound)
+
+    def offset_for_timestamp(
+        self, timestamp_ms: int, *, upper_bound: int | None = None
+    ) -> OffsetAndTimestamp | None:
+        """The first record at or after a time, below `upper_bound` (default: the log's end)."""
+        self._guard.check()
+        end = self._bounds.end if upper_bound is None else upper_bound
+        return self._reader.first_at_or_after(timestamp_ms, self._bounds.start, end)
+
+    def max_timestamp(self, *, upper_bound: int | None = None) -> OffsetAndTimestamp | None:
+        """The first record with the largest timestamp, below `upper_bound` (KIP-734)."""
+        self._guard.check()
+        end = self._bounds.end if upper_bound is None else upper_bound
+        return self._reader.largest(self._bounds.start, end)
+
+    # ---- cut ------------------------------------------------------------------------------------
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Remove the records from `offset` on; the new log end.
+
+        A batch that reaches to `offset` goes as a whole, so the end may come out lower (epochs
+        never end inside a batch, so it does not where replication asks).
+        """
+        self._guard.check()
+        if offset < self._segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset)
+            return offset
+        with self._guard.io("truncating"):
+            self._truncator.truncate_to(offset)
+        return Offset(self._bounds.end)
+
+    def truncate_fully_and_start_at(self, offset: Offset) -> None:
+        """Remove everything; the next record is `offset`."""
+        self._guard.check()
+        with self._guard.io("truncating all"):
+            self._truncator.restart_at(offset)
+
+    # ---- start ----------------------------------------------------------------------------------
+
+    def advance_log_start(self, offset: Offset) -> bool:
+        """Hide the records below `offset` for good (DeleteRecords, or what the leader says).
+
+        Durable when it returns. False when the log starts there or later already. The caller keeps
+        it at or below the high watermark. Files go with `delete_old_segments`; where there is no
+        room to write the start, they go at once to make some. DiskFull: that was not enough, and
+        the start is where it was, or where the first segment that is left begins.
+        """
+        self._guard.check()
+        return self._start.advance(offset)
+
+    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+        """Let the log begin behind what its settings do not keep; why, or nothing.
+
+        `trusted_ms`: the time that ages go by, None when there is none. Only in memory: write the
+        log starts before `delete_old_segments`.
+        """
+        self._guard.check()
+        return self._start.retain(
+            high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
+        )
+
+    def delete_old_segments(self, *, all_of_it_ms: int | None = None) -> list[str]:
+        """Give segments wholly below the log start names that say they may go; the paths. Where
+        there is no room for longer names, the files are gone at once.
+
+        `all_of_it_ms`: the wall time, when room is wanted so much that the active segment is to go,
+        too, if all its records were deleted.
+        """
+        self._guard.check()
+        if all_of_it_ms is not None:
+            self._start.give_up_all(all_of_it_ms)
+        return self._start.delete_segments()
+
+    # ---- producers and transactions -----------------------------------------------------------
+
+    def expire_producers(self, wall_ms: int, expiration_ms: int) -> int:
+        """Forget producers that were not heard of for so long; how many."""
+        return self.producers.expire(wall_ms, expiration_ms)
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [offset, upper_bound), by their markers.
+
+        A read-committed reader drops their records. Raises KafkaStorageError.
+        """
+        self._guard.check()
+        return self._reader.aborted_transactions(offset, upper_bound)
+
+    def replace_segments(self, bases: list[int], cleaned: Segment) -> list[str] | None:
+        """Put a cleaned segment in the place of full ones; the paths that may go later. None when
+        they are not all there any more.
+
+        DiskFull before anything has changed; any other error takes the log offline, and the next
+        start finishes what was begun. It may leave a gap before the next segment; so what is up to
+        there is durable first, and said to be: else a start after a loss of power would take the
+        gap for a tail that did not get to the disk, and cut off all that follows.
+        """
+        self._guard.check()
+        behind = self._segments.base_after(bases[-1])
+        if behind is None:
+            return None
+        self._durable.flush(behind)
+        with self._guard.io("noting that the log has gaps"):
+            self._environment.recovery_point_lowered(self._durable.point)
+            self._gaps.note(self._durable.point)
+        with self._guard.io("naming a cleaned segment"):
+            if not self._segments.stage(bases, cleaned):
+                return None
+        try:
+            removed = self._segments.replace(bases, cleaned)
+            self._tail.drop_below(self._segments.after(cleaned).base_offset)
+            return removed
+        except OSError as error:
+            raise self._guard.fail(
+                KafkaStorageError(f"{self.topic_partition}: putting in {cleaned.log_path}: {error}")
+            ) from error
+
+    # ---- epochs and syncs -----------------------------------------------------------------------
+
+    def assign_epoch(self, epoch: LeaderEpoch, start_offset: Offset) -> None:
+        """A new leader epoch begins at `start_offset`.
+
+        Kept in memory until the next flush: the batches themselves tell it after a crash.
+        """
+        self.epochs.assign(epoch, start_offset)
+
+    def flush(self, up_to: Offset | None = None) -> None:
+        """Make the records below `up_to` (default: all) durable."""
+        self._guard.check()
+        self._durable.flush(self._bounds.end if up_to is None else min(up_to, self._bounds.end))
+
+    def flush_task(self, wall_ms: int | None = None) -> FlushTask | None:
+        """Syncs the segments that are full, on a thread of its own, and the active one too when
+        `flush.ms` has passed; None when there is nothing to sync.
+        """
+        self._guard.check()
+        return self._durable.task(wall_ms, self.config.flush_ms, self.generation)
+
+    def may_acknowledge(self, end: Offset) -> bool:
+        """Whether `flush.messages` lets records that end before `end` be acknowledged now: fewer
+        than so many in a row are ever acknowledged without a sync.
+        """
+        limit = self._parts.config.flush_messages  # by default more than any offset
+        return end < limit or end - self._durable.synced < limit
+
+    def sync_task(self) -> FlushTask:
+        """Syncs all that is in the log, on a thread of its own; then `on_flushed`."""
+        self._guard.check()
+        return self._durable.task_for_all(self.generation)
+
+    def on_flushed(self, task: FlushTask) -> None:
+        """A flush task has run. A log that was cut or closed meanwhile gains nothing by it."""
+        if not self._guard.closed:
+            self._guard.check()
+            self._durable.settle(task, self.generation)

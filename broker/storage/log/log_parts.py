@@ -1,0 +1,47 @@
+"""What one log is made of, for those that work on it (`Log`, `LogAppender`, `LogTruncator`).
+
+Here: the parts, and where the log begins and ends. No rules: who changes what, and in which order,
+stands with those that do it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.config import TopicConfig
+from broker.storage.log.durability import Durability
+from broker.storage.log.environment import Environment
+from broker.storage.log.guard import FaultGuard
+from broker.storage.producers.producer_history import ProducerHistory
+from broker.storage.recovery.gaps import Gaps
+from broker.storage.segments.segment_list import SegmentList
+from broker.storage.tail_cache import TailCache
+from pylog.model import TopicPartition
+
+
+@dataclass(slots=True)
+class LogBounds:
+    """`start` is the first offset that may be read, `end` the next record's. `generation` grows
+    whenever records leave the end. `wall_ms` is the newest time that the log was told.
+    """
+
+    start: int = 0
+    end: int = 0
+    generation: int = 0
+    wall_ms: int = 0
+
+
+@dataclass(slots=True)
+class LogParts:
+    """The same objects as long as the log is open; only `config` may be set anew."""
+
+    topic_partition: TopicPartition
+    config: TopicConfig
+    environment: Environment
+    guard: FaultGuard
+    segments: SegmentList
+    producers: ProducerHistory
+    tail: TailCache
+    durable: Durability
+    gaps: Gaps
+    bounds: LogBounds

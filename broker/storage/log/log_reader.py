@@ -1,0 +1,94 @@
+"""Reading a log: from memory where the newest batches are, else from the segments.
+
+Everything here raises KafkaStorageError; damage that a read meets takes the log offline.
+"""
+
+from __future__ import annotations
+
+from broker.storage.files import Files
+from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.log.guard import FaultGuard
+from broker.storage.recovery.gaps import Gaps
+from broker.storage.segments.segment_list import SegmentList
+from broker.storage.segments.segment_reader import SegmentReader
+from broker.storage.segments.time_lookup import first_at_or_after, largest
+from broker.storage.tail_cache import TailCache, TailRead
+from pylog.model import OffsetAndTimestamp
+
+
+class LogReader:
+    """The readers' view of a log's parts. Knows no bounds: `Log` has checked them."""
+
+    def __init__(
+        self,
+        files: Files,
+        segments: SegmentList,
+        tail: TailCache,
+        gaps: Gaps,
+        guard: FaultGuard,
+    ) -> None:
+        self._files = files
+        self._segments = segments
+        self._tail = tail
+        self._guard = guard
+        self._gaps = gaps
+
+    def read(
+        self, offset: int, max_bytes: int, *, upper_bound: int, min_one: bool, nowait: bool
+    ) -> TailRead:
+        """Whole batches from the one that holds `offset`; with `nowait` it may raise PagesCold."""
+        if offset >= upper_bound:
+            return TailRead(b"", offset, offset)
+        found = self._tail.read(offset, max_bytes, upper_bound=upper_bound, min_one=min_one)
+        if found is not None:
+            return found
+        if offset == self._segments.active.end_offset:
+            return TailRead(b"", offset, offset)
+        with self._guard.io("reading", reads=True):
+            for segment in self._segments.from_offset(offset):
+                self._segments.opened(segment)
+                found = SegmentReader(
+                    self._files, segment, nowait=nowait, gaps=self._gaps.allowed
+                ).read(offset, max(max_bytes, 0), upper_bound=upper_bound, min_one=min_one)
+                if found is not None:
+                    return found
+        return TailRead(b"", offset, offset)
+
+    def bytes_between(self, offset: int, upper_bound: int) -> int:
+        """At least the bytes from `offset` to `upper_bound`, by the files."""
+        if offset >= upper_bound:
+            return 0
+        return sum(
+            segment.size - segment.offsets.lookup(offset)
+            for segment in self._segments.from_offset(offset)
+            if segment.base_offset < upper_bound
+        )
+
+    def first_at_or_after(
+        self, timestamp_ms: int, start: int, end: int
+    ) -> OffsetAndTimestamp | None:
+        """The first record in [start, end) at or after a time."""
+        with self._guard.io("looking up a time", reads=True):
+            return first_at_or_after(
+                self._files,
+                self._segments.newer_than(timestamp_ms),
+                timestamp_ms,
+                start=start,
+                end=end,
+            )
+
+    def largest(self, start: int, end: int) -> OffsetAndTimestamp | None:
+        """The first record in [start, end) with the largest timestamp."""
+        with self._guard.io("looking up the largest time", reads=True):
+            return largest(self._files, self._segments, start=start, end=end)
+
+    def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in [offset, upper_bound), by their markers."""
+        found: list[AbortedTransaction] = []
+        with self._guard.io("looking up aborted transactions", reads=True):
+            for segment in self._segments.from_offset(offset):
+                more, is_all = self._segments.txn_index_of(segment).overlapping(offset, upper_bound)
+                found += more
+                if is_all:
+                    break
+        return found

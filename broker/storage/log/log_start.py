@@ -1,0 +1,109 @@
+"""Where a log starts, and the files below: DeleteRecords, retention, and what goes with them.
+
+A start is durable before files go, or a start after a loss of power would miss them. Where there is
+no room to write it, files must go first: deleting is what makes room.
+"""
+
+from __future__ import annotations
+
+from broker.storage.errors import DiskFull
+from broker.storage.files import NO_ROOM, Files
+from broker.storage.log.log_parts import LogParts
+from broker.storage.log.log_writer import LogWriter
+from broker.storage.segments.retention import doomed_segments
+from broker.storage.segments.segment import Segment
+from pylog.errors import OffsetOutOfRange
+from pylog.model import Offset
+
+
+class LogStart:
+    """Moves the start of one log. `Log` has checked that it is open."""
+
+    def __init__(self, files: Files, parts: LogParts, writer: LogWriter) -> None:
+        self._files = files
+        self._parts = parts
+        self._environment = parts.environment
+        self._guard = parts.guard
+        self._segments = parts.segments
+        self._producers = parts.producers
+        self._durable = parts.durable
+        self._bounds = parts.bounds
+        self._writer = writer
+
+    def advance(self, offset: Offset) -> bool:
+        """`Log.advance_log_start`."""
+        bounds = self._bounds
+        if offset <= bounds.start:
+            return False
+        if offset > bounds.end:
+            raise OffsetOutOfRange(
+                f"{self._parts.topic_partition} cannot start at {offset}: it ends at {bounds.end}"
+            )
+        before, bounds.start = bounds.start, offset
+        try:
+            self._write()
+        except DiskFull:
+            # a start that is not written must not be seen: a restart would bring the records back
+            bounds.start = max(before, self._segments[0].base_offset)
+            raise
+        finally:
+            self._durable.epochs.truncate_from_start(Offset(bounds.start))
+        return True
+
+    def _write(self) -> None:
+        with self._guard.io("writing the log start"):
+            try:
+                self._environment.log_start_moved(self._bounds.start)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self.give_up_all(self._bounds.wall_ms)
+                for path in self.delete_segments():
+                    self._files.unlink(path)
+                self._environment.log_start_moved(self._bounds.start)
+
+    def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
+        """`Log.retain`."""
+        bounds = self._bounds
+        with self._guard.io("looking for old segments"):
+            doomed = doomed_segments(
+                self._segments,
+                self._parts.config,
+                log_start=bounds.start,
+                high_watermark=high_watermark,
+                wall_ms=trusted_ms,
+                modified_ms=self._modified_ms,
+            )
+        if not doomed.count:
+            return ""
+        if doomed.count == len(self._segments):
+            self._writer.roll(bounds.end, self._parts.config, wall_ms)
+            end = bounds.end
+        else:  # a cleaned segment may end before the next one begins
+            end = self._segments[doomed.count].base_offset
+        if end <= bounds.start:
+            return ""
+        bounds.start = end
+        self._durable.epochs.truncate_from_start(Offset(end))
+        return doomed.reason
+
+    def _modified_ms(self, segment: Segment) -> int:
+        status = self._files.stat(segment.log_path)
+        return self._bounds.wall_ms if status is None else status.modified_ns // 1_000_000
+
+    def give_up_all(self, wall_ms: int) -> None:
+        """Where every record is below the start, the active segment need not stay either. A new
+        one is three empty files; if even those find no room, it stays.
+        """
+        if self._bounds.start == self._bounds.end and self._segments.active.size:
+            try:
+                self._writer.roll(self._bounds.end, self._parts.config, wall_ms)
+            except DiskFull:
+                return
+
+    def delete_segments(self) -> list[str]:
+        """`Log.delete_old_segments`."""
+        with self._guard.io("deleting old segments"):
+            renamed = self._segments.rename_below(self._bounds.start)
+            self._producers.deleted_below(self._segments[0].base_offset)
+            return renamed

@@ -1,0 +1,554 @@
+"""All logs of one broker directory: opening, creating, deleting, checkpoints, the clean stop.
+
+The process's loop owns it. What it cannot cure by itself raises a `StorageStartError`; one damaged
+log does not stop the others: it stands in `failed` and its replica is offline.
+
+What the controller must hear about these logs, so that it counts on nothing that is not there:
+`failed_replicas` cannot be used now; `lost_replicas` can, but may lack records; and when
+`log_intact` is False any log may. Only a loss of power without a clean stop, and damage that cannot
+be given a name, is everybody's: on the same boot a kill keeps what was written, and each log is
+read at the start and speaks for itself. So one rotten log says nothing about the others.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Self
+
+from broker.config import BrokerConfig, TopicConfig
+from broker.storage.checkpoints.checkpoint_writer import CheckpointTask
+from broker.storage.cleaner.cleaner import LogCleaner
+from broker.storage.directories.claimed_directory import ClaimedDirectory, locked_while_opening
+from broker.storage.directories.clean_marker import ClosedLog, closed_log, write_clean_marker
+from broker.storage.directories.clock_checkpoint import ClockCheckpoint
+from broker.storage.directories.directory import MetaProperties, write_meta
+from broker.storage.directories.identity import Identity
+from broker.storage.directories.partition_directories import (
+    find_partitions,
+    read_topic_id,
+    remove_tree,
+    rename_away,
+    write_topic_id,
+)
+from broker.storage.errors import CorruptSegment, DiskFull
+from broker.storage.files import NO_ROOM, Files
+from broker.storage.log.log import Environment, Log
+from broker.storage.manager.health import LogHealth, ReplicaKey
+from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
+from broker.storage.recovery.recovery import LastStop
+from broker.storage.segments.flush_task import FlushTask
+from broker.storage.tail_cache import TailBudget
+from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
+
+logger = logging.getLogger(__name__)
+
+
+class LogManager:
+    """Invariants: one log for a topic's name and partition, and for its id and partition; the
+    directory's lock is held until `close`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        lock: int,
+        identity: Identity,
+        config: BrokerConfig,
+        jitter: Callable[[int], int],
+        wall_ms: int,
+        tail_budget: TailBudget | None,
+    ) -> None:
+        """Not for callers: use `open`."""
+        self.directory = directory
+        self._identity = identity
+        self._files = files
+        self._lock = lock
+        self._config = config
+        self._wall_ms = wall_ms
+        self._logs: dict[TopicPartition, Log] = {}
+        self._by_id: dict[tuple[TopicId, int], Log] = {}
+        self._health = LogHealth(files, directory, self._logs, self._by_id)
+        self.failed = self._health.failed
+        """Replicas that could not be opened, and why. Their files are left alone."""
+        checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
+        self._checkpoints = checkpoints
+        clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
+        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config, clock_file)
+        self.cleaner = LogCleaner(
+            files,
+            directory,
+            self._logs,
+            config,
+            random_bytes=os.urandom,
+            save_recovery_points=checkpoints.write_recovery_points,
+            trusted_ms=self._upkeep.trusted_ms,
+            remove_later=self._upkeep.remove_later,
+        )
+        """Compacts the logs whose topics ask for it."""
+        self._environment = Environment(
+            tail_budget or TailBudget(config.log_tail_cache_max_bytes),
+            tail_bytes_max=config.log_tail_cache_partition_max_bytes,
+            decompressed_bytes_max=config.message_decompressed_max_bytes,
+            jitter=jitter,
+            log_start_moved=lambda offset: checkpoints.write_log_starts(),
+            recovery_point_lowered=lambda offset: checkpoints.write_recovery_points(),
+            truncated=self.cleaner.truncated,
+            failed=self._health.went_offline,
+            no_room=self._upkeep.ran_out_of_room,
+        )
+
+    # ---- open -----------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        *,
+        cluster_id: str,
+        broker_id: BrokerId,
+        boot_id: str,
+        new_directory_id: str,
+        wall_ms: int,
+        config: BrokerConfig | None = None,
+        topic_config: Callable[[str], TopicConfig] | None = None,
+        jitter: Callable[[int], int] = lambda limit: 0,
+        tail_budget: TailBudget | None = None,
+        mount_id: str = "",
+        was_offline: bool = False,
+        starts_left_behind: Mapping[TopicPartition, Offset] | None = None,
+    ) -> Self:
+        """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
+
+        `topic_config(topic)` gives a topic's settings where they are known already; they can be set
+        later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
+        one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
+        there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
+        moved here, as far as they are known; then `all_opened` is to be called. Raises
+        DirectoryLocked (try again) and StorageStartError.
+        """
+        config = config or BrokerConfig()
+        with locked_while_opening(files, directory) as lock:
+            claimant = MetaProperties(
+                cluster_id, broker_id, new_directory_id, boot_id, mount_id=mount_id
+            )
+            own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
+            identity = Identity(files, directory, own.meta, is_written=own.is_written)
+            manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
+            if starts_left_behind is not None:
+                manager._checkpoints.expect_moves(starts_left_behind)
+            manager._load(own, topic_config)
+        return manager
+
+    def _load(
+        self, claimed: ClaimedDirectory, topic_config: Callable[[str], TopicConfig] | None
+    ) -> None:
+        recovery_points = self._checkpoints.found_recovery_points
+        found = find_partitions(self._files, self.directory)
+        for path in found.deleted:
+            self.remove_directory(path)
+        for topic_partition in found.links:
+            self._set_failed(
+                topic_partition,
+                KafkaStorageError(
+                    f"{self._path(str(topic_partition))} is a symbolic link; partitions must be "
+                    "directories of their own"
+                ),
+            )
+        for topic_partition in found.partitions:
+            path = self._path(str(topic_partition))
+            recovery_point = recovery_points.get(topic_partition, Offset(0))
+            last_stop = claimed.last_stop(
+                self._files,
+                str(topic_partition),
+                recovery_point,
+                is_suspect=self._health.is_suspect(topic_partition),
+                is_cleaned=self.cleaner.has_cleaned(topic_partition),
+            )
+            config = topic_config(topic_partition.topic) if topic_config else self._config.topic
+            topic_id = None
+            try:
+                topic_id = read_topic_id(self._files, path)
+                if topic_id is None:
+                    logger.warning("%s was never finished: removed", path)
+                    self.remove_directory(path)
+                    continue
+                log = self._open_log(
+                    topic_partition,
+                    topic_id,
+                    config,
+                    last_stop,
+                    self._checkpoints.log_start_of(topic_partition),
+                )
+                self._health.opened(log)
+            except KafkaStorageError as error:
+                self._set_failed(topic_partition, error, topic_id, recovery_point)
+        if self._health.is_unknown:
+            self._identity.set_intact(False)
+        self._checkpoints.loaded(write=self._health.loaded())
+        self._upkeep.loaded(self._wall_ms)
+        self.cleaner.loaded()
+
+    def _set_failed(
+        self,
+        topic_partition: TopicPartition,
+        error: KafkaStorageError,
+        topic_id: TopicId | None = None,
+        recovery_point: Offset = Offset(0),
+    ) -> None:
+        named = self._health.not_opened(
+            topic_partition, error, topic_id, recovery_point, intact=self.meta.intact
+        )
+        if not named:
+            self._identity.set_intact(False)
+
+    def _open_log(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig,
+        last_stop: LastStop,
+        log_start_offset: int | None,
+    ) -> Log:
+        twin = self._by_id.get((topic_id, topic_partition.partition))
+        if twin is not None:
+            raise CorruptSegment(
+                f"{self._path(str(topic_partition))} and {twin.directory} both hold partition "
+                f"{topic_partition.partition} of topic id {topic_id}; move one away"
+            )
+        log = Log.open(
+            self._files,
+            self._path(str(topic_partition)),
+            topic_partition,
+            topic_id,
+            config,
+            wall_ms=self._wall_ms,
+            last_stop=last_stop,
+            log_start_offset=log_start_offset,
+            environment=self._environment,
+        )
+        self._logs[topic_partition] = log
+        self._by_id[topic_id, topic_partition.partition] = log
+        return log
+
+    def all_opened(self) -> None:
+        """So have been the directories beside this one: what it says of moved logs may go."""
+        self._checkpoints.moves_are_over()
+
+    # ---- logs -----------------------------------------------------------------------------------
+
+    @property
+    def logs(self) -> list[Log]:
+        """Every log that could be opened, ordered by topic and partition."""
+        return [self._logs[key] for key in sorted(self._logs)]
+
+    @property
+    def meta(self) -> MetaProperties:
+        """Whose the directory is, and in what state."""
+        return self._identity.meta
+
+    @property
+    def log_intact(self) -> bool:
+        """Whether every record that this broker has ever acknowledged to hold is still here, except
+        in replicas that are named as failed or lost.
+        """
+        return self.meta.intact
+
+    @property
+    def failed_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Replicas that could not be opened, or have failed since, as far as their id is known."""
+        return self._health.failed_replicas()
+
+    @property
+    def lost_replicas(self) -> tuple[ReplicaKey, ...]:
+        """Replicas that can be used but may lack records that were here."""
+        return self._health.lost_replicas()
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the whole directory was given up by `fail`."""
+        return self._health.disk_failed
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether its next life must not count on what the machine's memory held, and the directory
+        cannot say so: it was given up, or has no room.
+        """
+        failed = self._health.disk_failed and not self._health.failure_is_noted
+        return failed or self._identity.hides_doubt
+
+    def fail(self, error: KafkaStorageError) -> None:
+        """The disk does not work: every log is offline, and nothing more is written."""
+        if not self.is_offline:
+            self._health.disk_has_failed(error)
+
+    def on_failure(self, notify: Callable[[], None]) -> None:
+        """Have `notify` called when a log fails, on the thread on which it does."""
+        self._health.notify = notify
+
+    def take_new_failures(self) -> list[Log]:
+        """The logs that went offline since the last call."""
+        return self._health.take_new_failures()
+
+    def get(self, topic_partition: TopicPartition) -> Log | None:
+        """The log of that name."""
+        return self._logs.get(topic_partition)
+
+    def by_id(self, topic_id: TopicId, partition: int) -> Log | None:
+        """The log of that topic id."""
+        return self._by_id.get((topic_id, partition))
+
+    def holds(self, topic_partition: TopicPartition, topic_id: TopicId | None) -> bool:
+        """Whether files of that name are here, and not known to be of another topic's id."""
+        log = self._logs.get(topic_partition)
+        if log is None and topic_partition not in self.failed:
+            return False
+        known = log.topic_id if log else self._health.topic_id_of_failed(topic_partition)
+        return topic_id is None or known is None or known == topic_id
+
+    def set_aside(self, log: Log, why: str) -> None:
+        """Close a log whose replica is elsewhere; its files stay as they are."""
+        key = log.topic_partition
+        del self._logs[key], self._by_id[log.topic_id, key.partition]
+        log.close(clean=False)
+        self._health.set_aside(key, KafkaStorageError(why))
+
+    def create(
+        self,
+        topic_partition: TopicPartition,
+        topic_id: TopicId,
+        config: TopicConfig | None = None,
+        *,
+        wall_ms: int | None = None,
+    ) -> Log:
+        """The log of that partition, made when it is not there.
+
+        Raises InvalidTopic, InconsistentTopicId when the name belongs to another topic's log,
+        DiskFull, and KafkaStorageError for a replica in `failed`.
+        """
+        fault = topic_name_fault(topic_partition.topic)
+        if fault is not None or topic_partition.partition < 0:
+            raise InvalidTopic(fault or f"partition {topic_partition.partition} is negative")
+        if wall_ms is not None:
+            self._wall_ms = max(wall_ms, self._wall_ms)
+        if topic_partition in self.failed:
+            raise self.failed[topic_partition]
+        log = self._logs.get(topic_partition)
+        if log is None:
+            return self._create(topic_partition, topic_id, config or self._config.topic)
+        if log.topic_id != topic_id:
+            raise InconsistentTopicId(
+                f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}"
+            )
+        return log
+
+    def forget(self, topic_partition: TopicPartition) -> None:
+        """Say nothing more, durably, of a log of that name, which is to be made elsewhere.
+
+        DiskFull, and KafkaStorageError when the disk fails.
+        """
+        if topic_partition in self._logs or topic_partition in self.failed:
+            return
+        try:
+            self._checkpoints.forget(topic_partition)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self._upkeep.ran_out_of_room()
+                raise DiskFull(
+                    f"{self.directory} still tells of an earlier log of {topic_partition}, and "
+                    f"there is no room to change that ({error.strerror}); free some space"
+                ) from error
+            raise KafkaStorageError(f"{self.directory} cannot be written: {error}") from error
+
+    def _create(
+        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig
+    ) -> Log:
+        path = self._path(str(topic_partition))
+        try:
+            self._checkpoints.forget(topic_partition)
+            self._health.forget(topic_partition)
+            self.cleaner.forget(topic_partition)
+            self._health.save()
+            self._files.mkdir(path)
+            write_topic_id(self._files, path, topic_id)
+            log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
+            self._files.fsync_dir(self.directory)
+        except OSError as error:
+            if error.errno in NO_ROOM:
+                self._upkeep.ran_out_of_room()
+                raise DiskFull(
+                    f"the log of {topic_partition} cannot be made: no room on the disk of "
+                    f"{self.directory} ({error.strerror}); free some space"
+                ) from error
+            raise KafkaStorageError(
+                f"the log of {topic_partition} cannot be made in {self.directory}: {error}"
+            ) from error
+        return log
+
+    def delete(self, topic_partition: TopicPartition) -> str | None:
+        """`delete_all` of one log: its directory, or None when there is no such log.
+
+        KafkaStorageError when the disk refuses.
+        """
+        found = self.delete_all([topic_partition]).get(topic_partition)
+        if isinstance(found, KafkaStorageError):
+            raise found
+        return found
+
+    def delete_all(
+        self, topic_partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, str | KafkaStorageError]:
+        """Take logs away; of each the directory that `remove_directory` may remove later, or why
+        that failed. Names without a log are left out.
+
+        The names are free for new logs at once. The checkpoints lose them with the next periodic
+        write, or before a log of such a name is made, whatever comes first.
+        """
+        found: dict[TopicPartition, str | KafkaStorageError] = {}
+        for key in topic_partitions:
+            log = self._logs.pop(key, None)
+            if log is None and key not in self.failed:
+                continue
+            self._health.forget(key)
+            if log is not None:
+                del self._by_id[log.topic_id, key.partition]
+                log.close(clean=False)
+            self._checkpoints.deleted(key)
+            self.cleaner.forget(key)
+            try:
+                found[key] = rename_away(
+                    self._files, self.directory, key, log.topic_id if log else ""
+                )
+            except OSError as fault:
+                why = KafkaStorageError(f"{key} cannot be deleted: {fault}")
+                found[key] = self.failed[key] = why
+        try:
+            if found:
+                self._files.fsync_dir(self.directory)
+        except OSError as fault:
+            # The names may come back with a loss of power; the metadata will tell that they go.
+            logger.warning("deletions in %s may not be durable: %s", self.directory, fault)
+        return found
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that `delete` returned, with all in it. On any thread.
+
+        A link is removed itself; what it points to stays.
+        """
+        remove_tree(self._files, path)
+
+    # ---- upkeep ---------------------------------------------------------------------------------
+
+    def maintain(
+        self,
+        now_ms: int,
+        wall_ms: int,
+        high_watermarks: Mapping[TopicPartition, Offset] = MappingProxyType({}),
+    ) -> None:
+        """What time asks for: rolls, retention, files that may go. Every few seconds.
+
+        A log that fails at it is offline from then on and says so at its next use.
+        """
+        self._wall_ms = max(wall_ms, self._wall_ms)
+        self._health.save_if_possible()
+        if not self.is_offline:
+            self._identity.catch_up()
+        self._upkeep.maintain(now_ms, wall_ms, high_watermarks)
+
+    @property
+    def short_of_room(self) -> bool:
+        """Since the `maintain` before the last one something was refused for want of room: what may
+        go should go at once.
+        """
+        return self._upkeep.short_of_room
+
+    def removal_task(self, now_ms: int) -> RemovalTask | None:
+        """Files that may go now, to be removed on a pool thread."""
+        return self._upkeep.removal_task(now_ms)
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """The broker's settings have changed; those of topics are set on the logs themselves."""
+        self._config = config
+        self._upkeep.config = self.cleaner.config = config
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The broker's settings as they are now."""
+        return self._config
+
+    def flush_tasks(self) -> list[tuple[Log, FlushTask]]:
+        """Syncs of full segments and of what `flush.ms` asks for, to be run on a pool thread; then
+        `log.on_flushed(task)` here.
+        """
+        return self._upkeep.flush_tasks(self._wall_ms)
+
+    def checkpoint_recovery_points(self) -> None:
+        """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
+        self._checkpoints.checkpoint(self._checkpoints.write_recovery_points)
+
+    def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
+        """Write the high watermarks, and keep the last known ones of logs that are not told.
+
+        A full disk leaves the last ones; KafkaStorageError when the disk fails.
+        """
+        checkpoints = self._checkpoints
+        checkpoints.checkpoint(lambda: checkpoints.write_high_watermarks(high_watermarks))
+
+    def checkpoint_task(self, high_watermarks: Mapping[TopicPartition, Offset]) -> CheckpointTask:
+        """All periodic checkpoints as they are now, to be written on a pool thread; then
+        `on_checkpointed` here.
+        """
+        return self._checkpoints.task(high_watermarks)
+
+    def on_checkpointed(self, task: CheckpointTask) -> None:
+        """A checkpoint task has run; errors as above."""
+        self._checkpoints.settle(task)
+
+    def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
+        """The high watermark of each log, brought between its start and its end."""
+        return self._checkpoints.high_watermarks()
+
+    def registered(self) -> None:
+        """The controller knows how intact these logs are; from here on they count as whole, but
+        for those that still do not work.
+        """
+        if not self.is_offline:
+            self._identity.set_intact(True)
+            self._health.told()
+
+    def close(self, *, clean: bool) -> None:
+        """Give the directory up. `clean`: sync everything first, and say so in the marker.
+
+        Without it, this is what a kill leaves behind.
+        """
+        closed: dict[str, ClosedLog] = {}
+        clean = clean and not self.is_offline
+        for log in self.logs:
+            try:
+                log.close(clean=clean)
+            except KafkaStorageError:
+                logger.exception("%s could not be closed cleanly", log.topic_partition)
+                clean = False
+            clean = clean and log.failure is None
+            if clean:
+                closed[str(log.topic_partition)] = closed_log(
+                    self._files, log.directory, log.segments
+                )
+        try:
+            if clean:
+                self._checkpoints.write_recovery_points()
+                self._checkpoints.write_log_starts()
+                write_meta(self._files, self.directory, replace(self.meta, clean=True))
+                write_clean_marker(self._files, self.directory, closed)
+        finally:
+            self._files.close(self._lock)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"

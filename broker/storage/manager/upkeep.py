@@ -1,0 +1,209 @@
+"""What time asks of a directory's logs: rolls, syncs, retention, files that may go.
+
+Times are arguments. What would wait for the disk comes back as a task for a pool thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from broker.config import BrokerConfig
+from broker.storage.directories.clock_checkpoint import ClockCheckpoint
+from broker.storage.files import NO_ROOM, Files
+from broker.storage.log.log import Log
+from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.segments.flush_task import FlushTask
+from broker.storage.segments.retention import RetentionClock
+from pylog.errors import KafkaStorageError
+from pylog.model import Offset, TopicPartition
+
+_EXPIRY_CHECK_MS: Final = 600_000
+"""How often idle producers are looked for, as in Kafka."""
+
+logger = logging.getLogger(__name__)
+
+
+class RemovalTask:
+    """Removes files that nobody needs any more: `run()` on a pool thread."""
+
+    def __init__(self, files: Files, paths: Sequence[str]) -> None:
+        self._files = files
+        self.paths = tuple(paths)
+
+    def run(self) -> None:
+        """Never raises: what cannot be removed is left to the next start."""
+        for path in self.paths:
+            try:
+                self._files.unlink(path)
+            except OSError as error:
+                logger.warning("%s cannot be removed: %s", path, error)
+
+
+class LogUpkeep:
+    """Owned by the LogManager; sees its logs as they come and go."""
+
+    def __init__(
+        self,
+        files: Files,
+        logs: Mapping[TopicPartition, Log],
+        checkpoints: LogCheckpoints,
+        config: BrokerConfig,
+        clock_file: ClockCheckpoint,
+    ) -> None:
+        self._files = files
+        self._logs = logs
+        self._checkpoints = checkpoints
+        self.config = config
+        self._clock = RetentionClock()
+        self._clock_file = clock_file
+        self._removals: list[tuple[int, str]] = []
+        self._now_ms = 0
+        self._expiry_due_ms = 0
+        self._retention_due_ms: int | None = None
+        self._wants_room = False
+        self.short_of_room = False
+        """The last `maintain` was the first after something was refused for want of room."""
+
+    def loaded(self, wall_ms: int) -> None:
+        """All logs are open: is the clock in order?"""
+        statuses = (self._files.stat(log.segments[-1].log_path) for log in self._logs.values())
+        newest_ms = max((s.modified_ns // 1_000_000 for s in statuses if s is not None), default=0)
+        self._clock = RetentionClock(newest_ms)
+        self._clock.tick(0, wall_ms)
+        if self._clock.time_for(0) is None:
+            logger.warning(
+                "the clock stands %d days before the newest file: set it right; no record is "
+                "deleted for its age until it has passed that file's time",
+                (newest_ms - wall_ms) // 86_400_000,
+            )
+        self._clock = RetentionClock(newest_ms, self._clock_file.read())
+
+    def trusted_ms(self, retention_ms: int) -> int | None:
+        """The time by which what is kept for so long may go; None: it may not, by any clock."""
+        return self._clock.time_for(retention_ms)
+
+    def ran_out_of_room(self) -> None:
+        """Something was refused for want of room: the next `maintain` looks for what may go at
+        once, and nothing that may go waits for its delay.
+        """
+        self._wants_room = True
+
+    def usable(self) -> list[Log]:
+        """The logs that work."""
+        return [log for log in self._logs.values() if log.failure is None]
+
+    def maintain(
+        self, now_ms: int, wall_ms: int, high_watermarks: Mapping[TopicPartition, Offset]
+    ) -> None:
+        """Every few seconds. A log that fails at it is offline from then on and says so at its next
+        use. Logs without a high watermark keep their segments.
+        """
+        self._now_ms = now_ms
+        jump_ms = self._clock.tick(now_ms, wall_ms)
+        if jump_ms:
+            logger.warning(
+                "the clock was set %s by %d s; records written before are kept until "
+                "they are old by either clock",
+                "forward" if jump_ms > 0 else "back",
+                abs(jump_ms) // 1000,
+            )
+        self._clock_file.write(self._clock.reading, at_once=jump_ms != 0)
+        if now_ms >= self._expiry_due_ms:
+            self._expire_producers(now_ms)
+        for log in self.usable():
+            try:
+                log.maybe_roll(wall_ms)
+            except KafkaStorageError as error:
+                logger.warning("%s: %s", log.topic_partition, error)
+        if self._retention_due_ms is None:
+            self._retention_due_ms = now_ms + self.config.log_initial_task_delay_ms
+        if now_ms >= self._retention_due_ms or self._wants_room:
+            self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
+            self._retain(high_watermarks, wall_ms)
+        self._delete_old_segments(now_ms, wall_ms)
+
+    def _expire_producers(self, now_ms: int) -> None:
+        self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
+        expiration_ms = self.config.producer_id_expiration_ms
+        trusted_ms = self.trusted_ms(expiration_ms)
+        if trusted_ms is not None:
+            for log in self.usable():
+                log.expire_producers(trusted_ms, expiration_ms)
+
+    # ---- retention ------------------------------------------------------------------------------
+
+    def _retain(self, high_watermarks: Mapping[TopicPartition, Offset], wall_ms: int) -> None:
+        moved = False
+        for log in self.usable():
+            high_watermark = high_watermarks.get(log.topic_partition)
+            if high_watermark is None:
+                continue
+            try:
+                reason = log.retain(
+                    high_watermark=high_watermark,
+                    wall_ms=wall_ms,
+                    trusted_ms=self._clock.time_for(log.config.retention_ms),
+                )
+            except KafkaStorageError as error:
+                logger.warning("%s: %s", log.topic_partition, error)
+                continue
+            if reason:
+                moved = True
+                logger.info(
+                    "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
+                )
+        if moved:
+            self._write_log_starts(wall_ms)
+
+    def _write_log_starts(self, wall_ms: int) -> None:
+        """Durable before files go, or a start after a loss of power would miss them. Where there is
+        no room for it, room must be made first.
+        """
+        try:
+            self._checkpoints.write_log_starts()
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise KafkaStorageError(f"the log starts cannot be written: {error}") from error
+            logger.warning("no room to write the log starts: old segments go at once")
+            self._wants_room = True
+            self._delete_old_segments(self._now_ms, wall_ms)
+            RemovalTask(self._files, [path for _, path in self._removals]).run()
+            self._removals.clear()
+            self._checkpoints.checkpoint(self._checkpoints.write_log_starts)
+
+    def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
+        at_once, self._wants_room = self._wants_room, False
+        self.short_of_room = at_once
+        for log in self.usable():
+            try:
+                paths = log.delete_old_segments(all_of_it_ms=wall_ms if at_once else None)
+            except KafkaStorageError as error:
+                logger.warning("%s: %s", log.topic_partition, error)
+                continue
+            due_ms = now_ms + log.config.file_delete_delay_ms
+            self._removals += [(due_ms, path) for path in paths]
+        if at_once and self._removals:
+            logger.warning("no room on the disk: %d files go at once", len(self._removals))
+            self._removals = [(now_ms, path) for _, path in self._removals]
+
+    def removal_task(self, now_ms: int) -> RemovalTask | None:
+        """Removes the files whose delay has passed; None when there are none."""
+        due = [path for due_ms, path in self._removals if due_ms <= now_ms]
+        if not due:
+            return None
+        self._removals = [removal for removal in self._removals if removal[0] > now_ms]
+        return RemovalTask(self._files, due)
+
+    def remove_later(self, log: Log, paths: Sequence[str]) -> None:
+        """Files of a log that may go after its `file.delete.delay.ms`."""
+        due_ms = self._now_ms + log.config.file_delete_delay_ms
+        self._removals += [(due_ms, path) for path in paths]
+
+    # ---- syncs ----------------------------------------------------------------------------------
+
+    def flush_tasks(self, wall_ms: int) -> list[tuple[Log, FlushTask]]:
+        """Syncs of full segments, and of all that `flush.ms` asks for."""
+        tasks = ((log, log.flush_task(wall_ms)) for log in self.usable())
+        return [(log, task) for log, task in tasks if task is not None]

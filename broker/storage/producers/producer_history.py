@@ -1,0 +1,228 @@
+"""A log's producers now, and their earlier states on disk to come back to.
+
+A snapshot is written where a segment begins and at a clean stop, as in Kafka. It is a cache: with
+none, or a damaged one, the headers of the batches tell the same.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from broker.storage.files import NO_ROOM, Files
+from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.producers.producer_snapshot import (
+    BadSnapshot,
+    decode_snapshot,
+    encode_companion,
+    encode_snapshot,
+    restore,
+)
+from broker.storage.producers.producer_state import Marker, ProducerStates, read_marker
+from broker.storage.segments.scan import scan
+from broker.storage.segments.segment import (
+    PRODUCERS_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    Segment,
+    segment_name,
+)
+from pylog.records.batch import BatchHeader
+
+_NAME: Final = re.compile(rf"([0-9]{{20}}){re.escape(SNAPSHOT_SUFFIX)}")
+
+logger = logging.getLogger(__name__)
+
+
+class ProducerHistory:
+    """`now` is the state at the log's end. Raises OSErrors, but for those of a full disk."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self.now = ProducerStates()
+        self._files = files
+        self._directory = directory
+        self._offsets: list[int] = []  # of the snapshot files, in order
+        self._doubted: list[int] = []  # the same, of those that a crash may contradict
+
+    # ---- files ----------------------------------------------------------------------------------
+
+    def _paths(self, offset: int) -> tuple[str, str]:
+        stem = f"{self._directory}/{segment_name(offset)}"
+        return stem + SNAPSHOT_SUFFIX, stem + PRODUCERS_SUFFIX
+
+    def take(self, offset: int, *, durable: bool = False) -> None:
+        """Write what is known before `offset`, where the log ends, unless that is there already."""
+        self._learn(offset)
+        if self._offsets and self._offsets[-1] >= offset:
+            return
+        snapshot, companion = self._paths(offset)
+        try:
+            if len(self.now) or self.now.forgot:
+                data = encode_companion(self.now.entries, forgot=self.now.forgot)
+                self._write(companion, data, durable)
+            self._write(snapshot, encode_snapshot(self.now.entries), durable)
+        except OSError as error:
+            if error.errno not in NO_ROOM:
+                raise
+            logger.warning("no room for %s: %s", snapshot, error)
+            self._remove(offset)
+        else:
+            self._offsets.append(offset)
+
+    def _write(self, path: str, data: bytes, durable: bool) -> None:
+        """Not atomic: a torn file does not match its CRC."""
+        handle = self._files.open(path, create=True)
+        try:
+            if self._files.size(handle):
+                self._files.truncate(handle, 0)
+            self._files.append(handle, [data])
+            if durable:
+                self._files.fsync(handle)
+        finally:
+            self._files.close(handle)
+
+    def _remove(self, offset: int) -> None:
+        for path in self._paths(offset):
+            self._files.unlink(path)
+
+    def _read(self, offset: int) -> ProducerStates | None:
+        """The state of a snapshot file; a damaged file is removed."""
+        snapshot, companion = self._paths(offset)
+        try:
+            rows = decode_snapshot(self._files.read_all(snapshot))
+            more = self._files.read_all(companion) if self._files.exists(companion) else None
+        except (OSError, BadSnapshot) as error:
+            logger.warning("%s is of no use (%s): the batches are read instead", snapshot, error)
+            self._remove(offset)
+            return None
+        if more is None and not rows:
+            return ProducerStates()
+        entries, forgot = restore(rows, more)
+        return ProducerStates(entries, forgot=forgot)
+
+    # ---- at the start ---------------------------------------------------------------------------
+
+    def find(self, names: Iterable[str]) -> None:
+        """Take note of the snapshot files among the names of the directory."""
+        self._offsets = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+
+    def load(self, bases: Iterable[int], until: int, *, keeps_later: bool = False) -> int:
+        """Come back to the newest usable snapshot at or before `until`; its offset, -1 when there
+        is none and every batch must be read.
+
+        Later ones may hold what a crash took away: `take` asks each at its place for what agrees
+        with the log, and writes it anew; `take_no_more` ends that. `keeps_later`: there was no
+        crash; `compare` them afterwards. Those of no segment go, but for the one that is used.
+        """
+        later = [offset for offset in self._offsets if offset > until]
+        del self._offsets[len(self._offsets) - len(later) :]
+        if not keeps_later:
+            self.take_no_more()
+            self._doubted, later = later, []
+        used = -1
+        self.now = ProducerStates()
+        while self._offsets and used < 0:
+            state = self._read(self._offsets[-1])
+            if state is None:
+                self._offsets.pop()
+            else:
+                self.now, used = state, self._offsets[-1]
+        known = {*bases, used}
+        for offset in [offset for offset in self._offsets if offset not in known]:
+            self._offsets.remove(offset)
+            self._remove(offset)
+        self._offsets += later
+        return used
+
+    def _learn(self, offset: int) -> None:
+        """All batches before `offset` were read, and an earlier life left a snapshot there. It
+        knows batches that a cleaner has taken since.
+        """
+        doubted = self._doubted
+        while doubted and doubted[0] < offset:
+            self._remove(doubted.pop(0))
+        if doubted and doubted[0] == offset:
+            del doubted[0]
+            earlier = self._read(offset)
+            if earlier is not None:
+                self.now.learn(earlier)
+
+    def take_no_more(self) -> None:
+        """Drop the snapshots that nobody asked for: the log does not get to them."""
+        while self._doubted:
+            self._remove(self._doubted.pop())
+
+    def compare(self, bases: Iterable[int], end_offset: int) -> None:
+        """All batches were read though snapshots after them were kept: those of no segment go, and
+        so does what the one at the log's end does not know (any more).
+        """
+        self._forget_above(end_offset)
+        known = {*bases, end_offset}
+        for offset in [offset for offset in self._offsets if offset not in known]:
+            self._offsets.remove(offset)
+            self._remove(offset)
+        if self._offsets and self._offsets[-1] == end_offset:
+            last = self._read(end_offset)
+            if last is None:
+                self._offsets.pop()
+            else:
+                self.now.keep_only(last.entries.keys())
+
+    def _forget_above(self, offset: int) -> None:
+        while self._offsets and self._offsets[-1] > offset:
+            self._remove(self._offsets.pop())
+
+    # ---- while it is open -----------------------------------------------------------------------
+
+    def apply(
+        self, header: BatchHeader, marker: Marker | None = None, *, seen_ms: int = -1
+    ) -> AbortedTransaction | None:
+        """A batch that stands in the log already; the transaction that it aborts."""
+        return self.now.apply(header, header.base_offset, marker, seen_ms=seen_ms)
+
+    def clear(self) -> None:
+        """The log was emptied."""
+        self.take_no_more()
+        for offset in self._offsets:
+            self._remove(offset)
+        self._offsets.clear()
+        self.now.clear()
+
+    def deleted_below(self, offset: int) -> None:
+        """Segments below `offset` went, their snapshots with them; a stray one goes here."""
+        while self._offsets and self._offsets[0] < offset:
+            self._remove(self._offsets.pop(0))
+
+    def truncate(self, segments: Iterable[Segment], end_offset: int) -> None:
+        """The log ends at `end_offset` now: read the headers from the last snapshot before it.
+
+        Raises OSError and BadBatch.
+        """
+        segments = list(segments)
+        if not len(self.now) and not self.now.forgot:
+            self._forget_above(end_offset)
+            return
+        used = self.load((segment.base_offset for segment in segments), end_offset)
+        self.take_no_more()
+        for header, marker in headers(self._files, segments, used):
+            self.apply(header, marker)
+
+
+def headers(
+    files: Files, segments: Iterable[Segment], start: int
+) -> Iterator[tuple[BatchHeader, Marker | None]]:
+    """The headers of all batches with a producer from `start` on, and what the control batches
+    among them say. OSError, BadBatch.
+    """
+    for segment in segments:
+        if segment.end_offset <= start or not segment.size:
+            continue
+        handle = segment.handle()
+        begin = segment.position_of(start)
+        for position, header in scan(files, handle, begin, segment.size, verify=False):
+            if header.base_offset >= start and header.producer_id >= 0:
+                marker = None
+                if header.is_control:
+                    marker = read_marker(files.pread(handle, header.size, position), header)
+                yield header, marker

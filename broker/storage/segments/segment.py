@@ -1,0 +1,467 @@
+"""One segment of a log: `<base offset, 20 digits>.log` with its indexes.
+
+Writes go straight to the file; the indexes are written along, some entries at a time
+(`segment_indexes.py`). Those of the active segment live in memory; those of others are loaded when
+they are needed first, and dropped with the handle. They are a cache of what the log file says: one
+that makes no sense, or does not lead to a batch, is made again from the headers.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from broker.storage.errors import InvalidOffset
+from broker.storage.files import NO_ROOM, Buffer, Files, sync
+from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
+from broker.storage.indexes.segment_indexes import SegmentIndexes
+from broker.storage.indexes.time_index import TimeIndex
+from broker.storage.indexes.txn_index import TxnIndex
+from broker.storage.segments.scan import BadBatch, scan
+from pylog.errors import CorruptMessage
+from pylog.model import NO_TIMESTAMP
+from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
+SNAPSHOT_SUFFIX: Final = ".snapshot"
+PRODUCERS_SUFFIX: Final = ".producers"
+CACHE_SUFFIXES: Final = (
+    INDEX_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    PRODUCERS_SUFFIX,
+)
+"""What stands beside a segment's batches and can be made again from them."""
+
+DELETED_SUFFIX: Final = ".deleted"
+CLEANED_ENDING: Final = ".cleaned"
+"""Behind the names of a segment that the cleaner is writing."""
+SWAP_ENDING: Final = ".swap"
+"""Behind the names of one that is whole, and takes the place of others."""
+CUT_SUFFIX: Final = ".cut"
+
+_OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+
+logger = logging.getLogger(__name__)
+
+
+def segment_name(base_offset: int) -> str:
+    """The 20 digits that a segment's files begin with."""
+    return f"{base_offset:020d}"
+
+
+class BatchPlace(NamedTuple):
+    """What a segment must know of one batch that it is given."""
+
+    size: int
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+
+
+def _place_of(header: BatchHeader) -> BatchPlace:
+    return BatchPlace(header.size, header.base_offset, header.last_offset, header.max_timestamp)
+
+
+class SegmentFacts(NamedTuple):
+    """What a segment's batches amount to, so that nobody need read them again."""
+
+    size: int
+    end_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    first_timestamp: int
+
+
+class Segment:
+    """A part of a log. `end_offset` is the offset after its last batch (the base when empty).
+
+    `offset_of_max_timestamp` is the last offset of the batch that holds `max_timestamp`.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        base_offset: int,
+        *,
+        index_interval_bytes: int,
+        created_ms: int,
+        jitter_ms: int = 0,
+        ending: str = "",
+    ) -> None:
+        """`ending` stands behind the names of a segment that is only being made."""
+        self._files = files
+        self._path = f"{directory}/{segment_name(base_offset)}"
+        self._ending = ending
+        self.index_interval_bytes = index_interval_bytes
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.size = 0
+        self.max_timestamp = NO_TIMESTAMP
+        self.offset_of_max_timestamp = base_offset
+        self.first_timestamp = NO_TIMESTAMP
+        self.created_ms = created_ms
+        self.jitter_ms = jitter_ms
+        self.indexes = SegmentIndexes(files, base_offset, self.index_path, self.time_index_path)
+        """The indexes, maybe not loaded: look into `offsets` and `times`."""
+        path = self._path + TXN_INDEX_SUFFIX + ending
+        self.txn_index = TxnIndex(files, path, base_offset)
+        """The index of aborted transactions; its file is there when one was aborted."""
+        self._bytes_since_entry = 0
+        self._sealed = False
+        self._handle: int | None = None
+        self._longer = False  # than its batches: zeros were put behind them ahead of time
+        self._placed = False  # batches are written by their positions, not at the file's end
+
+    # ---- files --------------------------------------------------------------------------------
+
+    @property
+    def log_path(self) -> str:
+        """The file with the batches."""
+        return self._path + LOG_SUFFIX + self._ending
+
+    @property
+    def index_path(self) -> str:
+        """The offset index."""
+        return self._path + INDEX_SUFFIX + self._ending
+
+    @property
+    def time_index_path(self) -> str:
+        """The time index."""
+        return self._path + TIME_INDEX_SUFFIX + self._ending
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the log file has a handle."""
+        return self._handle is not None
+
+    def handle(self, *, create: bool = False) -> int:
+        """The log file's handle, opened on first use."""
+        if self._handle is None:
+            self._handle = self._files.open(self.log_path, create=create)
+        return self._handle
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        """The offset index, loaded on first use. OSError, BadBatch when it must be made again."""
+        return self._with_indexes().offsets
+
+    @property
+    def times(self) -> TimeIndex:
+        """The time index, likewise."""
+        return self._with_indexes().times
+
+    def _with_indexes(self) -> SegmentIndexes:
+        if not self.indexes.is_loaded:
+            self._load_indexes()
+        return self.indexes
+
+    @property
+    def facts(self) -> SegmentFacts:
+        """What the batches amount to."""
+        return SegmentFacts(
+            self.size,
+            self.end_offset,
+            self.max_timestamp,
+            self.offset_of_max_timestamp,
+            self.first_timestamp,
+        )
+
+    def adopt(self, facts: SegmentFacts) -> None:
+        """Take over what is known for sure; the index files are trusted until they are used."""
+        self.size = facts.size
+        self.end_offset = facts.end_offset
+        self.max_timestamp = facts.max_timestamp
+        self.offset_of_max_timestamp = facts.offset_of_max_timestamp
+        self.first_timestamp = facts.first_timestamp
+        self.indexes.drop()
+        self._sealed = True
+
+    def activate(self) -> None:
+        """Make ready for appends. OSError, BadBatch.
+
+        As in Kafka, a whole interval passes before the next index entry, wherever the last one is.
+        """
+        self._sealed = False
+        self._with_indexes()
+        self._bytes_since_entry = 0
+
+    def create(self, preallocated_bytes: int = 0) -> None:
+        """Make the three files, empty; the log file may have zeros of that length, to be written
+        over. The caller syncs the directory.
+        """
+        try:
+            handle = self.handle(create=True)
+            if self._files.size(handle):
+                self._files.truncate(handle, 0)
+            if preallocated_bytes:
+                self._longer = self._placed = True
+                self._files.truncate(handle, preallocated_bytes)
+            self.indexes.open()
+        except OSError:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Give all handles back."""
+        if self._handle is not None:
+            self._files.close(self._handle)
+            self._handle = None
+        self.indexes.close()
+
+    def rest(self) -> None:
+        """Nobody has read it for long: give the handles and the memory of the indexes back."""
+        self.close()
+        if self._sealed:
+            self.indexes.rest()
+            self.txn_index.drop()
+
+    # ---- append -------------------------------------------------------------------------------
+
+    def takes_offset(self, offset: int) -> bool:
+        """Whether the indexes can express `offset` relative to the base."""
+        return 0 <= offset - self.base_offset <= RELATIVE_MAX
+
+    def indexes_full(self, index_bytes_max: int) -> bool:
+        """Whether one more entry would make an index file too large."""
+        return self._with_indexes().are_full(index_bytes_max)
+
+    def append(self, buffers: Sequence[Buffer], batches: Sequence[BatchPlace]) -> None:
+        """Write `batches`, whose bytes are `buffers`.
+
+        An OSError of the log file is the caller's: some bytes may be there, `drop_partial` cuts
+        them. The offsets must fit (`takes_offset`).
+        """
+        assert batches[-1].last_offset - self.base_offset <= RELATIVE_MAX
+        assert batches[0].base_offset >= self.end_offset
+        handle = self._handle if self._handle is not None else self.handle()
+        if self._placed:
+            self._files.write_at(handle, buffers, self.size)
+        else:
+            self._files.append(handle, buffers)
+        for batch in batches:
+            offset_entry, time_entry = self.account(batch)
+            if offset_entry:
+                self.indexes.appended(offset_entry, time_entry)
+
+    def account(self, batch: BatchPlace) -> tuple[bytes, bytes]:
+        """Take note of a batch at the end of the file; the new index entries (or nothing).
+
+        The bytes since the last entry are compared before this batch's are counted, as in Kafka:
+        the first batch never has an entry.
+        """
+        size, _, last_offset, max_timestamp = batch
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.offset_of_max_timestamp = last_offset
+        if not self.size:
+            self.first_timestamp = max_timestamp
+        offset_entry = time_entry = b""
+        if self._bytes_since_entry > self.index_interval_bytes:
+            indexes = self._with_indexes()
+            offset_entry = indexes.offsets.append(last_offset, self.size)
+            time_entry = indexes.times.maybe_append(
+                self.max_timestamp, self.offset_of_max_timestamp
+            )
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+        self.size += size
+        self.end_offset = last_offset + 1
+        return offset_entry, time_entry
+
+    def drop_partial(self) -> None:
+        """Cut what a failed append left behind the last whole batch."""
+        self._files.truncate(self.handle(), self.size)
+        self._longer = False
+
+    def trim(self) -> None:
+        """Cut the zeros that a preallocated file has behind its batches. OSError."""
+        if self._longer:
+            self.drop_partial()
+
+    def seal(self) -> None:
+        """The segment takes no more batches, or the log closes: its largest timestamp enters the
+        time index, and nothing stands behind its batches.
+        """
+        self._sealed = True
+        self.trim()
+        self.indexes.seal(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def note_sealed(self) -> None:
+        """As `seal`, but only in memory: the files are compared afterwards."""
+        self._sealed = True
+        self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+
+    def index_files_match(self) -> bool:
+        """Whether the index files hold what the log file says."""
+        return self._with_indexes().match_files(
+            self.end_offset, self.max_timestamp, self.offset_of_max_timestamp
+        )
+
+    def _load_indexes(self) -> None:
+        try:
+            self.indexes.load(self.size, self.end_offset)
+        except (OSError, InvalidOffset) as error:
+            if isinstance(error, OSError) and error.errno in _OF_THE_MOMENT:
+                raise
+            logger.warning("the indexes of %s are made again: %s", self.log_path, error)
+            self.rebuild_indexes()
+
+    def rebuild_indexes(self) -> None:
+        """Make both indexes from the headers, in memory and on disk. OSError, BadBatch."""
+        sealed, expected = self._sealed, self.facts
+        self.indexes.begin()
+        self._bytes_since_entry = self.size = 0
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        try:
+            for at, header in scan(self._files, self.handle(), 0, expected.size, verify=False):
+                if not self.base_offset <= header.last_offset < expected.end_offset:
+                    raise BadBatch(at, f"offset {header.last_offset} is not of this segment")
+                self.account(_place_of(header))
+        except BaseException:
+            self.adopt(expected)
+            raise
+        if sealed:
+            self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
+        self.indexes.write()
+
+    def write_indexes(self, *, behind_only: bool = True) -> None:
+        """Replace index files that are behind (or, after a recovery, wrong). OSError, BadBatch."""
+        if self.indexes.are_behind or not behind_only:
+            self._with_indexes().write()
+
+    # ---- cut ----------------------------------------------------------------------------------
+
+    def truncate(self, position: int, end_offset: int) -> None:
+        """Cut the file at `position`, where a batch begins; the log then ends at `end_offset`.
+
+        Synced: a cut that a loss of power undoes would bring records back that were given up.
+        """
+        self._files.truncate(self.handle(), position)
+        self._longer = False
+        sync(self._files, self.handle())
+        indexes = self._with_indexes()
+        indexes.write_new_entries()
+        kept = indexes.cut(position)
+        last_position = indexes.offsets.last[1]
+        self.size = position
+        self.end_offset = end_offset
+        self._sealed = False
+        self._bytes_since_entry = 0
+        self._find_max_timestamp(last_position)
+        indexes.cut_files(kept)
+        self.txn_index.truncate_to_offset(end_offset)
+
+    def _find_max_timestamp(self, last_position: int) -> None:
+        """Of all that is older than the newest index entry, the time index knows the maximum."""
+        self.max_timestamp, self.offset_of_max_timestamp = self.times.last
+        if not self.size:
+            self.first_timestamp = NO_TIMESTAMP
+        for _, header in scan(self._files, self.handle(), last_position, self.size, verify=False):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp = header.max_timestamp
+                self.offset_of_max_timestamp = header.last_offset
+
+    # ---- look-ups -------------------------------------------------------------------------------
+
+    def position_of(self, offset: int) -> int:
+        """Where to begin to look for `offset`: a batch begins there that is not behind it.
+
+        An index that leads elsewhere is made again. OSError, BadBatch.
+        """
+        position = self.offsets.lookup(offset)
+        if position and not self._leads_to_batch(position, offset):
+            logger.warning("%s leads nowhere: made again", self.index_path)
+            self.rebuild_indexes()
+            position = self.offsets.lookup(offset)
+        return position
+
+    def _leads_to_batch(self, position: int, offset: int) -> bool:
+        try:
+            header = read_header(self._files.pread(self.handle(), HEADER_SIZE, position))
+        except CorruptMessage:
+            return False
+        return (
+            self.base_offset <= header.base_offset <= offset
+            and position + header.size <= self.size
+            and header.last_offset < self.end_offset
+        )
+
+    def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
+        """(position, header) of the first batch that ends at or behind `offset`."""
+        start = self.position_of(offset)
+        for position, header in scan(self._files, self.handle(), start, self.size, verify=False):
+            if header.last_offset >= offset:
+                return position, header
+        return None
+
+    def fsync(self) -> None:
+        """Make the batches durable, and of a full segment the indexes too."""
+        sync(self._files, self.handle())
+        if self._sealed:
+            for path in self.index_files():
+                handle = self._files.open(path)
+                try:
+                    sync(self._files, handle)
+                finally:
+                    self._files.close(handle)
+
+    def index_files(self) -> list[str]:
+        """Those of its index files that are there."""
+        paths = (self._path + suffix for suffix in CACHE_SUFFIXES)
+        return [path for path in paths if self._files.exists(path)]
+
+    def paths(self) -> tuple[str, ...]:
+        """Every file that a segment can have."""
+        suffixes = (*CACHE_SUFFIXES, LOG_SUFFIX)
+        return tuple(self._path + suffix + self._ending for suffix in suffixes)
+
+    def unlink(self) -> None:
+        """Remove the files, the log last: an index without a log is cleared away at the start."""
+        self.close()
+        for path in self.paths():
+            self._files.unlink(path)
+
+    def rename(self, ending: str) -> None:
+        """Give the files of a segment that is being made another ending, the log last: where that
+        has it, all have it. Its snapshot stays that of the segment that it replaces. After an error
+        files of both names may be there.
+        """
+        self.close()
+        for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, LOG_SUFFIX):
+            path = self._path + suffix
+            if self._files.exists(path + self._ending):
+                self._files.rename(path + self._ending, path + ending)
+        self._ending = ending
+        self.indexes.path, self.indexes.time_path = self.index_path, self.time_index_path
+        self.txn_index.path = self._path + TXN_INDEX_SUFFIX + ending
+
+    def rename_deleted(self, *, replaced: bool = False) -> Iterator[str]:
+        """Give the files names that say they may go, one with each step; the new paths. `replaced`:
+        by a segment of the same base, which keeps the snapshot.
+
+        Who still has them open can read on; a start removes what is left of them. The log first:
+        without it the segment is gone. A directory that has no room for the longer name can still
+        lose the file.
+        """
+        self.close()
+        for path in reversed(self.paths()):
+            if replaced and path.endswith((SNAPSHOT_SUFFIX, PRODUCERS_SUFFIX)):
+                continue
+            if not self._files.exists(path):
+                continue
+            try:
+                self._files.rename(path, path + DELETED_SUFFIX)
+            except OSError as error:
+                if error.errno not in NO_ROOM:
+                    raise
+                self._files.unlink(path)
+            else:
+                yield path + DELETED_SUFFIX

@@ -1,0 +1,281 @@
+"""A log's segments in order: which one holds an offset, when the next one begins, which ones go.
+
+Raises OSErrors as they come; `Log` says what they mean.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, overload
+
+from broker.config import TopicConfig
+from broker.storage.files import Files
+from broker.storage.indexes.offset_index import RELATIVE_MAX
+from broker.storage.indexes.txn_index import TxnIndex
+from broker.storage.segments.segment import SWAP_ENDING, BatchPlace, Segment
+
+_OPEN_MAX: Final = 8
+"""Segments besides the active one that keep a handle: enough for some slow readers of one log."""
+
+
+class SegmentList(Sequence[Segment]):
+    """Segments, oldest first; the last is active. Empty only before the first `add`."""
+
+    def __init__(self, files: Files, directory: str, jitter: Callable[[int], int]) -> None:
+        self._files = files
+        self._directory = directory
+        self._jitter = jitter
+        self._segments: list[Segment] = []
+        self._bases: list[int] = []
+        self._opened: deque[Segment] = deque()
+        self._looked_up: deque[Segment] = deque()  # whose index of transactions was loaded
+        # files that bear their `.deleted` names, and whom nobody was told of yet
+        self._renamed: list[str] = []
+        # the largest timestamp up to each full segment, as far as somebody asked
+        self._largest = array("q")
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    @overload
+    def __getitem__(self, index: int) -> Segment: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Segment]: ...
+    def __getitem__(self, index: int | slice) -> Segment | Sequence[Segment]:
+        return self._segments[index]
+
+    @property
+    def active(self) -> Segment:
+        """The one that is written to."""
+        return self._segments[-1]
+
+    @property
+    def holds_nothing(self) -> bool:
+        """Whether there is no batch at all."""
+        return len(self._segments) == 1 and not self._segments[0].size
+
+    def adopt(self, segments: list[Segment]) -> None:
+        """Take over what a start found."""
+        self._segments = segments
+        self._bases = [segment.base_offset for segment in segments]
+        del self._largest[:]
+
+    def from_offset(self, offset: int) -> list[Segment]:
+        """The segment that holds `offset` (or the first), and all later ones."""
+        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
+
+    def base_after(self, base: int) -> int | None:
+        """Where the segment behind the one that begins at `base` or before it begins."""
+        index = bisect_right(self._bases, base)
+        return self._bases[index] if index < len(self._bases) else None
+
+    def after(self, segment: Segment) -> Segment:
+        """The one that follows a full segment."""
+        return self._segments[bisect_right(self._bases, segment.base_offset)]
+
+    def opened(self, segment: Segment) -> None:
+        """A segment is about to be read: only a few inactive ones keep their handle."""
+        if segment.is_open or segment is self._segments[-1]:
+            return
+        self._opened.append(segment)
+        while len(self._opened) > _OPEN_MAX:
+            oldest = self._opened.popleft()
+            if oldest is not self._segments[-1]:
+                oldest.rest()
+
+    def txn_index_of(self, segment: Segment) -> TxnIndex:
+        """To look something up in it: only a few inactive segments keep theirs in memory."""
+        index = segment.txn_index
+        if not index.is_loaded and segment is not self._segments[-1]:
+            self._looked_up.append(segment)
+            if len(self._looked_up) > _OPEN_MAX:
+                oldest = self._looked_up.popleft()
+                if oldest is not self._segments[-1]:
+                    oldest.txn_index.drop()
+        return index
+
+    def newer_than(self, timestamp: int) -> list[Segment]:
+        """The first segment with a record at or after a time, and all later ones."""
+        largest = self._largest
+        for segment in self._segments[len(largest) : -1]:
+            before = largest[-1] if largest else -1
+            largest.append(max(before, segment.max_timestamp))
+        return self._segments[bisect_left(largest, timestamp) :]
+
+    def close(self) -> None:
+        """Give all handles back."""
+        for segment in self._segments:
+            segment.close()
+
+    # ---- growing --------------------------------------------------------------------------------
+
+    def must_roll(
+        self,
+        place: BatchPlace,
+        pending_bytes: int,
+        pending_timestamp: int,
+        config: TopicConfig,
+        wall_ms: int,
+    ) -> bool:
+        """Whether a batch needs a new segment, after others of `pending_bytes`, the first of them
+        of `pending_timestamp`, that go to the active one.
+        """
+        segment = self._segments[-1]
+        if not 0 <= place.last_offset - segment.base_offset <= RELATIVE_MAX:
+            return True
+        size = segment.size + pending_bytes
+        if not size:
+            return False
+        if size > config.segment_bytes - place.size:
+            return True
+        if segment.indexes_full(config.segment_index_bytes):
+            return True
+        first = segment.first_timestamp if segment.size else pending_timestamp
+        # By the records' times, as in Kafka; by the clock when they have none.
+        waited = (
+            place.max_timestamp - first
+            if first >= 0 and place.max_timestamp >= 0
+            else wall_ms - segment.created_ms
+        )
+        return waited > config.segment_ms - segment.jitter_ms
+
+    def is_old(self, config: TopicConfig, wall_ms: int) -> bool:
+        """Whether the active segment has batches and is due to roll by the clock."""
+        segment = self._segments[-1]
+        age = wall_ms - segment.created_ms
+        return segment.size > 0 and age > config.segment_ms - segment.jitter_ms
+
+    def add(self, base_offset: int, config: TopicConfig, wall_ms: int) -> None:
+        """Begin a new segment; the one before it takes no more batches.
+
+        An empty one before it goes: its base could not express the next offset.
+        """
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        segment = Segment(
+            self._files,
+            self._directory,
+            base_offset,
+            index_interval_bytes=config.index_interval_bytes,
+            created_ms=wall_ms,
+            jitter_ms=self._jitter(limit) if limit else 0,
+        )
+        before = self._segments[-1] if self._segments else None
+        if before is not None:
+            # First: a file behind which another one stands has nothing but batches in it.
+            before.trim()
+        try:
+            segment.create(config.segment_bytes if config.preallocate else 0)
+            self._files.fsync_dir(self._directory)
+        except OSError:
+            if self._segments:
+                segment.unlink()
+            raise
+        self._segments.append(segment)
+        self._bases.append(base_offset)
+        if before is not None and before.size:
+            before.seal()
+            if before.is_open:
+                self._keep_handle(before)
+        elif before is not None:
+            del self._segments[-2], self._bases[-2]
+            before.unlink()
+
+    def _keep_handle(self, segment: Segment) -> None:
+        self._opened.append(segment)
+        if len(self._opened) > _OPEN_MAX:
+            self._opened.popleft().rest()
+
+    # ---- shrinking ------------------------------------------------------------------------------
+
+    def cut_point(self, offset: int) -> tuple[int, int] | None:
+        """(position, base offset) of the first batch that ends at or behind `offset`, in the
+        segment that will be the last; None when that one ends before `offset`.
+        """
+        index = max(0, bisect_right(self._bases, offset) - 1)
+        if index and self._bases[index] == offset:
+            return None  # that segment goes as a whole, the one before it stays as it is
+        located = self._segments[index].locate(offset)
+        return None if located is None else (located[0], located[1].base_offset)
+
+    def truncate(self, offset: int, cut: tuple[int, int] | None) -> None:
+        """Remove segments that begin at or behind `offset`, newest first (the very first stays),
+        then the last one's batches from the cut point on.
+        """
+        del self._largest[:]
+        removed = False
+        while len(self._segments) > 1 and self._bases[-1] >= offset:
+            self._bases.pop()
+            self._segments.pop().unlink()
+            removed = True
+        if removed:
+            # A name that came back after a loss of power would overlap what is written next.
+            self._files.fsync_dir(self._directory)
+        last = self._segments[-1]
+        last.activate()
+        last.truncate(*(cut or (last.size, last.end_offset)))
+
+    def _slice_of(self, bases: Sequence[int]) -> slice | None:
+        """Where the full segments of these bases stand, None when they are not all there."""
+        first = bisect_right(self._bases, bases[0]) - 1
+        stop = first + len(bases)
+        if first < 0 or self._bases[first:stop] != list(bases) or stop >= len(self._bases):
+            return None
+        return slice(first, stop)
+
+    def stage(self, bases: Sequence[int], segment: Segment) -> bool:
+        """Have a cleaned segment ready to `replace` these. False when they are not all there any
+        more. After an error nothing has changed.
+        """
+        if self._slice_of(bases) is None:
+            return False
+        segment.rename(SWAP_ENDING)
+        self._files.fsync_dir(self._directory)
+        return True
+
+    def replace(self, bases: Sequence[int], segment: Segment) -> list[str]:
+        """Put a staged segment in the place of full ones; the paths that may go.
+
+        It has its last name only when the old ones have theirs; a start after a crash in between
+        finishes that (`survey.py`).
+        """
+        found = self._slice_of(bases)
+        assert found is not None, bases
+        renamed: list[str] = []
+        for old in self._segments[found]:
+            renamed += old.rename_deleted(replaced=old.base_offset == segment.base_offset)
+        segment.rename("")
+        self._files.fsync_dir(self._directory)
+        self._segments[found] = [segment]
+        self._bases[found] = [segment.base_offset]
+        del self._largest[:]
+        return renamed
+
+    def remove_all(self) -> None:
+        """Remove every segment, newest first."""
+        del self._largest[:]
+        while self._segments:
+            self._bases.pop()
+            self._segments.pop().unlink()
+        self._opened.clear()
+        self._looked_up.clear()
+
+    def rename_below(self, offset: int) -> list[str]:
+        """Give segments wholly below `offset` names that say they may go; the paths.
+
+        After an error the next call goes on where this one stopped.
+        """
+        del self._largest[:]
+        while len(self._segments) > 1 and self._bases[1] <= offset:
+            for path in self._segments[0].rename_deleted():
+                self._renamed.append(path)
+            del self._segments[0], self._bases[0]
+        if self._renamed:
+            self._files.fsync_dir(self._directory)
+        renamed, self._renamed = self._renamed, []
+        return renamed

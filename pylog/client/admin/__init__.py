@@ -1,0 +1,1 @@
+"""Administrators' calls: topics, configurations, records and the cluster."""

@@ -1,0 +1,499 @@
+"""`AdminClient`: topics, configurations, records and the cluster, by synchronous calls.
+
+Topic calls go to the gateway, which metadata names; what a broker can answer is asked of brokers,
+so that it works while the controller is away.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from pylog import errors
+from pylog.client.admin import admin_wire
+from pylog.client.admin.admin_types import ConfigEntry, ConfigResource, LogDirDescription
+from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
+from pylog.client.arguments import addresses, mapping, several, whole_or_none
+from pylog.client.background import close_at_exit, shared_loop
+from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
+from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
+from pylog.client.cluster.offsets import delete_records, list_offsets, raise_faults
+from pylog.client.cluster.server import Server
+from pylog.client.cluster.shown import Shown
+from pylog.client.cluster.wire import error_of, metadata_request, snapshot_of
+from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
+from pylog.client.settings import ADMIN_SETTINGS
+from pylog.client.subscription import one_partition, some_partitions
+from pylog.client.timeouts import seconds
+from pylog.clock import SYSTEM_CLOCK
+from pylog.config import INT_MAX
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ClusterDescription,
+    NewPartitions,
+    NewTopic,
+    OffsetAndTimestamp,
+    TopicDescription,
+    TopicPartition,
+    topic_name_fault,
+)
+from pylog.rpc.v1 import admin_pb2, log_pb2
+
+T = TypeVar("T")
+
+OFFSET_SPECS: Final = {
+    "earliest": EARLIEST_TIMESTAMP,
+    "latest": LATEST_TIMESTAMP,
+    "max_timestamp": MAX_TIMESTAMP,
+}
+
+
+class AdminClient(Shown):
+    """Administers a cluster. Thread safe.
+
+    Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do
+    not all succeed it raises PartialFailure, which holds the result or the error of each; for one
+    item, the error itself. Any call raises BootstrapFailed when no server answers in that time,
+    RequestTimedOut with the last fault when it could not be done in it (the controller is away, a
+    partition has no leader), ClientClosed after `close`, and WrongThread in a callback of pylog's.
+    """
+
+    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
+        values = ADMIN_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
+        self._timeout_ms: int = values["default.api.timeout.ms"]
+        self._closed = False
+        self._thread = shared_loop()
+        self._cluster = Cluster(
+            self._thread,
+            ClusterSettings.of(values),
+            clock=SYSTEM_CLOCK,
+            rng=random.Random(),
+        )
+        close_at_exit(self)
+
+    # ---- topics -------------------------------------------------------------------------------
+
+    def create_topics(
+        self,
+        topics: NewTopic | Iterable[NewTopic],
+        *,
+        timeout: float | None = None,
+        validate_only: bool = False,
+    ) -> dict[str, str]:
+        """The new topics' ids by name, once every partition has a leader that the live brokers
+        know of. `validate_only` checks, and makes nothing.
+
+        Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor,
+        InvalidReplicaAssignment, InvalidConfig.
+        """
+        request = admin_pb2.CreateTopicsRequest(validate_only=validate_only)
+        for topic in admin_wire.new_topics(topics):
+            _check_name(topic.name)
+            request.topics.append(admin_wire.new_topic_message(topic))
+        timeout_ms = self._milliseconds(timeout)
+
+        async def attempt(left_s: float) -> admin_pb2.CreateTopicsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.CreateTopics, request, left_s)
+
+        response = self._retry(attempt, timeout_ms, "create topics")
+        return _outcome((t.name, t.error, t.topic_id) for t in response.topics)
+
+    def delete_topics(
+        self, topics: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, str]:
+        """The deleted topics' ids by name. Their names are free again at once.
+
+        Raises UnknownTopicOrPartition for what does not exist.
+        """
+        names = _names(topics)
+        request = admin_pb2.DeleteTopicsRequest(names=names)
+        timeout_ms = self._milliseconds(timeout)
+
+        async def attempt(left_s: float) -> admin_pb2.DeleteTopicsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.DeleteTopics, request, left_s)
+
+        response = self._retry(attempt, timeout_ms, "delete topics")
+        for name in names:
+            self._cluster.metadata.forget_topic(name)
+            self._cluster.topics.pop(name, None)
+        return _outcome((t.name, t.error, t.topic_id) for t in response.topics)
+
+    def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
+        """All topics' names, sorted; internal ones only when asked for."""
+        snapshot = self._snapshot((), all_topics=True, timeout_ms=self._milliseconds(timeout))
+        return sorted(t.name for t in snapshot.topics if internal or not t.internal)
+
+    def describe_topics(
+        self, topics: str | Iterable[str] | None = None, *, timeout: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Topics with leader and replicas of each partition; None given: all that are not
+        internal. Raises UnknownTopicOrPartition when the controller denies one, or, while that
+        cannot be asked, once brokers have denied it for 3 s.
+        """
+        timeout_ms = self._milliseconds(timeout)
+        if topics is None:
+            snapshot = self._snapshot((), all_topics=True, timeout_ms=timeout_ms)
+            found = [t for t in snapshot.topics if not t.internal]
+        else:
+            names = _names(topics)
+            found = self._described(names, timeout_ms)
+        faults = {t.name: t.error for t in found if t.error is not None}
+        results = {t.name: admin_wire.topic_description(t) for t in found if t.error is None}
+        raise_faults(results, faults)
+        return results
+
+    def _described(self, names: list[str], timeout_ms: int) -> list[TopicInfo]:
+        """As told by any broker, and what it does not know by the controller; when that cannot be
+        asked, a broker's denial counts when it is repeated.
+        """
+        clock = self._cluster.clock
+        until = clock.monotonic_ms() + min(timeout_ms, UNKNOWN_TOPIC_GRACE_MS)
+        request = metadata_request(tuple(names), all_topics=False)
+
+        async def attempt(_left_s: float) -> tuple[ClusterSnapshot, frozenset[str]]:
+            response, sure = await self._cluster.ask_surely(request)
+            return snapshot_of(response), sure
+
+        while True:
+            snapshot, sure = self._retry(attempt, timeout_ms, "metadata")
+            doubtful = [
+                topic
+                for topic in snapshot.topics
+                if topic.error is not None and topic.error.retriable and topic.name not in sure
+            ]
+            if not doubtful or clock.monotonic_ms() >= until:
+                return list(snapshot.topics)
+            clock.sleep(0.1)
+
+    def create_partitions(
+        self,
+        topics: Mapping[str, NewPartitions | int],
+        *,
+        timeout: float | None = None,
+        validate_only: bool = False,
+    ) -> dict[str, int]:
+        """How many partitions each topic has now; once all have a leader that the live brokers know
+        of. Records stay where they are, but keys go to other partitions from then on.
+
+        Raises InvalidPartitions for a total that is no growth, UnknownTopicOrPartition,
+        InvalidReplicaAssignment.
+        """
+        request = admin_wire.growth(topics)
+        for topic in request.topics:
+            _check_name(topic.topic)
+        request.validate_only = validate_only
+        timeout_ms = self._milliseconds(timeout)
+
+        async def attempt(left_s: float) -> admin_pb2.CreatePartitionsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.CreatePartitions, request, left_s)
+
+        response = self._retry(attempt, timeout_ms, "create partitions")
+        return _outcome((t.name, t.error, t.num_partitions) for t in response.topics)
+
+    # ---- configurations -----------------------------------------------------------------------
+
+    def describe_configs(
+        self, resources: Any, *, timeout: float | None = None
+    ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
+        """Settings by name for each resource, with the source of each value.
+
+        `resources`: one ConfigResource (or pair `("topic", name)`, `("broker", id)`), several, or a
+        mapping of each to the names of the settings that are wanted. `("broker", "")` stands for
+        the cluster's defaults: only what is set there comes back. While the controller cannot be
+        reached, brokers answer from the metadata that they have. Raises InvalidConfig for names of
+        settings that do not exist, UnknownTopicOrPartition, and InvalidRequest for a broker
+        that is not registered.
+        """
+        request = admin_wire.questions(resources)
+
+        async def attempt(left_s: float) -> admin_pb2.DescribeConfigsResponse:
+            try:
+                server = await self._gateway()
+                return await server.call(server.admin.DescribeConfigs, request, left_s)
+            except (errors.BrokerUnreachable, errors.NotController) as error:
+                answer = await configs_of_any_broker(self._cluster, request, left_s)
+                if answer is None:
+                    raise error
+                return answer
+
+        response = self._retry(attempt, self._milliseconds(timeout), "describe configurations")
+        results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
+        faults: dict[ConfigResource, errors.PylogError] = {}
+        for described in response.resources:
+            resource = admin_wire.resource_of(described.resource)
+            fault = error_of(described.error, str(resource))
+            if fault is not None:
+                faults[resource] = fault
+            else:
+                entries = map(admin_wire.entry_of, described.entries)
+                results[resource] = {entry.name: entry for entry in entries}
+        raise_faults(results, faults)
+        return results
+
+    def incremental_alter_configs(
+        self,
+        changes: Mapping[Any, admin_wire.ConfigChanges],
+        *,
+        timeout: float | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Change settings; what is not named stays. Of one resource all changes hold, or none.
+
+        By resource (as for `describe_configs`) either new values by name, None for the default, or
+        AlterConfigOps. Back when the live brokers go by them. Raises InvalidConfig, which names
+        setting and limit (KIP-339).
+        """
+        request = admin_wire.changes(changes, validate_only=validate_only)
+
+        async def attempt(left_s: float) -> admin_pb2.AlterConfigsResponse:
+            request.timeout_ms = int(left_s * 1000)
+            server = await self._gateway()
+            return await server.call(server.admin.AlterConfigs, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "alter configurations")
+        results: dict[ConfigResource, None] = {}
+        faults: dict[ConfigResource, errors.PylogError] = {}
+        for altered in response.resources:
+            resource = admin_wire.resource_of(altered.resource)
+            fault = error_of(altered.error, str(resource))
+            if fault is not None:
+                faults[resource] = fault
+            else:
+                results[resource] = None
+        raise_faults(results, faults)
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def list_offsets(
+        self,
+        partitions: Mapping[TopicPartition, str | int],
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Each partition's offset: 'earliest', 'latest', 'max_timestamp', or that of the first
+        record at or after a time in milliseconds since 1970; None where no record is that late.
+        """
+        wanted = {}
+        shape = "{TopicPartition(topic, number): 'latest'}"
+        for given, spec in mapping(partitions, "partitions", shape).items():
+            tp = one_partition(given)
+            by_name = isinstance(spec, str)
+            timestamp = OFFSET_SPECS.get(spec) if by_name else whole_or_none(spec, 0, math.inf)
+            if timestamp is None:
+                raise errors.InvalidRequest(
+                    f"{tp}: {spec!r} is not one of {', '.join(OFFSET_SPECS)}, or milliseconds "
+                    f"since 1970"
+                )
+            wanted[tp] = timestamp
+        timeout_ms = self._milliseconds(timeout)
+        listing, faults = self._run(list_offsets(self._cluster, wanted, timeout_ms))
+        raise_faults(listing, faults)
+        return {tp: listing[tp] for tp in wanted}
+
+    def delete_records(
+        self, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Remove all records before each offset (-1: all that are readable); the low watermarks,
+        once all live replicas have them (KIP-107).
+
+        Raises OffsetOutOfRange above the high watermark, UnknownTopicOrPartition.
+        """
+        wanted = {}
+        shape = "{TopicPartition(topic, number): offset}"
+        for given, offset in mapping(offsets, "offsets", shape).items():
+            tp = one_partition(given)
+            before = whole_or_none(offset, -1)
+            if before is None:
+                raise errors.OffsetOutOfRange(
+                    f"{tp}: delete_records up to {offset!r}; it must be an offset, or -1 for all"
+                )
+            wanted[tp] = before
+        timeout_ms = self._milliseconds(timeout)
+        results, faults = self._run(delete_records(self._cluster, wanted, timeout_ms))
+        raise_faults(results, faults)
+        return {tp: results[tp] for tp in wanted}
+
+    # ---- cluster ------------------------------------------------------------------------------
+
+    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
+        """The cluster's id, its controller's epoch, and the live brokers in the order of ids."""
+        snapshot = self._snapshot((), all_topics=False, timeout_ms=self._milliseconds(timeout))
+        return ClusterDescription(
+            snapshot.cluster_id,
+            snapshot.controller_epoch,
+            tuple(map(admin_wire.broker_description, sorted(snapshot.brokers, key=lambda b: b.id))),
+        )
+
+    def elect_leaders(
+        self,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        unclean: bool = False,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, int]:
+        """Each partition's leader after the election.
+
+        The preferred leader (the first replica) is elected; None given: wherever another leads, and
+        only these partitions come back. `unclean` elects a replica that is out of sync where there
+        is no leader: acknowledged records may be lost, so the partitions must be named.
+        """
+        request = admin_pb2.ElectLeadersRequest(unclean=unclean, all_partitions=partitions is None)
+        for tp in () if partitions is None else some_partitions((partitions,)):
+            request.partitions.add(topic=tp.topic, partition=tp.partition)
+
+        async def attempt(left_s: float) -> admin_pb2.ElectLeadersResponse:
+            server = await self._gateway()
+            return await server.call(server.admin.ElectLeaders, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "elect leaders")
+        whole = error_of(response.error)
+        if whole is not None:
+            raise whole
+        results: dict[TopicPartition, int] = {}
+        faults: dict[TopicPartition, errors.PylogError] = {}
+        for item in response.partitions:
+            tp = TopicPartition(item.topic, item.partition)
+            fault = error_of(item.error, str(tp))
+            if fault is None or isinstance(fault, errors.ElectionNotNeeded):
+                results[tp] = item.leader
+            else:
+                faults[tp] = fault
+        raise_faults(results, faults)
+        return results
+
+    def describe_log_dirs(
+        self, brokers: Iterable[int] | None = None, *, timeout: float | None = None
+    ) -> dict[int, list[LogDirDescription]]:
+        """The directories of each broker (None: of all live ones), with the size of each replica;
+        asked of the brokers themselves.
+        """
+        timeout_ms = self._milliseconds(timeout)
+        live = {
+            b.id: b for b in self._snapshot((), all_topics=False, timeout_ms=timeout_ms).brokers
+        }
+        wanted = sorted(live) if brokers is None else admin_wire.broker_ids(brokers, "brokers")
+        results, faults = self._run(log_dirs(self._cluster, live, wanted, timeout_ms / 1000))
+        raise_faults(results, faults)
+        return {broker: results[broker] for broker in wanted}
+
+    def unregister_broker(self, broker: int, *, timeout: float | None = None) -> None:
+        """Forget a broker that has stopped for good; its replicas count as lost. Raises
+        BrokerIdNotRegistered, and InvalidRequest for one that runs.
+        """
+        if not 0 <= broker <= INT_MAX:
+            raise errors.BrokerIdNotRegistered(f"no broker {broker} is registered")
+        request = admin_pb2.UnregisterBrokerRequest(broker_id=broker)
+
+        async def attempt(left_s: float) -> admin_pb2.UnregisterBrokerResponse:
+            server = await self._gateway()
+            return await server.call(server.admin.UnregisterBroker, request, left_s)
+
+        response = self._retry(attempt, self._milliseconds(timeout), "unregister a broker")
+        fault = error_of(response.error, f"broker {broker}")
+        if fault is not None:
+            raise fault
+
+    # ---- the rest -----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Let go of connections."""
+        if self._closed:
+            return
+        self._closed = True
+        closing = self._thread.start(self._cluster.close())
+        if not self._thread.is_current():
+            closing.result()
+
+    def _on_fork(self) -> None:
+        """In a forked child."""
+        self._closed = True
+
+    def _close_at_exit(self) -> None:
+        """The interpreter ends without a `close()`."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("AdminClient", name, ADMIN_NOT_OFFERED)
+
+    def _milliseconds(self, timeout: float | None) -> int:
+        return self._timeout_ms if timeout is None else int(seconds(timeout) * 1000)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        if self._closed:
+            coroutine.close()
+            raise self._thread.closed("the admin client")
+        return self._thread.run(coroutine)
+
+    def _retry(self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int, what: str) -> T:
+        return self._run(self._cluster.retrying(attempt, timeout_ms, what))
+
+    def _snapshot(
+        self, topics: Iterable[str], *, all_topics: bool, timeout_ms: int
+    ) -> ClusterSnapshot:
+        request = metadata_request(tuple(topics), all_topics=all_topics)
+
+        async def attempt(_left_s: float) -> log_pb2.MetadataResponse:
+            return await self._cluster.ask_any(request)
+
+        return snapshot_of(self._retry(attempt, timeout_ms, "metadata"))
+
+    async def _gateway(self) -> Server:
+        server = self._cluster.gateway()
+        if server is None:
+            self._cluster.refresh_soon()
+            raise errors.NotController(
+                "no server knows where the controller's gateway is; is the controller running?"
+            )
+        return server
+
+
+def _names(topics: object) -> list[str]:
+    """Topics by name: one, or several."""
+    names = [topics] if isinstance(topics, str) else several(topics, "topics", "a name, or several")
+    for name in names:
+        _check_name(name)
+    return names
+
+
+def _check_name(name: str) -> None:
+    fault = topic_name_fault(name) if isinstance(name, str) else f"{name!r} is not a topic's name"
+    if fault is not None:
+        raise errors.InvalidTopic(fault)
+
+
+def _outcome(items: Iterable[tuple[str, Any, T]]) -> dict[str, T]:
+    results: dict[str, T] = {}
+    faults: dict[str, errors.PylogError] = {}
+    for name, error, value in items:
+        fault = error_of(error, f"topic {name}")
+        if fault is None:
+            results[name] = value
+        else:
+            faults[name] = fault
+    raise_faults(results, faults)
+    return results

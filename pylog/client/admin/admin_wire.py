@@ -1,0 +1,271 @@
+"""Administrators' values as messages of the Admin service, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from pylog import errors
+from pylog.client.admin.admin_types import (
+    OPERATIONS,
+    AlterConfigOp,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSynonym,
+    LogDirDescription,
+    LogDirReplica,
+    config_resource,
+)
+from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
+from pylog.client.cluster.metadata import BrokerInfo, TopicInfo
+from pylog.client.cluster.wire import error_of
+from pylog.config import INT_MAX
+from pylog.model import (
+    NO_LEADER,
+    BrokerDescription,
+    NewPartitions,
+    NewTopic,
+    PartitionDescription,
+    TopicDescription,
+    TopicPartition,
+)
+from pylog.rpc.v1 import admin_pb2
+
+ConfigChanges = Mapping[str, str | None] | Iterable[AlterConfigOp]
+"""New values by name (None: back to the default), or operations."""
+
+_RESOURCE: Final = '("topic", name)'
+_CHANGES: Final = "{setting: value}, or several AlterConfigOp(name, value, op)"
+_REPLICAS: Final = "for each new partition a list of brokers' ids"
+_KINDS: Final = {"topic": "TOPIC", "broker": "BROKER"}
+
+
+def resource_message(resource: ConfigResource) -> admin_pb2.ConfigResource:
+    """The resource; a broker without a name is the cluster's default."""
+    kind = "CLUSTER" if resource == ("broker", "") else _KINDS[resource.type]
+    return admin_pb2.ConfigResource(type=kind, name=resource.name)
+
+
+def resource_of(message: admin_pb2.ConfigResource) -> ConfigResource:
+    """The resource of a message."""
+    topic = message.type == admin_pb2.ConfigResource.TOPIC
+    return ConfigResource("topic" if topic else "broker", message.name)
+
+
+def questions(given: Any) -> admin_pb2.DescribeConfigsRequest:
+    """One resource, several, or names of settings by resource."""
+    if isinstance(given, tuple) and given and isinstance(given[0], str):
+        given = [given]
+    several(given, "resources", _RESOURCE)
+    request = admin_pb2.DescribeConfigsRequest()
+    names: Mapping[Any, Any] = given if isinstance(given, Mapping) else {}
+    for item in given:
+        resource = config_resource(item)
+        wanted = names.get(item)
+        request.resources.add(
+            resource=resource_message(resource),
+            all_names=wanted is None,
+            names=() if wanted is None else _setting_names(wanted, resource),
+        )
+    return request
+
+
+def _setting_names(given: object, resource: ConfigResource) -> list[str]:
+    what = f"settings of {resource}"
+    names = [given] if isinstance(given, str) else several(given, what, "their names")
+    for name in names:
+        if not isinstance(name, str):
+            raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
+    return names
+
+
+def entry_of(entry: admin_pb2.ConfigEntry) -> ConfigEntry:
+    """A described setting."""
+    return ConfigEntry(
+        entry.name,
+        entry.value if entry.HasField("value") else None,
+        admin_pb2.ConfigSource.Name(entry.source),
+        entry.read_only,
+        entry.sensitive,
+        entry.type,
+        entry.documentation,
+        tuple(
+            ConfigSynonym(
+                s.name, s.value if s.HasField("value") else None,
+                admin_pb2.ConfigSource.Name(s.source),
+            )
+            for s in entry.synonyms
+        ),
+    )  # fmt: skip
+
+
+def changes(
+    given: Mapping[Any, ConfigChanges], *, validate_only: bool
+) -> admin_pb2.AlterConfigsRequest:
+    """Changes by resource; InvalidConfig for what cannot be one."""
+    request = admin_pb2.AlterConfigsRequest(validate_only=validate_only)
+    shape = f"{{{_RESOURCE}: {{setting: value}}}}"
+    for item, wanted in mapping(given, "changes", shape, errors.InvalidConfig).items():
+        resource = config_resource(item)
+        altered = request.resources.add(resource=resource_message(resource))
+        for op in _operations(resource, wanted):
+            altered.ops.add(name=op.name, type=op.op.upper(), value=op.value or "")
+    return request
+
+
+def _operations(resource: ConfigResource, wanted: ConfigChanges) -> Iterable[AlterConfigOp]:
+    if isinstance(wanted, Mapping):
+        ops = [
+            AlterConfigOp(name, value, "delete" if value is None else "set")
+            for name, value in wanted.items()
+        ]
+    else:
+        ops = [
+            _operation(op, resource) for op in several(wanted, f"changes of {resource}", _CHANGES)
+        ]
+    for name, value, op in ops:
+        if not isinstance(name, str):
+            raise errors.InvalidConfig(f"{resource}: {shown(name)} is no setting's name")
+        if not isinstance(op, str) or op.lower() not in OPERATIONS:
+            raise errors.InvalidConfig(
+                f"{resource}: {name}: {op!r} is not one of {', '.join(OPERATIONS)}"
+            )
+        if op.lower() != "delete" and not isinstance(value, str):
+            raise errors.InvalidConfig(
+                f"{resource}: {name}={value!r}: configuration values are texts"
+            )
+    return [AlterConfigOp(name, value, op.lower()) for name, value, op in ops]
+
+
+def _operation(given: object, resource: ConfigResource) -> AlterConfigOp:
+    if isinstance(given, tuple | list) and 1 <= len(given) <= 3:
+        return AlterConfigOp(*given)
+    raise errors.InvalidConfig(f"{resource}: {shown(given)} is no change; give {_CHANGES}")
+
+
+def growth(given: Mapping[str, NewPartitions | int]) -> admin_pb2.CreatePartitionsRequest:
+    """New totals by topic; InvalidPartitions and InvalidReplicaAssignment name what cannot be."""
+    request = admin_pb2.CreatePartitionsRequest()
+    for name, wanted in mapping(given, "topics", "{topic: NewPartitions(new total)}").items():
+        if not isinstance(name, str):
+            raise errors.InvalidTopic(f"topics: {shown(name)} is no topic's name")
+        new = wanted if isinstance(wanted, NewPartitions) else NewPartitions(wanted)
+        total = whole_or_none(new.total_count, 1, INT_MAX)
+        if total is None:
+            raise errors.InvalidPartitions(
+                f"topic {name}: {shown(new.total_count)} partitions; give the new total, 1 to "
+                f"{INT_MAX}"
+            )
+        topic = request.topics.add(topic=name, total_count=total)
+        what = f"topic {name}: assignments"
+        lists = () if new.assignments is None else new.assignments
+        for brokers in several(lists, what, _REPLICAS, errors.InvalidReplicaAssignment):
+            ids = broker_ids(brokers, what, errors.InvalidReplicaAssignment)
+            topic.assignment.add(brokers=ids)
+    return request
+
+
+def broker_ids(
+    given: object, argument: str, error: type[errors.PylogError] = errors.InvalidRequest
+) -> list[int]:
+    """Brokers by their ids."""
+    ids = several(given, argument, "a list of brokers' ids", error)
+    return [whole(broker, argument, 0, INT_MAX, error) for broker in ids]
+
+
+def directory_of(directory: admin_pb2.LogDir) -> LogDirDescription:
+    """A log directory of a broker."""
+    return LogDirDescription(
+        directory.path,
+        directory.total_bytes,
+        directory.usable_bytes,
+        {
+            TopicPartition(r.topic, r.partition): LogDirReplica(
+                r.size_bytes,
+                r.offset_lag,
+                r.log_start_offset,
+                r.log_end_offset,
+                error_of(r.error, f"{r.topic}-{r.partition}"),
+            )
+            for r in directory.replicas
+        },
+        error_of(directory.error),
+        directory.directory_id,
+    )
+
+
+def new_topics(given: object) -> list[NewTopic]:
+    """Topics to create: one, or several."""
+    wanted = "NewTopic(name, ...), or several"
+    topics = [given] if isinstance(given, NewTopic) else several(given, "topics", wanted)
+    for topic in topics:
+        if not isinstance(topic, NewTopic):
+            raise errors.InvalidRequest(f"topics: {shown(topic)} is none; give {wanted}")
+    return topics
+
+
+def new_topic_message(topic: NewTopic) -> admin_pb2.NewTopic:
+    """A topic to create; InvalidRequest and InvalidConfig name what cannot be."""
+    if topic.replica_assignment is not None and (
+        topic.num_partitions not in (1, -1) or topic.replication_factor != -1
+    ):
+        raise errors.InvalidRequest(
+            f"topic {topic.name}: replica_assignment says it all; leave num_partitions and "
+            f"replication_factor out"
+        )
+    for count, what, error in (
+        (topic.num_partitions, "partitions", errors.InvalidPartitions),
+        (topic.replication_factor, "replicas", errors.InvalidReplicationFactor),
+    ):
+        if whole_or_none(count, -1, INT_MAX) is None:
+            raise error(f"topic {topic.name}: {shown(count)} {what}; it must be 1 to {INT_MAX}")
+    given = {} if topic.config is None else topic.config
+    where = f"topic {topic.name}: config"
+    config = dict(mapping(given, where, "{setting: value}", errors.InvalidConfig))
+    for key, value in config.items():
+        if not isinstance(value, str) or not isinstance(key, str):
+            raise errors.InvalidConfig(
+                f"topic {topic.name}: {key}={value!r}: configuration values are texts"
+            )
+    message = admin_pb2.NewTopic(
+        name=topic.name,
+        num_partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        config=config,
+    )
+    if topic.replica_assignment is not None:
+        message.num_partitions = -1
+        where, fault = f"topic {topic.name}: replica_assignment", errors.InvalidReplicaAssignment
+        placed = mapping(topic.replica_assignment, where, "{partition: brokers' ids}", fault)
+        for partition in sorted(whole(p, where, 0, INT_MAX, fault) for p in placed):
+            ids = broker_ids(placed[partition], where, fault)
+            message.assignment.add(partition=partition, brokers=ids)
+    return message
+
+
+def topic_description(topic: TopicInfo) -> TopicDescription:
+    """A topic out of the metadata."""
+    return TopicDescription(
+        topic.name,
+        topic.topic_id,
+        topic.internal,
+        tuple(
+            PartitionDescription(
+                number,
+                None if p.leader == NO_LEADER else p.leader,
+                p.leader_epoch,
+                p.replicas,
+                p.isr,
+                p.eligible_leader_replicas,
+                p.offline_replicas,
+            )
+            for number, p in enumerate(topic.partitions)
+        ),
+    )
+
+
+def broker_description(broker: BrokerInfo) -> BrokerDescription:
+    """A broker out of the metadata."""
+    return BrokerDescription(
+        broker.id, broker.address.host, broker.address.port, broker.rack or None, broker.epoch
+    )

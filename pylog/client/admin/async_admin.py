@@ -1,0 +1,67 @@
+"""`AsyncAdminClient`: the admin client for asyncio, by the same names.
+
+Its calls are few and long, so each simply waits in a thread of the running loop's pool. A call that
+is cancelled goes on there; what it asked for may still be done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine, Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+
+from pylog.client.admin.admin import AdminClient
+from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[AdminClient, P], T],
+) -> Callable[Concatenate[AsyncAdminClient, P], Coroutine[Any, Any, T]]:
+    @functools.wraps(method)
+    async def call(self: AsyncAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await asyncio.to_thread(method, self._admin, *args, **kwargs)
+
+    return call
+
+
+class AsyncAdminClient:
+    """As AdminClient, each method to be awaited. For one event loop or several."""
+
+    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
+        self._admin = AdminClient(bootstrap_servers=bootstrap_servers, **config)
+
+    create_topics = _awaited(AdminClient.create_topics)
+    delete_topics = _awaited(AdminClient.delete_topics)
+    list_topics = _awaited(AdminClient.list_topics)
+    describe_topics = _awaited(AdminClient.describe_topics)
+    create_partitions = _awaited(AdminClient.create_partitions)
+    describe_configs = _awaited(AdminClient.describe_configs)
+    incremental_alter_configs = _awaited(AdminClient.incremental_alter_configs)
+    list_offsets = _awaited(AdminClient.list_offsets)
+    delete_records = _awaited(AdminClient.delete_records)
+    describe_cluster = _awaited(AdminClient.describe_cluster)
+    describe_log_dirs = _awaited(AdminClient.describe_log_dirs)
+    elect_leaders = _awaited(AdminClient.elect_leaders)
+    unregister_broker = _awaited(AdminClient.unregister_broker)
+    close = _awaited(AdminClient.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("AsyncAdminClient", name, ADMIN_NOT_OFFERED)

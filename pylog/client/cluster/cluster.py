@@ -1,0 +1,497 @@
+"""A client's connections: channels by address, bootstrap, and metadata kept fresh.
+
+Everything here belongs to the loop; other threads come in by `LoopThread.run` or `.call`. What is
+known (`metadata`) may be read from any thread: its values are frozen and replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pylog import errors
+from pylog.client.background import LoopThread, logger
+from pylog.client.cluster.denials import Denial, confirm, controller_of, denied_in
+from pylog.client.cluster.metadata import (
+    Address,
+    BrokerInfo,
+    ClusterMetadata,
+    TopicInfo,
+    addresses_to_ask,
+    parse_addresses,
+)
+from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.cluster.wire import metadata_request, snapshot_of
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.rpc import streams
+from pylog.rpc.channel import reconnecting
+from pylog.rpc.v1 import log_pb2, stream_pb2
+
+ASK_NEXT_AFTER_S: Final = 0.3
+"""One address that swallows packets must not hold up the others."""
+METADATA_ANSWER_S_MAX: Final = 10.0
+
+NO_STREAM_MS: Final = 60_000
+NO_STREAM_MS_MAX: Final = 3_600_000
+"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
+because trying it may cost two seconds."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """What connections need of a client's settings."""
+
+    bootstrap: tuple[Address, ...]
+    client_id: str
+    request_timeout_ms: int
+    default_api_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    reconnect_backoff_ms: int = 50
+    reconnect_backoff_max_ms: int = 1_000
+    bootstrap_timeout_ms: int | None = None
+    by_gateway: bool = False
+    """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
+    framed: bool = True
+    """`client.transport=auto`: framed streams where brokers offer them."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
+        """Out of a parsed settings table."""
+        return cls(
+            parse_addresses(values["bootstrap.servers"]),
+            values["client.id"],
+            values["request.timeout.ms"],
+            values["default.api.timeout.ms"],
+            values["retry.backoff.ms"],
+            values["retry.backoff.max.ms"],
+            values["metadata.max.age.ms"],
+            values["reconnect.backoff.ms"],
+            values["reconnect.backoff.max.ms"],
+            values["bootstrap.timeout.ms"],
+            values["client.routing"] == "gateway",
+            values["client.transport"] == "auto",
+        )
+
+    def backoff_s(self, attempts: int, jitter: float) -> float:
+        """Exponential, within 20 % (KIP-580)."""
+        wait = self.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30)
+        return float(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter) / 1000)
+
+
+class Cluster:
+    """Keeps `metadata` fresh and tells `on_change` after each refresh, on the loop."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        settings: ClusterSettings,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        rng: random.Random | None = None,
+        on_change: Callable[[list[TopicInfo]], None] | None = None,
+    ) -> None:
+        self.thread = thread
+        self.settings = settings
+        self.clock = clock
+        self.rng = rng or random.Random()
+        self.metadata = ClusterMetadata()
+        self.topics: dict[str, None] = {}
+        """Topics that this client uses; each refresh asks for all of them."""
+        self.all_topics = False
+        """Whether refreshes ask for every topic of the cluster (a subscription by pattern)."""
+        self.faults: dict[Address, str] = {}
+        """Why each address did not answer the last time."""
+        self.denied: dict[str, Denial] = {}
+        """Topics that the cluster does not know."""
+        self.gave_up: errors.BootstrapFailed | None = None
+        """No address could be reached within `bootstrap.timeout.ms`; until one answers."""
+        self._unreached_since_ms: int | None = None  # before any first answer
+        self._strangers: dict[str, int] = {}
+        """Topics that are in `topics` only because so many calls ask for them."""
+        self._on_change = on_change
+        self._servers: dict[tuple[Address, int | None], Server] = {}
+        self._gateway: Address | None = None  # who answered last; only with routing by gateway
+        self._wanted: asyncio.Event | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._closing: set[asyncio.Future[None]] = set()
+        self._closed = False
+        self._without_stream: dict[tuple[Address, int], tuple[int, int]] = {}
+        """Until when and for how long framed ports are let be, by address and broker epoch."""
+
+    # ---- servers ------------------------------------------------------------------------------
+
+    def server(self, address: Address) -> Server:
+        """The server at an address; its channel connects at the first call."""
+        return self._server(address, None)
+
+    def _server(self, address: Address, broker: int | None) -> Server:
+        server = self._servers.get((address, broker))
+        if server is None:
+            if self._closed:  # a call that waited to be tried again
+                raise errors.ClientClosed("the client is closed")
+            pace = reconnecting(
+                self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
+            )
+            server = self._servers[address, broker] = Server(address, broker, pace)
+        return server
+
+    def broker(self, broker: int) -> Server | None:
+        """A live broker's server, None when metadata does not have it."""
+        info = self.metadata.brokers.get(broker)
+        return self.server_of(info) if info is not None else None
+
+    def server_of(self, broker: BrokerInfo) -> Server:
+        """The way to a broker that metadata told of."""
+        if self.settings.by_gateway:
+            assert self._gateway is not None, "who told of the broker?"
+            return self._server(self._gateway, broker.id)
+        return self.server(broker.address)
+
+    def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
+        """How to reach the broker's framed port; None when it is to be used over gRPC."""
+        info = self.metadata.brokers.get(broker)
+        if info is None or info.stream is None:
+            return None
+        if self.settings.by_gateway or not self.settings.framed:
+            return None
+        until_ms, _ = self._without_stream.get((info.stream, info.epoch), (0, 0))
+        if until_ms > self.clock.monotonic_ms():
+            return None
+        cluster, client = self.metadata.cluster_id, self.settings.client_id
+        hello = streams.hello(kind, cluster, broker, client)
+        return StreamWay(broker, info.epoch, info.stream, hello)
+
+    def stream_refused(self, way: StreamWay, reason: str) -> None:
+        """The broker answers over gRPC, but its framed port cannot be had."""
+        key = (way.address, way.epoch)
+        _, wait_ms = self._without_stream.get(key, (0, 0))
+        if not wait_ms:
+            logger.warning(
+                "broker %d is used over gRPC, which costs more processor time, because its stream "
+                "port %s cannot be used: %s. Open the port, or set client_transport='grpc'",
+                way.broker,
+                way.address,
+                reason,
+            )
+        wait_ms = min(max(NO_STREAM_MS, 2 * wait_ms), NO_STREAM_MS_MAX)
+        self._without_stream[key] = (self.clock.monotonic_ms() + wait_ms, wait_ms)
+
+    def gateway(self) -> Server | None:
+        """Where administration goes, None when no server said."""
+        address = self._gateway if self.settings.by_gateway else self.metadata.controller
+        return self.server(address) if address is not None else None
+
+    def start(self) -> None:
+        """Begin to keep metadata fresh. On the loop."""
+        if self._task is None and not self._closed:
+            self._wanted = asyncio.Event()
+            self._task = asyncio.ensure_future(self._keep_fresh())
+
+    async def close(self) -> None:
+        """End the refreshing and close all channels."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        for waiter in self._waiters:
+            waiter.cancel()
+        for server in self._servers.values():
+            await server.channel.close(None)
+        self._servers.clear()
+
+    # ---- metadata -----------------------------------------------------------------------------
+
+    def refresh_soon(self, *topics: str) -> None:
+        """Have metadata refreshed, with these topics from now on."""
+        self.topics.update(dict.fromkeys(topics))
+        self.start()
+        if self._wanted is not None:
+            self._wanted.set()
+
+    async def refresh(self, *topics: str) -> None:
+        """Wait for one refresh that begins from now on; the caller bounds the time."""
+        if self._closed:
+            raise errors.ClientClosed("the client is closed")
+        self.refresh_soon(*topics)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def topic(self, name: str, timeout_ms: int) -> TopicInfo:
+        """The topic as the cluster knows it.
+
+        UnknownTopicOrPartition when the cluster denies it, BootstrapFailed when nobody answers; in
+        both cases one that was not used before is forgotten, and not asked for again.
+        """
+        with self.asking(name):
+            known = await self._topic(name, timeout_ms)
+            self._strangers.pop(name, None)  # it is used from now on
+            return known
+
+    @contextlib.contextmanager
+    def asking(self, name: str) -> Iterator[None]:
+        """What is heard of a topic meanwhile, a denial above all, is kept; afterwards it is
+        forgotten unless the topic turned out to be there.
+        """
+        if name not in self.topics:
+            self._strangers.setdefault(name, 0)
+        if name in self._strangers:
+            self._strangers[name] += 1
+        try:
+            yield
+        finally:
+            if name in self._strangers:
+                self._strangers[name] -= 1
+                if not self._strangers[name]:
+                    del self._strangers[name]
+                    self.topics.pop(name, None)
+                    self.denied.pop(name, None)
+
+    async def _topic(self, name: str, timeout_ms: int) -> TopicInfo:
+        deadline = self.clock.monotonic_ms() + timeout_ms
+        asked = False  # what was denied before this call may have been created since
+        while True:
+            known = self.metadata.topics.get(name)
+            if known is not None and name not in self.denied:
+                return known
+            denial = self.denied.get(name)
+            now_ms = self.clock.monotonic_ms()
+            if asked and denial is not None and denial.counts(now_ms, timeout_ms):
+                raise denial.error
+            left_s = (deadline - self.clock.monotonic_ms()) / 1000
+            try:
+                async with asyncio.timeout(max(left_s, 0)):
+                    await self.refresh(name)
+                asked = True
+            except TimeoutError:
+                if name in self.denied:
+                    raise self.denied[name].error from None
+                raise self.unreachable(timeout_ms) from None
+
+    async def connected(self, timeout_ms: int) -> None:
+        """Return once any server answered; BootstrapFailed names each address and its fault."""
+        if self.metadata.version:
+            return
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await self.refresh()
+        except TimeoutError:
+            raise self.unreachable(timeout_ms) from None
+
+    def unreachable(self, waited_ms: int) -> errors.BootstrapFailed:
+        """No server answered for this long."""
+        asked = dict.fromkeys([*self.settings.bootstrap, *self.faults])
+        faults = "; ".join(f"{a}: {self.faults.get(a, 'no answer yet')}" for a in asked)
+        return errors.BootstrapFailed(
+            f"no server answered within {waited_ms / 1000:.3g} s: {faults}. Check "
+            f"bootstrap_servers, and that the cluster runs"
+        )
+
+    async def _keep_fresh(self) -> None:
+        assert self._wanted is not None
+        failures = 0
+        while not self._closed:
+            if not failures:
+                max_age_s = self.settings.metadata_max_age_ms / 1000
+                # Not wait_for: before Python 3.12 it swallows a cancellation that comes together
+                # with what it waits for, and `close` would wait for this task for ever.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(max_age_s):
+                        await self._wanted.wait()
+            self._wanted.clear()
+            waiters, self._waiters = self._waiters, []
+            try:
+                request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
+                response, sure = await self.ask_surely(request)
+                self._learn(response, sure, all_topics=request.all_topics)
+                self._unreached_since_ms = self.gave_up = None
+            except BaseException as error:
+                self._waiters = waiters + self._waiters  # for the next attempt, or for `close`
+                if not isinstance(error, Exception):
+                    raise
+                if not isinstance(error, errors.BootstrapFailed):
+                    logger.error("metadata could not be refreshed", exc_info=error)
+                failures += 1
+                pause_s = self.settings.backoff_s(failures, self.rng.random())
+                if not self.metadata.version:
+                    pause_s = min(pause_s, self._patience_s())
+                await asyncio.sleep(pause_s)
+                continue
+            failures = 0
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            # A broken leader makes many ask at once, and again until the next one is elected.
+            await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
+
+    def _patience_s(self) -> float:
+        """All addresses refused: how long they may go on. When that has lasted for too long, those
+        who wait are told; who comes later waits anew.
+        """
+        limit_ms, now_ms = self.settings.bootstrap_timeout_ms, self.clock.monotonic_ms()
+        if limit_ms is None:
+            return math.inf
+        if self._unreached_since_ms is None:
+            self._unreached_since_ms = now_ms
+        waited_ms = now_ms - self._unreached_since_ms
+        if waited_ms < limit_ms:
+            return (limit_ms - waited_ms) / 1000
+        self.gave_up = self.unreachable(limit_ms)
+        self._unreached_since_ms = None
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(self.unreachable(limit_ms))
+        return math.inf
+
+    def _learn(
+        self,
+        response: log_pb2.MetadataResponse,
+        sure: frozenset[str] = frozenset(),
+        *,
+        all_topics: bool,
+    ) -> None:
+        snapshot = snapshot_of(response)
+        faulty = self.metadata.update(snapshot)
+        now_ms = self.clock.monotonic_ms()
+        for topic in snapshot.topics:
+            if topic.error is None:
+                self.denied.pop(topic.name, None)
+            else:
+                before = self.denied.get(topic.name)
+                since_ms, known = (before.since_ms, before.sure) if before else (now_ms, False)
+                self.denied[topic.name] = Denial(since_ms, topic.error, known or topic.name in sure)
+        if all_topics:
+            for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
+                missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
+                self.denied.setdefault(name, Denial(now_ms, missing))
+        told = {(b.stream, b.epoch) for b in self.metadata.brokers.values()}
+        for at in [at for at in self._without_stream if at not in told]:
+            del self._without_stream[at]
+        live = self._live()
+        for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
+            closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+        if self._on_change is not None:
+            try:
+                self._on_change(faulty)
+            except Exception:  # noqa: BLE001  refreshing must go on
+                logger.exception("a metadata change could not be applied")
+
+    def _live(self) -> set[tuple[Address, int | None]]:
+        """The servers that this client may need again."""
+        live: set[tuple[Address, int | None]] = {(a, None) for a in self.settings.bootstrap}
+        if self.settings.by_gateway and self._gateway is not None:
+            live.update((self._gateway, broker) for broker in self.metadata.brokers)
+            return live
+        live.update((broker.address, None) for broker in self.metadata.brokers.values())
+        if self.metadata.controller is not None:
+            live.add((self.metadata.controller, None))
+        return live
+
+    async def ask_surely(
+        self, request: log_pb2.MetadataRequest
+    ) -> tuple[log_pb2.MetadataResponse, frozenset[str]]:
+        """As `ask_any`; and the topics that are new to this client and for sure do not exist."""
+        response = await self.ask_any(request)
+        denied = denied_in(response, self.metadata.topics)
+        if response.gateway:
+            return response, frozenset(denied)
+        doubtful = [n for n in denied if n not in self.denied or not self.denied[n].sure]
+        gateway = controller_of(response)
+        if not doubtful or gateway is None:
+            return response, frozenset()
+        return response, await confirm(response, doubtful, self.server(gateway))
+
+    async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
+        """The first answer of any server; BootstrapFailed when all refused."""
+        load = {address: server.waiting for (address, _), server in self._servers.items()}
+        shuffle: Callable[[list[Address]], None] = self.rng.shuffle
+        known = ClusterMetadata() if self.settings.by_gateway else self.metadata
+        addresses = addresses_to_ask(known, self.settings.bootstrap, load, shuffle)
+        timeout_s = min(self.settings.request_timeout_ms / 1000, METADATA_ANSWER_S_MAX)
+        asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
+        self.faults = {a: f for a, f in self.faults.items() if a in addresses}
+        try:
+            remaining = iter(addresses)
+            address = next(remaining, None)
+            while True:
+                if address is not None:
+                    server = self.server(address)
+                    asked[asyncio.ensure_future(self._ask(server, request, timeout_s))] = address
+                address = next(remaining, None)
+                wait_s = ASK_NEXT_AFTER_S if address is not None else None
+                done, _ = await asyncio.wait(
+                    asked, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                for task in done:
+                    asker = asked.pop(task)
+                    if task.exception() is None:
+                        self.faults.pop(asker, None)
+                        return task.result()
+                    self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
+                if not asked and address is None:
+                    raise self.unreachable(round(timeout_s * 1000))
+        finally:
+            for task in asked:
+                task.cancel()
+
+    async def _ask(
+        self, server: Server, request: log_pb2.MetadataRequest, timeout_s: float
+    ) -> log_pb2.MetadataResponse:
+        response: log_pb2.MetadataResponse
+        response = await server.call(server.log.Metadata, request, timeout_s)
+        if self.settings.by_gateway:
+            if not response.gateway:
+                raise errors.BrokerUnreachable(
+                    f"{server.address}: it is a broker and not the gateway, which client.routing="
+                    "gateway asks for"
+                )
+            self._gateway = server.address
+        return response
+
+    # ---- calls with retries -------------------------------------------------------------------
+
+    async def retrying(
+        self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int, what: str
+    ) -> T:
+        """Run `attempt(seconds left)` until it succeeds; retriable errors are tried again, with
+        metadata refreshed where they ask for it. RequestTimedOut names `what` and the last fault.
+        """
+        deadline = self.clock.monotonic_ms() + timeout_ms
+        attempts, last = 0, ""
+        late = f"{what}: not done within {timeout_ms / 1000:.3g} s"
+        await self.connected(timeout_ms)
+        while True:
+            attempts += 1
+            left_s = (deadline - self.clock.monotonic_ms()) / 1000
+            try:
+                try_s = max(min(left_s, self.settings.request_timeout_ms / 1000), 0.001)
+                async with asyncio.timeout(max(left_s, 0.001)):
+                    return await attempt(try_s)
+            except TimeoutError:
+                told = "".join(f"; {a}: {fault}" for a, fault in self.faults.items())
+                raise errors.RequestTimedOut(f"{late}{last}{told}") from None
+            except errors.PylogError as error:
+                if not error.retriable:
+                    raise
+                last = f"; last fault: {error.name}: {error}"
+                wait_s = self.settings.backoff_s(attempts, self.rng.random())
+                if self.clock.monotonic_ms() + wait_s * 1000 >= deadline:
+                    if type(error) is errors.BootstrapFailed:
+                        raise self.unreachable(timeout_ms) from None
+                    raise errors.RequestTimedOut(f"{late}{last}") from error
+                if error.refreshes_metadata:
+                    self.refresh_soon()
+                await asyncio.sleep(wait_s)

@@ -1,0 +1,94 @@
+"""One address that a client talks to: its channel, its calls, and why one could not be made.
+
+Loop only, like all of `cluster`, which keeps the servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+import grpc.aio
+
+from pylog import errors
+from pylog.client.cluster.metadata import Address
+from pylog.client.cluster.wire import NOT_CONNECTED, fault_of
+from pylog.rpc.channel import aio_channel, through_gateway
+from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
+
+WHY_NOT_CONNECTED_S: Final = 0.2
+"""A refusal is instant; whoever swallows packets must not hold up the error that names him."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamWay:
+    """How to begin a framed stream to a broker."""
+
+    broker: int
+    epoch: int
+    address: Address
+    hello: bytes
+
+
+class Server:
+    """One address: its channel, and how many calls wait on it. With a `broker` the address is the
+    gateway's, and the channel ends at that broker.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        broker: int | None = None,
+        options: Sequence[tuple[str, int | str]] = (),
+    ) -> None:
+        self.address = address
+        self.broker = broker
+        way = [] if broker is None else through_gateway(broker)
+        self.channel = aio_channel(str(address), options=[*options, *way])
+        self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
+        self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
+        self.waiting = 0
+
+    def __str__(self) -> str:
+        where = str(self.address)
+        return where if self.broker is None else f"broker {self.broker} through {where}"
+
+    def open_stream(self, method: str, parse: Callable[[bytes], Any]) -> Any:
+        """A call of messages in pieces, both ways; `parse` makes answers of bytes."""
+        open_call: Any = self.channel.stream_stream(method, b"".join, parse)
+        return open_call()
+
+    async def call(
+        self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
+    ) -> T:
+        """One unary call; BrokerUnreachable names the address and the fault."""
+        self.waiting += 1
+        try:
+            return await method(request, timeout=max(timeout_s, 0.001))
+        except grpc.aio.AioRpcError as error:
+            fault = fault_of(error, timeout_s)
+            if fault == NOT_CONNECTED:
+                fault = await why_not_connected(self.address)
+            raise errors.BrokerUnreachable(f"{self}: {fault}") from error
+        finally:
+            self.waiting -= 1
+
+
+async def why_not_connected(address: Address) -> str:
+    """What the kernel says to one attempt to connect, for a fault whose reason gRPC lost."""
+    try:
+        async with asyncio.timeout(WHY_NOT_CONNECTED_S):
+            _, writer = await asyncio.open_connection(address.host, address.port)
+    except TimeoutError:
+        return NOT_CONNECTED
+    except OSError as error:
+        # asyncio tells of several addresses in one text without a number.
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return reason.lower()
+    writer.close()
+    return NOT_CONNECTED

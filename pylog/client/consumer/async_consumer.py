@@ -1,0 +1,216 @@
+"""`AsyncConsumer`: the consumer for asyncio.
+
+The same `Consumer` inside, fetching on pylog's own loop as ever. What is buffered is handed out on
+the caller's loop, without another thread; only calls that ask a broker wait on one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from operator import length_hint
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+
+from pylog import errors
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.subscription import Partitions
+from pylog.client.timeouts import seconds
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pylog.records.record import Record
+
+if TYPE_CHECKING:
+    import re
+
+    import pyarrow as pa
+
+LOOK_AGAIN_S: Final = 0.5
+"""Some faults show only by time: nobody answers."""
+
+T = TypeVar("T")
+
+
+class AsyncConsumer:
+    """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
+
+    For one task at a time on one event loop; `wakeup()` may come from anywhere. Deserializers and
+    interceptors run on that loop.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        **config: Any,
+    ) -> None:
+        self._inner = Consumer(
+            *topics, bootstrap_servers=bootstrap_servers, group_id=group_id, **config
+        )
+        self._polling = False
+
+    # ---- what to read, and where: at once -----------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | None = None,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object | None = None,
+    ) -> None:
+        """Read all partitions of these topics, or of all whose whole name matches `pattern`."""
+        self._inner.subscribe(topics, pattern, listener)
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions; those assigned before keep their positions."""
+        self._inner.assign(partitions)
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self._inner.unsubscribe()
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        return self._inner.assignment()
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics; with a pattern, those that match by now."""
+        return self._inner.subscription()
+
+    def seek(
+        self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
+    ) -> None:
+        """The next record of the partition is the one at `offset`, or the first after it."""
+        self._inner.seek(partition, offset)
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        return self._inner.paused()
+
+    def wakeup(self) -> None:
+        """Have a poll that waits, or the next one, raise WokenUp. From any thread."""
+        self._inner.wakeup()
+
+    def metrics(self) -> dict[str, float]:
+        """As `Consumer.metrics`."""
+        return self._inner.metrics()
+
+    # ---- records ------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+        """Up to `max_poll_records` records, as soon as there are any; none after `timeout`
+        seconds. Raises as `Consumer.poll`.
+        """
+        return await self._poll(timeout, lambda: self._inner.poll(0))
+
+    async def poll_arrow(
+        self, timeout: float = 1.0, *, include_headers: bool = False
+    ) -> pa.RecordBatch:
+        """Fetched records as Arrow columns, as soon as there are any."""
+        return await self._poll(
+            timeout, lambda: self._inner.poll_arrow(0, include_headers=include_headers)
+        )
+
+    async def __aiter__(self) -> AsyncIterator[Record]:
+        """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
+        while True:
+            for record in await self._poll(1.0, lambda: self._inner._iteration(0)):
+                yield record
+
+    async def _poll(self, timeout: float, take: Callable[[], T]) -> T:
+        if self._polling:
+            raise errors.WrongThread(
+                "the consumer is in use by another task; use it from one task at a time"
+            )
+        deadline = SYSTEM_CLOCK.monotonic_ms() + seconds(timeout) * 1000
+        self._polling = True
+        try:
+            while True:
+                found = take()
+                left_s = (deadline - SYSTEM_CLOCK.monotonic_ms()) / 1000
+                if length_hint(found) or left_s <= 0:
+                    return found
+                await self._news(min(left_s, LOOK_AGAIN_S))
+        finally:
+            self._polling = False
+
+    async def _news(self, timeout_s: float) -> None:
+        """Return when something may have come."""
+        loop = asyncio.get_running_loop()
+        came = asyncio.Event()
+        stop = self._inner._waiting.listen(lambda: loop.call_soon_threadsafe(came.set))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await came.wait()
+        except TimeoutError:
+            pass
+        finally:
+            stop()
+
+    # ---- what may ask a broker ----------------------------------------------------------------
+
+    async def _elsewhere(self, call: Callable[..., T], *args: Any) -> T:
+        return await asyncio.to_thread(call, *args)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partition numbers."""
+        return await self._elsewhere(self._inner.partitions_for, topic)
+
+    async def seek_to_beginning(self, *partitions: Partitions) -> None:
+        """Go on at the first offset of these partitions (none given: all assigned)."""
+        await self._elsewhere(self._inner.seek_to_beginning, *partitions)
+
+    async def seek_to_end(self, *partitions: Partitions) -> None:
+        """Go on behind the last record of these partitions (none given: all assigned)."""
+        await self._elsewhere(self._inner.seek_to_end, *partitions)
+
+    async def position(self, *partitions: Partitions) -> Any:
+        """The offset of the next record: an int for one partition, else a dict."""
+        return await self._elsewhere(self._inner.position, *partitions)
+
+    async def pause(self, *partitions: Partitions) -> None:
+        """Return no records of these partitions until `resume` (none given: all assigned)."""
+        await self._elsewhere(self._inner.pause, *partitions)
+
+    async def resume(self, *partitions: Partitions) -> None:
+        """Undo `pause` (none given: all assigned)."""
+        await self._elsewhere(self._inner.resume, *partitions)
+
+    async def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The first offset of each partition (none given: all assigned)."""
+        return await self._elsewhere(self._inner.beginning_offsets, *partitions)
+
+    async def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each (none given: all assigned)."""
+        return await self._elsewhere(self._inner.end_offsets, *partitions)
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (milliseconds); None where none is that late."""
+        return await self._elsewhere(self._inner.offsets_for_times, times)
+
+    async def lag(self, *partitions: Partitions) -> Any:
+        """How many offsets are left to read: an int for one partition, else a dict."""
+        return await self._elsewhere(self._inner.lag, *partitions)
+
+    async def close(self) -> None:
+        """Let go of connections and buffers."""
+        await self._elsewhere(self._inner.close)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return getattr(self._inner, name)  # refuses, by name, what is not offered yet

@@ -1,0 +1,491 @@
+"""`Consumer`: records out, in order per partition, prefetched while the user works.
+
+The shell around `fetcher`. Two threads touch the state, under one lock: the user's (one at a
+time; others are told off) and pylog's loop, which asks brokers and fills the buffers. Decoding
+happens on the user's thread, outside the lock, one batch at a time.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from operator import length_hint
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pylog import errors
+from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.metadata import TopicInfo
+from pylog.client.cluster.offsets import list_offsets, raise_faults
+from pylog.client.cluster.shown import Shown
+from pylog.client.consumer.collecting import Collector, grouped
+from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.consumer.consumer_settings import UserCode, fetcher_settings, parse_settings
+from pylog.client.consumer.fetch_loop import FetchLoop, FetchSettings
+from pylog.client.consumer.one_thread import OneThread
+from pylog.client.consumer.poll_waiting import PollWaiting, not_assigned
+from pylog.client.fetching.fetch_state import Partition
+from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
+from pylog.client.subscription import (
+    Partitions,
+    Subscription,
+    check_topic,
+    is_single,
+    one_partition,
+    seek_target,
+    some_partitions,
+    times_by_partition,
+)
+from pylog.client.timeouts import seconds, seconds_or_none
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
+from pylog.records.record import Record
+
+if TYPE_CHECKING:
+    import re
+
+    import pyarrow as pa
+
+
+class Consumer(Shown):
+    """Reads records. For one thread at a time; `wakeup()` alone may come from another.
+
+    Consumer groups are not offered yet. Given topics, the consumer assigns itself all their
+    partitions, and those that are added later as metadata tells of them (`metadata_max_age_ms`);
+    two such consumers both get every record. It begins where `auto_offset_reset` says: 'latest'
+    means the end of the log at the time of construction, 'earliest' its start, 'none' is an error
+    unless you seek().
+
+    What asks brokers raises RequestTimedOut or BootstrapFailed after `default_api_timeout_ms`, and
+    UnknownTopicOrPartition for what does not exist; what is about an assigned partition, or all of
+    them, InvalidRequest for one that is not assigned. After `close` everything raises ClientClosed,
+    from a second thread at the same time WrongThread.
+    """
+
+    def __init__(
+        self,
+        *topics: str,
+        bootstrap_servers: str | Iterable[str],
+        group_id: str | None = None,
+        **config: Any,
+    ) -> None:
+        values = parse_settings(bootstrap_servers, group_id, config)
+        code = UserCode.of(values)
+        self._clock: Clock = SYSTEM_CLOCK
+        self._rng = random.Random()
+        self._interceptors = code.interceptors
+        self._read_committed = values["isolation.level"] == "read_committed"
+        self._timeout_ms: int = values["default.api.timeout.ms"]
+        self._closed = False
+        self._turn = OneThread()
+        self._subscription = Subscription()
+        self._exclude_internal: bool = values["exclude.internal.topics"]
+        self._thread = shared_loop()
+        self._cluster = Cluster(
+            self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
+        )
+        self._fetcher = Fetcher(
+            fetcher_settings(values),
+            self._cluster.metadata,
+            self._rng.random,
+            self._clock.wall_ms,
+        )
+        self._loop = FetchLoop(
+            self._thread,
+            self._cluster,
+            self._fetcher,
+            FetchSettings(
+                min_bytes=values["fetch.min.bytes"],
+                max_bytes=values["fetch.max.bytes"],
+                partition_bytes=values["max.partition.fetch.bytes"],
+                read_committed=self._read_committed,
+                rack=values["client.rack"],
+            ),
+            self._clock,
+        )
+        self._lock = self._loop.lock
+        self._collector = Collector(
+            self._loop,
+            self._fetcher,
+            code,
+            max_poll_records=values["max.poll.records"],
+            check_crcs=values["check.crcs"],
+        )
+        self._waiting = PollWaiting(
+            self._loop, self._cluster, self._fetcher, self._collector, self._clock, self._timeout_ms
+        )
+        close_at_exit(self)
+        if topics:
+            self.subscribe(topics)
+
+    # ---- what to read -------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        topics: str | Iterable[str] | None = None,
+        pattern: str | re.Pattern[str] | None = None,
+        listener: object | None = None,
+    ) -> None:
+        """Read all partitions of these topics, or of all whose whole name matches `pattern`
+        (RE2's expressions; the cluster is asked again every `metadata_max_age_ms`).
+
+        Replaces the former subscription or assignment; partitions in both keep their positions.
+        """
+        with self._use():
+            if listener is not None:
+                raise errors.NotOffered(
+                    "subscribe(listener=...): rebalance listeners come with consumer groups, "
+                    "which are not offered yet; nobody takes partitions away from this consumer"
+                )
+            subscription = Subscription.of(topics, pattern, exclude_internal=self._exclude_internal)
+            with self._lock:
+                self._subscription = subscription
+                self._cluster.all_topics = subscription.pattern is not None
+                self._cluster.topics.clear()
+                self._cluster.topics.update(dict.fromkeys(subscription.topics))
+                names = subscription.matching(self._cluster.metadata.topics)
+                keep = [tp for tp in self._fetcher.partitions if tp.topic in names]
+                self._fetcher.assign(keep)
+                self._add_partitions()
+                self._collector.drop_unassigned()
+            self._thread.call(self._cluster.refresh_soon)
+            self._loop.poke()
+
+    def assign(self, partitions: Partitions) -> None:
+        """Read exactly these partitions; those assigned before keep their positions."""
+        with self._use():
+            chosen = some_partitions((partitions,))
+            with self._lock:
+                self._subscription = Subscription()
+                self._cluster.all_topics = False
+                self._fetcher.assign(chosen)
+                self._collector.drop_unassigned()
+                self._cluster.topics.clear()
+                self._cluster.topics.update(dict.fromkeys(tp.topic for tp in chosen))
+            self._thread.call(self._cluster.refresh_soon)
+            self._loop.poke()
+
+    def unsubscribe(self) -> None:
+        """Read nothing."""
+        self.assign(())
+
+    def assignment(self) -> set[TopicPartition]:
+        """The partitions that are read."""
+        with self._use(), self._lock:
+            return set(self._fetcher.partitions)
+
+    def subscription(self) -> set[str]:
+        """The subscribed topics; with a pattern, those that match by now."""
+        with self._use():
+            return set(self._subscription.matching(self._cluster.metadata.topics))
+
+    def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partition numbers."""
+        check_topic(topic)
+        with self._use():
+            info = self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+            return list(range(len(info.partitions)))
+
+    # ---- records ------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = 1.0) -> ConsumerRecords:
+        """Up to `max_poll_records` records, as soon as there are any; none after `timeout` seconds.
+
+        Raises what went wrong with a partition (OffsetOutOfRange, NoOffsetForPartition,
+        SerializationFailed, CorruptMessage, ...), UnknownTopicOrPartition for a topic that does not
+        exist, BootstrapFailed when no server ever answered for `default_api_timeout_ms`, and
+        WokenUp after `wakeup()`. What a poll returned is not returned again.
+        """
+        with self._use():
+            left_over = self._collector.take_pending()
+            if left_over:
+                return grouped(left_over)
+            return self._collector.intercepted(self._wait(timeout, self._collector.records))
+
+    def __iter__(self) -> Iterator[Record]:
+        """Records without end. Leaving the loop loses none: the next poll or loop goes on."""
+        while True:
+            yield from self._iteration(1.0)
+
+    def _iteration(self, timeout: float) -> Iterator[Record]:
+        """What an iteration has not taken yet, or else what a poll gives."""
+        with self._use():
+            records = self._collector.pending()
+            if not length_hint(records):
+                records = self._collector.iterate(self._wait(timeout, self._collector.records))
+            return records
+
+    def poll_arrow(self, timeout: float = 1.0, *, include_headers: bool = False) -> pa.RecordBatch:
+        """Fetched records as Arrow columns with the connector's schema, as soon as there are any;
+        no rows after `timeout` seconds. Not bound by `max_poll_records`; deserializers do not
+        apply. Raises as `poll`.
+        """
+        import pyarrow as pa
+
+        from pylog.records.columnar import record_schema
+
+        with self._use():
+            self._collector.rewind_pending()
+            batches = self._wait(timeout, lambda: self._collector.columns(include_headers))
+        if not batches:
+            return pa.RecordBatch.from_pylist([], schema=record_schema(include_headers))
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def _wait(self, timeout: float, collect: Callable[[], list[Any]]) -> list[Any]:
+        """What `collect` finds until the time is up."""
+        metrics = self._loop.metrics
+        metrics.polled(self._clock.monotonic_ms())
+        self._activate()
+        try:
+            return self._waiting.wait(seconds(timeout), collect) or []
+        finally:
+            metrics.poll_ended(self._clock.monotonic_ms())
+
+    def _activate(self) -> None:
+        with self._lock:
+            if not self._fetcher.partitions and not self._subscription:
+                raise errors.InvalidRequest(
+                    "Consumer is not subscribed to any topics or assigned any partitions"
+                )
+            if self._fetcher.active:
+                return
+            self._fetcher.active = True
+        self._loop.poke()
+
+    # ---- positions ----------------------------------------------------------------------------
+
+    def seek(
+        self, partition: TopicPartition | tuple[str, int], offset: int | OffsetAndMetadata
+    ) -> None:
+        """The next record of the partition is the one at `offset`, or the first after it.
+
+        OffsetOutOfRange for a number below 0 or above 2^63-1. With an OffsetAndMetadata that holds
+        a leader epoch, a poll finds out whether the log was cut meanwhile (KIP-320).
+        """
+        with self._use():
+            tp = one_partition(partition)
+            number, epoch = seek_target(tp, offset)
+            self._collector.drop_pending((tp,))
+            with self._lock:
+                self._fetcher.seek(self._assigned(tp), number, epoch)
+            self._loop.poke()
+
+    def seek_to_beginning(self, *partitions: Partitions) -> None:
+        """Go on at the first offset of these partitions (none given: all assigned)."""
+        self._seek_to(partitions, EARLIEST_TIMESTAMP)
+
+    def seek_to_end(self, *partitions: Partitions) -> None:
+        """Go on behind the last record of these partitions (none given: all assigned)."""
+        self._seek_to(partitions, LATEST_TIMESTAMP)
+
+    def _seek_to(self, partitions: tuple[Partitions, ...], timestamp: int) -> None:
+        with self._use():
+            chosen = self._chosen(partitions)
+            self._collector.drop_pending(chosen)
+            with self._lock:
+                for tp in chosen:
+                    self._fetcher.seek_to(self._assigned(tp), timestamp)
+            self._loop.poke()
+
+    def position(self, *partitions: Partitions) -> Any:
+        """The offset of the next record: an int for one partition, a dict for several or for none
+        given (all assigned). Waits for a position that is being looked up.
+        """
+        with self._use():
+            chosen = self._chosen(partitions)
+            self._loop.poke()
+            deadline = self._clock.monotonic_ms() + self._timeout_ms
+            positions = {tp: self._waiting.position(tp, deadline) for tp in chosen}
+            positions.update(
+                {t: o for t, o in self._collector.unyielded().items() if t in positions}
+            )
+            return positions[chosen[0]] if is_single(partitions) else positions
+
+    def pause(self, *partitions: Partitions) -> None:
+        """Return no records of these partitions until `resume` (none given: all assigned); what is
+        fetched of them stays, and counts as unread.
+        """
+        with self._use():
+            self._collector.rewind_pending()
+            with self._lock:
+                for tp in self._chosen(partitions):
+                    self._assigned(tp).paused = True
+
+    def resume(self, *partitions: Partitions) -> None:
+        """Undo `pause` (none given: all assigned)."""
+        with self._use():
+            with self._lock:
+                for tp in self._chosen(partitions):
+                    self._fetcher.resume(self._assigned(tp))
+            self._loop.poke()
+
+    def paused(self) -> set[TopicPartition]:
+        """The partitions that are paused."""
+        with self._use(), self._lock:
+            return {tp for tp, p in self._fetcher.partitions.items() if p.paused}
+
+    def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The first offset of each partition (none given: all assigned)."""
+        return self._list(partitions, EARLIEST_TIMESTAMP)
+
+    def end_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
+        """The offset behind the last readable record of each (none given: all assigned)."""
+        return self._list(partitions, LATEST_TIMESTAMP)
+
+    def _list(
+        self, partitions: tuple[Partitions, ...], timestamp: int
+    ) -> dict[TopicPartition, int]:
+        with self._use():
+            listing = self._listing(dict.fromkeys(self._chosen(partitions), timestamp))
+            return {tp: found.offset for tp, found in listing.items() if found is not None}
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The first record at or after each time (milliseconds since 1970); None where none is that
+        late. InvalidTimestamp for a time below 0.
+        """
+        with self._use():
+            return self._listing(times_by_partition(times))
+
+    def _listing(
+        self, wanted: dict[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        listing, faults = self._thread.run(
+            list_offsets(
+                self._cluster, wanted, self._timeout_ms, read_committed=self._read_committed
+            )
+        )
+        raise_faults(listing, faults)
+        return {tp: listing[tp] for tp in wanted}
+
+    def lag(self, *partitions: Partitions) -> Any:
+        """How many offsets are left to read: an int for one partition, a dict for several or for
+        none given (all assigned). Asks the brokers for the ends.
+        """
+        positions = self.position(*partitions)
+        if not isinstance(positions, dict):
+            ends = self.end_offsets(*partitions)
+            return max(next(iter(ends.values())) - positions, 0)
+        ends = self.end_offsets(list(positions))
+        return {tp: max(ends[tp] - position, 0) for tp, position in positions.items()}
+
+    def _chosen(self, partitions: tuple[Partitions, ...]) -> list[TopicPartition]:
+        if partitions:
+            return some_partitions(partitions)
+        if self._subscription.topics and not self._fetcher.partitions:
+            # Subscribed a moment ago: "all assigned" means the topics' partitions.
+            for topic in self._subscription.topics:
+                self._thread.run(self._cluster.topic(topic, self._timeout_ms))
+            with self._lock:
+                self._add_partitions()
+        return list(self._fetcher.partitions)
+
+    def _assigned(self, tp: TopicPartition) -> Partition:
+        partition = self._fetcher.partitions.get(tp)
+        if partition is None:
+            raise not_assigned(tp)
+        return partition
+
+    # ---- the rest of the surface --------------------------------------------------------------
+
+    def wakeup(self) -> None:
+        """Have a poll that waits, or the next one, raise WokenUp. From any thread."""
+        self._waiting.wake()
+
+    def metrics(self) -> dict[str, float]:
+        """By Kafka's names: totals since the start, rates, averages and maxima over the last
+        minute, present levels; `<topic>-<partition>.records-lag` for each partition fetched from.
+        """
+        with self._lock:
+            partitions = list(self._fetcher.partitions.values())
+        return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Let go of connections and buffers; `timeout` is accepted as Kafka's and not needed."""
+        seconds_or_none(timeout)
+        if self._closed:
+            return
+        self._closed = self._loop.closed = True
+        with self._lock:
+            self._loop.notify()
+        self._interceptors.close()
+        closing = self._thread.start(self._loop.close())
+        if not self._thread.is_current():
+            closing.result()
+
+    def _on_fork(self) -> None:
+        """In a forked child: nothing would come."""
+        self._closed = True
+        self._turn = OneThread()
+
+    def _close_at_exit(self) -> None:
+        """The interpreter ends without a `close()`."""
+        self.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("Consumer", name, CONSUMER_NOT_OFFERED)
+
+    @contextmanager
+    def _use(self) -> Iterator[None]:
+        """The calling thread uses the consumer; a second one at the same time is refused."""
+        with self._turn.use():
+            if self._closed:
+                raise self._thread.closed("the consumer")
+            yield
+
+    # ---- the loop's side ----------------------------------------------------------------------
+
+    def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
+        with self._lock:
+            if self._subscription.pattern is not None:
+                self._drop_deleted_topics()
+            self._add_partitions()
+        self._loop.step(self._fetcher.on_metadata)
+
+    def _drop_deleted_topics(self) -> None:
+        """A topic that is gone matches no pattern any more. The lock is held."""
+        denied = self._cluster.denied
+        gone = {tp.topic for tp in self._fetcher.partitions if tp.topic in denied}
+        now_ms = self._clock.monotonic_ms()
+        for topic in gone:
+            if not denied[topic].counts(now_ms):
+                continue
+            logger.warning("topic %s does not exist any more; it is read no longer", topic)
+            self._cluster.metadata.forget_topic(topic)
+            self._cluster.topics.pop(topic, None)
+            del denied[topic]
+            self._subscription.seen.discard(topic)
+            left = [tp for tp in self._fetcher.partitions if tp.topic != topic]
+            self._fetcher.assign(left)
+
+    def _add_partitions(self) -> None:
+        """Assign what the subscription covers and metadata tells of. The lock is held."""
+        metadata = self._cluster.metadata
+        for topic in self._subscription.matching(metadata.topics):
+            later = topic in self._subscription.seen
+            self._subscription.seen.add(topic)
+            for number in range(metadata.partition_count(topic) or 0):
+                self._fetcher.add(TopicPartition(topic, number), found_later=later)

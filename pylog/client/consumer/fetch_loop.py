@@ -1,0 +1,339 @@
+"""The loop's side of a consumer: fetch streams, look-ups and timers, as the fetcher decides.
+
+The user's thread comes in by `poke`; the lock covers the fetcher, and `ready` tells the user that
+something came. A thread that waits for small answers reads them itself (`lent`), gives them to the
+fetcher and asks for more, past the loop; so steps are made one at a time, under `turn`, which comes
+before the lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pylog import errors
+from pylog.client.background import LoopThread, logger
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.consumer.consumer_metrics import ConsumerMetrics
+from pylog.client.fetching.fetch_answers import fetched_of
+from pylog.client.fetching.fetch_events import (
+    CancelFetch,
+    Effect,
+    Fetch,
+    Fetched,
+    Listed,
+    ListOffsets,
+    Notice,
+    RefreshMetadata,
+)
+from pylog.client.fetching.fetch_requests import FetchRequests, pack_encoded
+from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.streams.lent_streams import LentStreams
+from pylog.client.streams.stream import FETCH, RequestStream
+from pylog.clock import Clock
+from pylog.model import TopicPartition
+from pylog.records.batch import Buffer
+from pylog.rpc.v1 import log_pb2
+
+GIVE_WAY_S: Final = 20e-6
+FEW_BYTES: Final = 32 * 1024
+"""An answer so small is awaited for its latency, a larger one for its bytes."""
+
+_Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
+_Stream = RequestStream[bytes, _Response]
+
+
+@dataclass(frozen=True, slots=True)
+class FetchSettings:
+    """What goes into every fetch request."""
+
+    min_bytes: int
+    max_bytes: int
+    partition_bytes: int
+    read_committed: bool
+    rack: str
+
+
+class FetchLoop:
+    """Carries out the fetcher's effects."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        cluster: Cluster,
+        fetcher: Fetcher,
+        settings: FetchSettings,
+        clock: Clock,
+    ) -> None:
+        self.cluster = cluster
+        self.fetcher = fetcher
+        self.lock = threading.Lock()
+        self.ready = threading.Condition(self.lock)
+        self.metrics = ConsumerMetrics(clock.monotonic_ms())
+        self.closed = False
+        self.listener: Callable[[], object] | None = None
+        """Told as well when something comes; changed under the lock."""
+        self.user_waits = False
+        """Whether the user's thread sleeps until `ready`; changed under the lock."""
+        self.turn = threading.RLock()
+        self.lent = LentStreams(
+            thread, self.lock, clock, notify=self.notify, on_interrupt=self._interrupted
+        )
+        self._thread = thread
+        self._settings = settings
+        self._requests = FetchRequests(
+            min_bytes=settings.min_bytes,
+            max_bytes=settings.max_bytes,
+            partition_bytes=settings.partition_bytes,
+            read_committed=settings.read_committed,
+            client_id=cluster.settings.client_id,
+            rack=settings.rack,
+        )
+        self._isolation = (
+            log_pb2.READ_COMMITTED if settings.read_committed else log_pb2.READ_UNCOMMITTED
+        )
+        self._clock = clock
+        self._poke_pending = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = 0
+        self._handed_over = 0  # lists of effects on their way to the loop
+        self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def notify(self) -> None:
+        """Tell who waits that something came. The lock is held."""
+        self.ready.notify_all()
+        self.lent.wake()
+        if self.listener is not None:
+            self.listener()
+
+    def notify_soon(self) -> None:
+        """`notify`, by the loop."""
+        self._thread.call(self._notify_here)
+
+    def _notify_here(self) -> None:
+        with self.lock:
+            self.notify()
+
+    def poke(self) -> None:
+        """Have the loop look."""
+        if not self._poke_pending:
+            self._poke_pending = True
+            self._thread.call(self.step, self.fetcher.poll)
+
+    def step(
+        self, event: Callable[..., list[Effect]], *arguments: Any, give_way: bool = False
+    ) -> None:
+        """Give the fetcher an event, wake the user, and carry out what the fetcher decides."""
+        self._poke_pending = False
+        if self.closed:
+            return
+        self.cluster.start()
+        now_ms = self._clock.monotonic_ms()
+        with self.turn:
+            with self.lock:
+                effects = event(now_ms, *arguments)
+                if event != self.fetcher.poll:  # to ask for more is no news
+                    self.notify()
+                waiting = self.user_waits
+            if waiting and give_way:
+                # Python's lock must be free when the user's thread wakes up, or its records come
+                # only after the next request is on its way.
+                self._clock.sleep(GIVE_WAY_S)
+            with self.lock:
+                if event == self.fetcher.place:
+                    effects += self.fetcher.poll(now_ms)
+                next_ms = self.fetcher.next_deadline_ms(now_ms)
+            self._perform(effects)
+        self._set_timer(now_ms, next_ms)
+
+    def _step_here(self, broker: int, correlation: int, answers: list[Fetched]) -> None:
+        """An answer that the user's thread has read: what comes of it is done here, or handed over
+        to the loop where it takes more than to write.
+        """
+        with self.turn:
+            now_ms = self._clock.monotonic_ms()
+            with self.lock:
+                effects = self.fetcher.on_fetched(now_ms, broker, correlation, answers)
+                next_ms = self.fetcher.next_deadline_ms(now_ms)
+            while effects and not self._handed_over and self._send_here(effects[0]):
+                del effects[0]
+            if effects:
+                self._handed_over += 1
+                self._thread.call(self._take_over, effects)
+            if next_ms is not None and (self._timer is None or self._timer_ms > next_ms):
+                self.poke()
+
+    def _take_over(self, effects: list[Effect]) -> None:
+        with self.turn:
+            self._handed_over -= 1
+            if not self.closed:
+                self._perform(effects)
+
+    def _perform(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case Fetch():
+                    self._send(effect)
+                case CancelFetch(broker, lane):
+                    stream = self._streams.pop((broker, lane), None)
+                    if stream is not None:
+                        stream.close()
+                        self.lent.sort_out()
+                case ListOffsets():
+                    task = asyncio.ensure_future(self._look_up(effect))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._tasks.discard)
+                case RefreshMetadata(topics):
+                    self.cluster.refresh_soon(*topics)
+                case Notice(text):
+                    logger.warning("%s", text)
+
+    def _set_timer(self, now_ms: int, next_ms: int | None) -> None:
+        """Keep a timer that is not later than the fetcher's next deadline: to move it at every
+        fetch would cost more than a look too early.
+        """
+        if next_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_ms <= next_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = next_ms
+        delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
+        self._timer = self._thread.loop.call_later(delay_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.step(self.fetcher.poll)
+
+    def _interrupted(self) -> None:
+        """The user's thread was interrupted with an answer in hands: nothing of it counts, and
+        nothing that was asked for is waited for.
+        """
+        with self.turn, self.lock:
+            self.lent.lent = {}
+            self.fetcher.start_over()
+        self._thread.call(self._begin_anew)
+
+    def _begin_anew(self) -> None:
+        with self.turn:
+            for stream in self._streams.values():
+                stream.close(abort=True)  # what is half written is nobody's
+            self._streams.clear()
+            self.lent.sort_out()
+            with self.lock:
+                self.fetcher.start_over()
+        self.step(self.fetcher.poll)
+
+    def _send(self, effect: Fetch) -> None:
+        place = (effect.broker, effect.lane)
+        stream = self._streams.get(place)
+        if stream is None:
+            server = self.cluster.broker(effect.broker)
+            if server is None:
+                self._thread.loop.call_soon(self.step, self.fetcher.on_fetch_failed, *place)
+                return
+            stream = self._streams[place] = RequestStream(
+                effect.broker,
+                server,
+                self.cluster,
+                FETCH,
+                pack=pack_encoded,
+                on_response=self._on_response,
+                on_broken=self._on_broken,
+                lock=self.turn,
+            )
+        stream.send(self._request(effect))
+
+    def _send_here(self, effect: Effect) -> bool:
+        """Send the fetch on this thread; False when it is something else, or has to wait."""
+        if not isinstance(effect, Fetch):
+            return False
+        stream = self._streams.get((effect.broker, effect.lane))
+        carrier = stream.free_carrier if stream is not None else None
+        if stream is None or carrier is None:
+            return False
+        stream.send_here(carrier, self._request(effect))
+        return True
+
+    def _request(self, effect: Fetch) -> bytes:
+        self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
+        return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
+
+    def _on_response(self, broker: int, response: _Response) -> None:
+        correlation, partitions = response
+        answers = [fetched_of(data, batches) for data, batches in partitions]
+        size = sum(len(answer.batches) for answer in answers)
+        self.metrics.fetch_answered(self._clock.monotonic_ms(), correlation, size)
+        few = size <= FEW_BYTES
+        if not self._thread.is_current():
+            self._step_here(broker, correlation, answers)
+            if not few:  # to fetch ahead pays more
+                self._thread.call(self.lent.take_back)
+            return
+        waits = self.user_waits or self.lent.somebody_waits
+        self.step(self.fetcher.place, broker, correlation, answers, give_way=few and size > 0)
+        for stream in self._streams.values():
+            if stream.broker == broker:
+                self.lent.answered(stream, awaited=few and waits)
+
+    def _on_broken(self, stream: _Stream, fault: str) -> None:
+        self.lent.sort_out()
+        for place, known in self._streams.items():
+            if known is stream:
+                with self.turn:
+                    del self._streams[place]
+                logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
+                self.step(self.fetcher.on_fetch_failed, *place)
+                return
+
+    async def _look_up(self, effect: ListOffsets) -> None:
+        request = log_pb2.ListOffsetsRequest(
+            isolation_level="READ_COMMITTED"
+            if self._settings.read_committed
+            else "READ_UNCOMMITTED"
+        )
+        generations = {}
+        for tp, timestamp, epoch, generation in effect.items:
+            generations[tp] = generation
+            request.partitions.add(
+                topic=tp.topic,
+                partition=tp.partition,
+                timestamp_ms=timestamp,
+                current_leader_epoch=epoch,
+            )
+        try:
+            server = self.cluster.broker(effect.broker)
+            if server is None:
+                raise errors.LeaderNotAvailable(f"broker {effect.broker} is not alive")
+            timeout_s = self.cluster.settings.request_timeout_ms / 1000
+            response = await server.call(server.log.ListOffsets, request, timeout_s)
+        except errors.PylogError as error:
+            self.step(
+                self.fetcher.on_listed,
+                [Listed(tp, g, error.code, str(error)) for tp, g in generations.items()],
+            )
+            return
+        answers = []
+        for told in response.partitions:
+            tp = TopicPartition(told.topic, told.partition)
+            answers.append(
+                Listed(tp, generations[tp], told.error.code, told.error.message, told.offset)
+            )
+        self.step(self.fetcher.on_listed, answers)
+
+    async def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self.turn:
+            for stream in self._streams.values():
+                stream.close()
+            self._streams.clear()
+        self.lent.close()
+        for task in self._tasks:
+            task.cancel()
+        await self.cluster.close()

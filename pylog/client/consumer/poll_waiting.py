@@ -1,0 +1,179 @@
+"""How a poll waits, and what ends it: news, the time, a wakeup, a fault, or the consumer's end.
+
+On the user's thread. A poll that found something returns it, whatever else came meanwhile: a
+position that has moved is never followed by an error instead of its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from pylog import errors
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
+from pylog.client.consumer.collecting import Collector
+from pylog.client.consumer.fetch_loop import FetchLoop
+from pylog.client.fetching.fetcher import Fetcher
+from pylog.clock import Clock
+from pylog.model import TopicPartition
+
+LOOK_AGAIN_S = 0.5
+"""Some faults show only by time: nobody answers."""
+
+T = TypeVar("T", bound=list[object])
+
+
+class PollWaiting:
+    """The waiting of one consumer; `wake` may come from any thread."""
+
+    def __init__(
+        self,
+        loop: FetchLoop,
+        cluster: Cluster,
+        fetcher: Fetcher,
+        collector: Collector,
+        clock: Clock,
+        timeout_ms: int,
+    ) -> None:
+        self._loop = loop
+        self._cluster = cluster
+        self._fetcher = fetcher
+        self._collector = collector
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+        self._started_ms = clock.monotonic_ms()
+        self._woken = False
+        self._absent_since_ms: dict[TopicPartition, int] = {}
+
+    def wake(self) -> None:
+        """Have the wait that runs, or the next one, raise WokenUp. Never blocks: a handler of a
+        signal may interrupt the very thread that holds the lock.
+        """
+        self._woken = True
+        self._loop.notify_soon()
+
+    def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
+        """What `collect` finds, as soon as it finds something; None when the time is up."""
+        lent = self._loop.lent
+        deadline = self._clock.monotonic_ms() + timeout_s * 1000
+        looked = False
+        while True:
+            self.raise_faults()
+            found = collect()
+            if found:
+                return found
+            with self._loop.lock:
+                if self._woken:
+                    continue
+                self.refuse_closed()
+                left_s = (deadline - self._clock.monotonic_ms()) / 1000
+                if left_s <= 0 and (looked or not lent.lent):
+                    return None
+                if self._collector.has_news():
+                    continue
+                wait_s = max(min(left_s, LOOK_AGAIN_S), 0)
+                if lent.lent:
+                    lent.begin()
+                else:
+                    self._loop.user_waits = True
+                    self._loop.ready.wait(wait_s)
+                    self._loop.user_waits = False
+                    continue
+            lent.wait(wait_s)
+            looked = left_s <= 0
+
+    def listen(self, listener: Callable[[], object]) -> Callable[[], None]:
+        """Have `listener` called when a wait would end, also at once if it would; gives what ends
+        the listening.
+        """
+
+        def stop() -> None:
+            with self._loop.lock:
+                self._loop.listener = None
+
+        with self._loop.lock:
+            self._loop.listener = listener
+            if self._woken or self._loop.closed or self._collector.has_news():
+                listener()
+        return stop
+
+    def refuse_closed(self) -> None:
+        """ClientClosed after `close`."""
+        if self._loop.closed:
+            raise errors.ClientClosed("the consumer is closed")
+
+    def position(self, tp: TopicPartition, deadline_ms: int) -> int:
+        """The partition's position; waits while it is being looked up."""
+        while True:
+            with self._loop.lock:
+                partition = self._fetcher.partitions.get(tp)
+                if partition is None:
+                    raise not_assigned(tp)
+                if partition.position is not None:
+                    return partition.position
+            self.raise_faults()
+            with self._loop.lock:
+                self.refuse_closed()
+                if partition.position is not None:
+                    continue
+                left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
+                if left_s <= 0:
+                    raise errors.RequestTimedOut(
+                        f"{tp}: no position within default_api_timeout_ms={self._timeout_ms}"
+                    )
+                self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
+
+    def raise_faults(self) -> None:
+        """Raise what the user must know, if there is something."""
+        with self._loop.lock:
+            if self._woken:
+                self._woken = False
+                raise errors.WokenUp("wakeup() was called")
+            for partition in self._fetcher.partitions.values():
+                error = partition.error
+                if error is None or partition.paused:
+                    continue
+                if partition.buffer or partition.decoding is not None:
+                    continue  # first what came before
+                if partition.position is not None or partition.reset_to is not None:
+                    partition.error = None  # the next poll tries again
+                    self._loop.poke()
+                raise error
+        now_ms = self._clock.monotonic_ms()
+        if not self._cluster.metadata.version:
+            if self._cluster.gave_up is not None:
+                raise self._cluster.gave_up
+            if now_ms - self._started_ms >= self._timeout_ms:
+                raise self._cluster.unreachable(now_ms - self._started_ms)
+            return
+        for topic, denial in list(self._cluster.denied.items()):
+            if topic not in self._cluster.topics or self._cluster.all_topics:
+                continue  # a pattern stops matching a topic that is gone
+            if denial.counts(now_ms, self._timeout_ms):
+                raise denial.error
+        self._raise_absent_partitions(now_ms)
+
+    def _raise_absent_partitions(self, now_ms: int) -> None:
+        """A topic may be growing, so a partition's absence counts when it lasts."""
+        grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
+        topics = self._cluster.metadata.topics
+        with self._loop.lock:
+            assigned = list(self._fetcher.partitions)
+        absent = {
+            tp: self._absent_since_ms.get(tp, now_ms)
+            for tp in assigned
+            if tp.topic in topics and tp.partition >= len(topics[tp.topic].partitions)
+        }
+        self._absent_since_ms = absent
+        for tp, since_ms in absent.items():
+            if now_ms - since_ms >= grace_ms:
+                raise errors.UnknownTopicOrPartition(
+                    f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
+                    f"there is no partition {tp.partition}"
+                )
+
+
+def not_assigned(tp: TopicPartition) -> errors.InvalidRequest:
+    """The error for a partition that the consumer does not read."""
+    return errors.InvalidRequest(f"{tp} is not assigned to this consumer; assign() it first")

@@ -1,0 +1,501 @@
+"""What a consumer reads next, from whom, and what an answer means: the consumer's core.
+
+Pure: events in, effects out. The consumer's lock is held around each call. Covers positions,
+prefetching, offset resets and leader changes; decoding records and waiting users are the shell's.
+
+Two offsets per partition: `position`, the next one that the user gets, and `fetch_offset`, the
+next one that is asked of a broker. What lies between them is buffered. Every `seek` raises the
+partition's `generation`, and an answer to an older generation is dropped; one that is given up and
+taken again goes on counting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from pylog import errors
+from pylog.client.cluster.metadata import ClusterMetadata
+from pylog.client.fetching.fetch_events import (
+    CancelFetch,
+    Effect,
+    Fetch,
+    Fetched,
+    FetchItem,
+    Listed,
+    ListOffsets,
+    Notice,
+    RefreshMetadata,
+)
+from pylog.client.fetching.fetch_state import Chunk, FetcherSettings, InFlight, Partition
+from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog.records.batch import last_header
+from pylog.records.transactions import without_aborted
+
+STUCK_AFTER_MS: Final = 1_000
+"""How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
+LANES: Final = (0, 1)
+"""Streams to each broker. One long poll is enough while it asks for all partitions; the second is
+for those that it had to leave out, because their buffers were full, and that the user has read.
+"""
+CUT_AFTER_MS: Final = 20
+"""A fetch that is out for so long brings no data by itself: it may be cut for what the user waits
+for. A younger one is on its way back, most likely."""
+BY_DURATION: Final = "by_duration"
+"""The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
+_RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
+
+
+class Fetcher:
+    """Owned by the consumer's lock. `poll` decides; `next_deadline_ms` says when next."""
+
+    def __init__(
+        self,
+        settings: FetcherSettings,
+        metadata: ClusterMetadata,
+        jitter: Callable[[], float],
+        wall_ms: Callable[[], int],
+    ) -> None:
+        self.settings = settings
+        self.partitions: dict[TopicPartition, Partition] = {}
+        self.active = False
+        """Nothing is fetched before the user's first poll: consumers pull."""
+        self._metadata = metadata
+        self._jitter = jitter
+        self._wall_ms = wall_ms
+        self._first_generation = 0  # above those of all partitions that were given up
+        self._in_flight: dict[tuple[int, int], InFlight] = {}  # by broker and lane
+        self._correlation = 0
+        self._turn = 0
+        self._refresh_at_ms = 0
+        self._cut_at_ms = 0
+
+    # ---- the user's side ----------------------------------------------------------------------
+
+    def assign(self, wanted: Iterable[TopicPartition]) -> None:
+        """Read exactly these; partitions that stay keep their position."""
+        chosen = dict.fromkeys(wanted)
+        given_up = [p.generation + 1 for tp, p in self.partitions.items() if tp not in chosen]
+        self._first_generation = max([self._first_generation, *given_up])
+        self.partitions = {
+            tp: self.partitions.get(tp) or self._new(tp, self.settings.auto_offset_reset)
+            for tp in chosen
+        }
+
+    def add(self, topic_partition: TopicPartition, *, found_later: bool) -> None:
+        """One more, of a subscribed topic. A partition that was added to a topic while we read it
+        is read from its start: all its records are new.
+        """
+        if topic_partition not in self.partitions:
+            policy = self.settings.auto_offset_reset
+            if found_later and policy == "latest":
+                policy = "earliest"
+            self.partitions[topic_partition] = self._new(topic_partition, policy)
+
+    def _new(self, tp: TopicPartition, policy: str) -> Partition:
+        partition = Partition(
+            tp,
+            reset_to=self._reset_timestamp(policy),
+            urgent=True,
+            generation=self._first_generation,
+        )
+        if partition.reset_to is None:
+            partition.error = self._no_position(tp)
+        return partition
+
+    def _reset_timestamp(self, policy: str) -> int | None:
+        """What to look up for a position; None: nothing, the user must seek."""
+        if policy == BY_DURATION:
+            return max(self._wall_ms() - self.settings.reset_duration_ms, 0)
+        return _RESETS.get(policy)
+
+    def _no_position(self, tp: TopicPartition) -> errors.NoOffsetForPartition:
+        return errors.NoOffsetForPartition(
+            f"{tp} has no position and auto_offset_reset is 'none'; seek() to one"
+        )
+
+    def seek(self, partition: Partition, offset: int, last_epoch: int | None = None) -> None:
+        """The user's next record is the one at `offset` (or the first after it). `last_epoch`: that
+        of the record before it, where it is known: the leader then sees whether its log was cut
+        (KIP-320).
+        """
+        self._drop_buffer(partition)
+        partition.position = partition.fetch_offset = offset
+        partition.last_epoch = -1 if last_epoch is None else last_epoch
+        partition.reset_to = None
+        partition.urgent = True
+
+    def seek_to(self, partition: Partition, timestamp: int) -> None:
+        """Position by look-up: earliest, latest, or the first record at or after a time."""
+        self._drop_buffer(partition)
+        partition.reset_to = timestamp
+        partition.position = None
+        partition.last_epoch = -1
+        partition.urgent = True
+
+    def _drop_buffer(self, partition: Partition) -> None:
+        partition.generation += 1
+        partition.buffer.clear()
+        partition.buffered_bytes = 0
+        partition.decoding = None
+        partition.error = None
+        partition.reset_in_flight = False
+        partition.retry_at_ms = 0
+        partition.failures = 0
+
+    def start_over(self) -> None:
+        """A thread was interrupted in here: nothing counts but what the user got."""
+        self._in_flight.clear()
+        for partition in self.partitions.values():
+            if partition.position is not None:
+                self.seek(partition, partition.position)
+            partition.reset_in_flight = False
+
+    def resume(self, partition: Partition) -> None:
+        """Undo a pause."""
+        partition.paused = False
+        partition.urgent = True
+
+    def take(self, partition: Partition) -> Chunk:
+        """The oldest buffered chunk, which the user now reads."""
+        partition.urgent |= partition.left_out
+        chunk = partition.buffer.popleft()
+        partition.buffered_bytes -= len(chunk.batches)
+        return chunk
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        """Everything that can be decided now."""
+        effects: list[Effect] = []
+        self._cut_overdue(now_ms, effects)
+        unknown: dict[str, None] = {}
+        self._look_up(now_ms, unknown, effects)
+        if self.active:
+            self._fetch(now_ms, unknown, effects)
+        if unknown and now_ms >= self._refresh_at_ms:
+            self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
+            effects.append(RefreshMetadata(tuple(unknown)))
+        return effects
+
+    def next_deadline_ms(self, now_ms: int) -> int | None:
+        """When `poll` has something to do without another event; None for never."""
+        times = [p.retry_at_ms for p in self.partitions.values() if p.retry_at_ms > now_ms]
+        times += [t for t in (self._refresh_at_ms, self._cut_at_ms) if t > now_ms]
+        for flight in self._in_flight.values():
+            overdue = flight.sent_ms + flight.max_wait_ms + STUCK_AFTER_MS
+            times.append(overdue if overdue > now_ms else now_ms + STUCK_AFTER_MS)
+        return min(times) if times else None
+
+    # ---- asking -------------------------------------------------------------------------------
+
+    def _look_up(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+        by_broker: dict[int, list[tuple[TopicPartition, int, int, int]]] = {}
+        for tp, partition in self.partitions.items():
+            if partition.reset_to is None or partition.reset_in_flight:
+                continue
+            if partition.retry_at_ms > now_ms or partition.error is not None:
+                continue
+            leader = self._metadata.leader(*tp)
+            if leader is None:
+                unknown[tp.topic] = None
+                continue
+            partition.reset_in_flight = True
+            by_broker.setdefault(leader.broker, []).append(
+                (tp, partition.reset_to, leader.epoch, partition.generation)
+            )
+        effects += [ListOffsets(broker, tuple(items)) for broker, items in by_broker.items()]
+
+    def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+        wanted = self._wanted(now_ms, unknown)
+        self._cut_at_ms = 0
+        for broker, partitions in wanted.items():
+            if self._must_cut(now_ms, broker, partitions):
+                busy = [lane for lane in LANES if self._in_flight.pop((broker, lane), None)]
+                effects += [CancelFetch(broker, lane) for lane in busy]
+            asked = [p for p in partitions if not self._is_asked_for(broker, p)]
+            free = self._free_lane(broker)
+            if asked and free is not None:
+                effects.append(self._ask(now_ms, broker, free, asked))
+
+    def _wanted(self, now_ms: int, unknown: dict[str, None]) -> dict[int, list[Partition]]:
+        """Partitions that there is room for, by leader."""
+        wanted: dict[int, list[Partition]] = {}
+        limit = self.settings.max_partition_fetch_bytes
+        room = self.settings.fetch_max_bytes - sum(
+            p.buffered_bytes for p in self.partitions.values()
+        )
+        for tp, partition in self.partitions.items():
+            if partition.position is None or partition.paused or partition.retry_at_ms > now_ms:
+                continue
+            if partition.error is not None:  # the user must see it, and perhaps seek
+                continue
+            leader = self._metadata.leader(*tp)
+            if leader is None:
+                unknown[tp.topic] = None
+                continue
+            full = partition.buffered_bytes >= limit or room <= 0
+            partition.left_out = full and bool(partition.buffer)
+            if not partition.left_out:
+                wanted.setdefault(leader.broker, []).append(partition)
+        return wanted
+
+    def _is_asked_for(self, broker: int, partition: Partition) -> bool:
+        tp = partition.topic_partition
+        for lane in LANES:
+            flight = self._in_flight.get((broker, lane))
+            if flight is not None and flight.generations.get(tp) == partition.generation:
+                return True
+        return False
+
+    def _free_lane(self, broker: int) -> int | None:
+        return next((lane for lane in LANES if (broker, lane) not in self._in_flight), None)
+
+    def _must_cut(self, now_ms: int, broker: int, partitions: Sequence[Partition]) -> bool:
+        """Whether a long poll stands in the user's way: it asks for another position, or all of
+        them leave out what the user has come to.
+        """
+        flights = [f for lane in LANES if (f := self._in_flight.get((broker, lane))) is not None]
+        for partition in partitions:
+            if not partition.urgent or not flights or self._is_asked_for(broker, partition):
+                continue
+            if any(partition.topic_partition in flight.generations for flight in flights):
+                return True
+            if len(flights) == len(LANES):
+                self._cut_at_ms = max(flight.sent_ms for flight in flights) + CUT_AFTER_MS
+                return self._cut_at_ms <= now_ms
+        return False
+
+    def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:
+        # Who comes first gets the bytes: everybody in turn (KIP-74).
+        self._turn += 1
+        first = self._turn % len(partitions)
+        items = []
+        generations = {}
+        for partition in partitions[first:] + partitions[:first]:
+            tp = partition.topic_partition
+            leader = self._metadata.leader(*tp)
+            assert leader is not None
+            partition.urgent = False
+            partition.topic_id = partition.topic_id or self._metadata.topic_id(tp.topic)
+            generations[tp] = partition.generation
+            items.append(
+                FetchItem(
+                    tp,
+                    partition.topic_id,
+                    partition.fetch_offset,
+                    leader.epoch,
+                    partition.last_epoch,
+                )
+            )
+        self._correlation += 1
+        wait_ms = self.settings.fetch_max_wait_ms
+        self._in_flight[broker, lane] = InFlight(self._correlation, now_ms, wait_ms, generations)
+        return Fetch(broker, self._correlation, wait_ms, tuple(items), lane)
+
+    def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
+        stuck: dict[str, None] = {}
+        for (broker, lane), flight in list(self._in_flight.items()):
+            overdue_ms = now_ms - flight.sent_ms - flight.max_wait_ms
+            if overdue_ms < STUCK_AFTER_MS:
+                continue
+            leaders = [self._metadata.leader(*tp) for tp in flight.generations]
+            moved = any(leader is not None and leader.broker != broker for leader in leaders)
+            if moved or overdue_ms >= self.settings.request_timeout_ms:
+                del self._in_flight[broker, lane]
+                effects.append(CancelFetch(broker, lane))
+            else:
+                stuck.update(dict.fromkeys(tp.topic for tp in flight.generations))
+        if stuck and now_ms >= self._refresh_at_ms:
+            self._refresh_at_ms = now_ms + STUCK_AFTER_MS
+            effects.append(RefreshMetadata(tuple(stuck)))
+
+    # ---- answers ------------------------------------------------------------------------------
+
+    def on_fetched(
+        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+    ) -> list[Effect]:
+        """A fetch was answered."""
+        return self.place(now_ms, broker, correlation, answers) + self.poll(now_ms)
+
+    def place(
+        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+    ) -> list[Effect]:
+        """The first half of `on_fetched`: what came is there for the user, nothing new is asked
+        for. With many partitions asking takes longer than anything else between broker and user.
+        """
+        for lane in LANES:
+            flight = self._in_flight.get((broker, lane))
+            if flight is not None and flight.correlation == correlation:
+                break
+        else:
+            return []
+        del self._in_flight[broker, lane]
+        effects: list[Effect] = []
+        stale: dict[str, None] = {}
+        for answer in answers:
+            partition = self.partitions.get(answer.topic_partition)
+            if partition is None:
+                continue
+            if flight.generations.get(answer.topic_partition) != partition.generation:
+                continue
+            if answer.diverging_end is not None:
+                self._on_truncated(partition, answer, effects)
+            elif answer.code == 0:
+                self._on_data(partition, answer)
+            else:
+                self._on_fault(now_ms, partition, answer, stale, effects)
+        if stale:
+            effects.append(RefreshMetadata(tuple(stale)))
+        return effects
+
+    def _on_data(self, partition: Partition, answer: Fetched) -> None:
+        partition.failures = 0
+        committed = self.settings.read_committed
+        end = answer.last_stable_offset if committed else answer.high_watermark
+        if end >= 0:
+            partition.readable_end = end
+        if answer.log_start_offset >= 0:
+            partition.log_start_offset = answer.log_start_offset
+        if not len(answer.batches):
+            return
+        try:
+            last = last_header(answer.batches)
+            if last is None or last.next_offset <= partition.fetch_offset:
+                raise errors.CorruptMessage(
+                    f"an answer of {len(answer.batches)} bytes without a whole batch at or after "
+                    f"the asked offset"
+                )
+        except errors.CorruptMessage as error:
+            partition.error = errors.CorruptMessage(
+                f"{partition.topic_partition} at offset {partition.fetch_offset}: {error}"
+            )
+            return
+        batches = without_aborted(answer.batches, answer.aborted)
+        partition.buffer.append(Chunk(batches, last.next_offset))
+        partition.buffered_bytes += len(batches)
+        partition.fetch_offset = last.next_offset
+        partition.last_epoch = last.partition_leader_epoch
+
+    def _on_fault(
+        self,
+        now_ms: int,
+        partition: Partition,
+        answer: Fetched,
+        stale: dict[str, None],
+        effects: list[Effect],
+    ) -> None:
+        tp = partition.topic_partition
+        partition.failures += 1
+        partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+        error = errors.from_code(answer.code, f"{tp}: {answer.message}")
+        if answer.code == errors.OffsetOutOfRange.code:
+            # With records buffered before it, the user has not come to this offset yet.
+            if partition.position == partition.fetch_offset:
+                self._on_out_of_range(partition, answer, effects)
+        elif not error.retriable:
+            partition.error = error
+        elif error.refreshes_metadata or answer.code == errors.UnknownLeaderEpoch.code:
+            stale[tp.topic] = None
+            if answer.leader >= 0 and self._metadata.learn_leader(
+                *tp, answer.leader, answer.leader_epoch
+            ):
+                partition.retry_at_ms = now_ms
+
+    def _on_out_of_range(
+        self, partition: Partition, answer: Fetched, effects: list[Effect]
+    ) -> None:
+        tp, offset = partition.topic_partition, partition.fetch_offset
+        words = f"{tp}: offset {offset} is not in the log, which holds "
+        words += f"{answer.log_start_offset} to {answer.high_watermark}"
+        reset = self._reset_timestamp(self.settings.auto_offset_reset)
+        if reset is None:
+            partition.error = errors.OffsetOutOfRange(
+                f"{words}, and auto_offset_reset is 'none'; seek() to where to go on"
+            )
+            return
+        effects.append(Notice(f"{words}; going on at the {self.settings.auto_offset_reset} offset"))
+        self.seek_to(partition, reset)
+
+    def _on_truncated(self, partition: Partition, answer: Fetched, effects: list[Effect]) -> None:
+        """The leader's log and what was fetched part below the fetch offset (KIP-320)."""
+        tp, position, end = partition.topic_partition, partition.position, answer.diverging_end
+        assert position is not None
+        assert end is not None
+        if end >= position:
+            # The user has seen nothing of what is gone.
+            self.seek(partition, position, answer.diverging_epoch)
+            return
+        words = f"{tp}: the log was cut at offset {end}, below what was read ({position})"
+        if self.settings.auto_offset_reset == "none":
+            partition.error = errors.LogTruncated(f"{words}; seek() to where to go on")
+            return
+        effects.append(Notice(f"{words}; going on there"))
+        self.seek(partition, end, answer.diverging_epoch)
+
+    def on_fetch_failed(self, now_ms: int, broker: int, lane: int = 0) -> list[Effect]:
+        """The stream broke. Positions stay; whoever leads now is asked again."""
+        flight = self._in_flight.pop((broker, lane), None)
+        if flight is None:
+            return []
+        topics: dict[str, None] = {}
+        for tp in flight.generations:
+            partition = self.partitions.get(tp)
+            if partition is not None:
+                topics[tp.topic] = None
+                partition.failures += 1
+                partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+        return [RefreshMetadata(tuple(topics)), *self.poll(now_ms)] if topics else []
+
+    def on_listed(self, now_ms: int, answers: Sequence[Listed]) -> list[Effect]:
+        """Start positions were looked up."""
+        stale: dict[str, None] = {}
+        for answer in answers:
+            partition = self.partitions.get(answer.topic_partition)
+            if partition is None or partition.generation != answer.generation:
+                continue
+            partition.reset_in_flight = False
+            if answer.code == 0:
+                offset = answer.offset
+                if offset < 0:  # no record is that late: the end
+                    partition.reset_to = LATEST_TIMESTAMP
+                    continue
+                self.seek(partition, offset)
+                continue
+            error = errors.from_code(answer.code, f"{answer.topic_partition}: {answer.message}")
+            partition.failures += 1
+            partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+            if not error.retriable:
+                partition.error = error
+            elif error.refreshes_metadata:
+                stale[answer.topic_partition.topic] = None
+        refresh: list[Effect] = [RefreshMetadata(tuple(stale))] if stale else []
+        return refresh + self.poll(now_ms)
+
+    def on_metadata(self, now_ms: int) -> list[Effect]:
+        """New metadata: partitions whose leader is back need not wait."""
+        effects: list[Effect] = []
+        for tp, partition in self.partitions.items():
+            topic_id = self._metadata.topic_id(tp.topic)
+            if partition.topic_id and topic_id and topic_id != partition.topic_id:
+                self._on_new_topic(partition, topic_id, effects)
+            if partition.failures and self._metadata.leader(*tp) is not None:
+                partition.retry_at_ms = min(
+                    partition.retry_at_ms, now_ms + self.settings.retry_backoff_ms
+                )
+        return effects + self.poll(now_ms)
+
+    def _on_new_topic(self, partition: Partition, topic_id: str, effects: list[Effect]) -> None:
+        tp = partition.topic_partition
+        words = f"{tp}: the topic was deleted and created anew; its offsets begin again"
+        partition.topic_id = topic_id
+        if self.settings.auto_offset_reset == "none":
+            partition.error = errors.UnknownTopicId(f"{words}; seek() to where to go on")
+            return
+        effects.append(Notice(f"{words}, and so does this consumer"))
+        self.seek_to(partition, EARLIEST_TIMESTAMP)
+
+    def _backoff(self, failures: int) -> int:
+        longest = self.settings.retry_backoff_max_ms
+        wait = min(self.settings.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30), longest)
+        return int(wait * (0.8 + 0.4 * self._jitter()))

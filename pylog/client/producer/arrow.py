@@ -1,0 +1,128 @@
+"""Rows of an Arrow table as record batches for `Producer.send_arrow`; nothing looks at a row in
+Python. Imported at the first use only, because it brings pyarrow and numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pylog import errors
+from pylog.client.sending.producer_batch import BATCH_OVERHEAD
+from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
+from pylog.records.compression import Compression
+from pylog.records.partitioner_kernels import (
+    NO_KEY,
+    partitions_for_keys,
+    rows_by_partition,
+)
+
+COLUMNS: Final = ("key", "value", "headers", "partition", "timestamp")
+ARROW_BATCH_BYTES: Final = 262_144
+"""Whole tables do not wait for a linger: batches this large cost the least per record."""
+SLICE_BYTES: Final = 16 << 20
+"""A table is encoded in slices of about this size, so that it is not in memory twice."""
+
+
+def arrow_batch_size(batch_size: int, max_request_size: int, buffer_memory: int) -> int:
+    """How large the batches of a table are made: as large as does good, and never so large that
+    `buffer.memory` could not take one beside others.
+    """
+    share = max(buffer_memory // 4, min(batch_size, buffer_memory - BATCH_OVERHEAD))
+    return max(1, min(max(batch_size, ARROW_BATCH_BYTES), max_request_size, share))
+
+
+def encode_rows(
+    topic: str,
+    data: Any,
+    *,
+    partitions: int,
+    partition: int | None,
+    batch_size: int,
+    compression: Compression,
+    now_ms: int,
+    stamped_later: bool,
+) -> Iterator[tuple[int | None, bytes]]:
+    """(partition, batch) in the order of the rows for each partition; None: wherever it suits. With
+    `stamped_later` they have no CRC: `batch_bytes` makes it, with the producer's id.
+
+    InvalidRequest names a column that is missing, unknown or of the wrong type, and a partition
+    that does not exist.
+    """
+    table = _checked(topic, data, partition)
+    settings = BatchSettings(
+        batch_size=batch_size, compression=compression, stamped_later=stamped_later
+    )
+    rows = max(1, min(1 << 20, SLICE_BYTES * max(table.num_rows, 1) // max(table.nbytes, 1)))
+    for start in range(0, table.num_rows, rows):
+        part = table.slice(start, rows)
+        columns = {name: part.column(name) for name in part.schema.names}
+        try:
+            encoder = ArrowEncoder(
+                columns["value"],
+                key=columns.get("key"),
+                headers=columns.get("headers"),
+                timestamp=columns.get("timestamp"),
+                default_timestamp_ms=now_ms,
+            )
+            places = _places(topic, columns, part.num_rows, partitions, partition)
+        except TypeError as error:
+            raise errors.InvalidRequest(f"send_arrow to topic {topic}: {error}") from error
+        if places is None:
+            for batch in encoder.encode(None, settings):
+                yield partition, batch
+            continue
+        for number, chosen in rows_by_partition(places).items():
+            for batch in encoder.encode(chosen, settings):
+                yield None if number == NO_KEY else number, batch
+
+
+def _checked(topic: str, data: Any, partition: int | None) -> Any:
+    where = f"send_arrow to topic {topic}"
+    if not isinstance(data, pa.RecordBatch | pa.Table):
+        raise errors.InvalidRequest(
+            f"{where}: data is {type(data).__name__}; it must be a pyarrow RecordBatch or Table"
+        )
+    names = data.schema.names
+    unknown = [name for name in names if name not in COLUMNS]
+    if unknown or "value" not in names or len(set(names)) != len(names):
+        raise errors.InvalidRequest(
+            f"{where}: the columns are {', '.join(names) or 'none'}; 'value' is needed, and "
+            f"{', '.join(c for c in COLUMNS if c != 'value')} may be there once"
+        )
+    if partition is not None and "partition" in names:
+        raise errors.InvalidRequest(f"{where}: give partition= or a column 'partition', not both")
+    return data
+
+
+def _places(
+    topic: str,
+    columns: dict[str, Any],
+    rows: int,
+    partitions: int,
+    partition: int | None,
+) -> NDArray[Any] | None:
+    """Each row's partition, NO_KEY for anywhere; None when all rows go to the same place."""
+    if partition is not None:
+        return None
+    if "partition" not in columns:
+        return partitions_for_keys(columns["key"], partitions) if "key" in columns else None
+    column = columns["partition"]
+    if not pa.types.is_integer(column.type):
+        raise TypeError(f"column 'partition' must be of integers, not {column.type}")
+    numbers = column.cast(pa.int64()).fill_null(NO_KEY).to_numpy()
+    given = numbers[numbers != NO_KEY] if column.null_count else numbers
+    wrong = given[(given < 0) | (given >= partitions)]
+    if len(wrong):
+        raise errors.UnknownTopicOrPartition(
+            f"topic {topic} has partitions 0 to {partitions - 1}; there is no partition {wrong[0]}"
+        )
+    if column.null_count and "key" in columns:
+        by_key = partitions_for_keys(columns["key"], partitions)
+        numbers = np.where(numbers == NO_KEY, by_key, numbers)
+    assert len(numbers) == rows
+    return np.asarray(numbers)

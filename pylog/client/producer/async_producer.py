@@ -1,0 +1,156 @@
+"""`AsyncProducer`: the producer for code that runs on an asyncio loop of its own.
+
+The same producer underneath, with its thread and its buffers; only what would block a thread is
+awaited here instead.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
+from pylog.client.producer.producer import Producer
+from pylog.model import RecordMetadata
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class AsyncDelivery:
+    """A sent record's outcome: `await` it for the metadata; raises the record's error. It may be
+    awaited any number of times, and need not be awaited at all.
+    """
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: DeliveryHandle) -> None:
+        self._handle = handle
+
+    def done(self) -> bool:
+        """Whether `await` would return or raise at once."""
+        return self._handle.done()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        handle = self._handle
+        if not handle.done():
+            loop = asyncio.get_running_loop()
+            told: asyncio.Future[None] = loop.create_future()
+
+            def wake() -> None:
+                if not told.done():  # else the one who waited was cancelled
+                    told.set_result(None)
+
+            def on_done(_handle: DeliveryHandle) -> None:
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(wake)
+
+            handle.add_done_callback(on_done)
+            yield from told.__await__()
+        return handle.result(0)
+
+    def __repr__(self) -> str:
+        return repr(self._handle).replace("DeliveryHandle", "AsyncDelivery", 1)
+
+
+class AsyncProducer:
+    """Sends records. Settings, guarantees and errors are `Producer`'s. For one loop at a time.
+
+    Callbacks and interceptors still run on pylog's thread, not on the loop.
+    """
+
+    def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
+        self._producer = Producer(bootstrap_servers=bootstrap_servers, **config)
+        self._producer._at_hand.is_wanted = False  # the caller's loop has better things to do
+        self._turn = (
+            asyncio.Lock()
+        )  # held by the one send that waits; those behind keep their order
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        on_delivery: OnDelivery | None = None,
+    ) -> AsyncDelivery:
+        """The record's outcome, to be awaited later or not; returns once the record is buffered.
+
+        Waits up to `max_block_ms` for the topic's metadata and for room in `buffer_memory`, while
+        the loop goes on. Records keep the order in which `send` was awaited. Raises as
+        `Producer.send`.
+        """
+
+        def send() -> AsyncDelivery:
+            return AsyncDelivery(
+                self._producer.send(
+                    topic,
+                    value,
+                    key=key,
+                    headers=headers,
+                    partition=partition,
+                    timestamp_ms=timestamp_ms,
+                    on_delivery=on_delivery,
+                )
+            )
+
+        if not self._turn.locked() and not self._producer._may_block(topic, partition):
+            return send()
+        async with self._turn:
+            return await asyncio.to_thread(send)
+
+    async def send_and_wait(self, topic: str, value: Any = None, **rest: Any) -> RecordMetadata:
+        """`send`, and then its outcome."""
+        return await (await self.send(topic, value, **rest))
+
+    async def send_arrow(
+        self, topic: str, data: pa.RecordBatch | pa.Table, *, partition: int | None = None
+    ) -> asyncio.Future[list[RecordMetadata]]:
+        """As `Producer.send_arrow`; returns, with a future of this loop, once all is buffered."""
+        async with self._turn:
+            sent = await asyncio.to_thread(
+                self._producer.send_arrow, topic, data, partition=partition
+            )
+        return asyncio.wrap_future(sent)
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """As `Producer.flush`."""
+        await asyncio.to_thread(self._producer.flush, timeout)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """The topic's partition numbers."""
+        return await asyncio.to_thread(self._producer.partitions_for, topic)
+
+    async def refresh(self, topic: str) -> None:
+        """As `Producer.refresh`."""
+        await asyncio.to_thread(self._producer.refresh, topic)
+
+    def metrics(self) -> dict[str, float]:
+        """As `Producer.metrics`; at once."""
+        return self._producer.metrics()
+
+    async def close(self, timeout: float | None = None) -> None:
+        """As `Producer.close`."""
+        await asyncio.to_thread(self._producer.close, timeout)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Callable[..., Any]:
+            return refuse_later("AsyncProducer", name, PRODUCER_NOT_OFFERED)

@@ -1,0 +1,175 @@
+"""From users' values to bytes: keys, values, headers, and whole batches."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from pylog import errors
+from pylog.client.sending.producer_batch import (
+    BATCH_OVERHEAD,
+    RECORD_OVERHEAD,
+    Batch,
+    HeaderList,
+    timestamp_of,
+)
+from pylog.model import NO_PRODUCER_ID
+from pylog.records import compiled
+from pylog.records.batch import with_producer
+from pylog.records.builder import encode_batch
+from pylog.records.compression import Compression
+from pylog.records.reader import iter_records
+
+_HEADER_OVERHEAD: Final = 10
+"""Two lengths as varints, at most."""
+
+PACE_MS: Final = 50
+PACE_RECORDS: Final = 2_000
+"""In `PACE_MS`: a second's worth of a thousand a second, held up by a pause, is fewer."""
+
+
+def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
+    """The default serializer: bytes as they are, str as UTF-8, None stays None."""
+    if data is None or type(data) is bytes:
+        return data
+    if isinstance(data, str):
+        try:
+            return data.encode()
+        except UnicodeEncodeError as error:
+            raise errors.SerializationFailed(f"topic {topic}: the {what}: {error}") from error
+    if isinstance(data, bytes | bytearray | memoryview):
+        return bytes(data)
+    raise errors.SerializationFailed(
+        f"topic {topic}: the {what} is {type(data).__name__}; it must be bytes, str or None. For "
+        f"other types give Producer(serializer=...)"
+    )
+
+
+def header_list(headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: str) -> HeaderList:
+    """Checked pairs of (str, bytes or None), in the given order; keys may repeat."""
+    pairs: Iterable[Any] = headers.items() if isinstance(headers, Mapping) else headers
+    if isinstance(headers, str | bytes) or not isinstance(headers, Iterable):
+        raise errors.SerializationFailed(
+            f"topic {topic}: headers={headers!r}; give pairs of str and bytes, str or None"
+        )
+    checked: list[tuple[str, bytes | None]] = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise errors.SerializationFailed(
+                f"topic {topic}: a header must be a pair of str and bytes, str or None, not "
+                f"{pair!r}"
+            )
+        name = pair[0]
+        if not name.isascii():
+            to_bytes(name, topic, f"header's name {name!a}")
+        checked.append((name, to_bytes(pair[1], topic, f"header {name!a}")))
+    return checked
+
+
+def record_size(headers: HeaderList) -> int:
+    """An upper bound of what the headers add to a record."""
+    return sum(
+        len(name) * 4 + (len(value) if value is not None else 0) + _HEADER_OVERHEAD
+        for name, value in headers
+    )
+
+
+def compression_of(values: Mapping[str, Any]) -> Compression:
+    """What `compression.type` and the level settings ask for, as parsed settings hold them.
+
+    InvalidConfig for gzip's level 0, which is neither a level nor the default; the table's range
+    cannot say that.
+    """
+    if values["compression.gzip.level"] == 0:
+        raise errors.InvalidConfig(
+            "compression_gzip_level=0: it must be a whole number from 1 to 9, or -1"
+        )
+    name = values["compression.type"]
+    return Compression.of(name, values.get(f"compression.{name}.level"))
+
+
+class Pace:
+    """How fast records come to be encoded: whether compiled kernels are worth their loading.
+
+    At the pace that counts as high, plain Python takes a tenth of a processor.
+    """
+
+    __slots__ = ("_records", "_since_ms")
+
+    def __init__(self) -> None:
+        self._since_ms = 0
+        self._records = 0
+
+    def is_high(self, now_ms: int, count: int) -> bool:
+        """Whether it is, with the batch of `count` records that is encoded now."""
+        if now_ms - self._since_ms >= PACE_MS:
+            self._since_ms, self._records = now_ms, 0
+        self._records += count
+        return count > compiled.COLD_BATCH_RECORDS or self._records > PACE_RECORDS
+
+
+def batch_bytes(batch: Batch, compression: Compression) -> bytes:
+    """The batch's bytes; the same for every retry under one producer id."""
+    if batch.encoded is None:
+        values, keys, headers, stamps = batch.columns()
+        batch.timestamps = _timestamps(stamps)
+        batch.encoded = encode_batch(
+            values,
+            keys=keys,
+            headers=[pairs or () for pairs in headers] if headers else None,
+            timestamps=batch.timestamps,
+            compression=compression,
+            producer_id=batch.producer_id,
+            producer_epoch=batch.producer_epoch,
+            base_sequence=batch.base_sequence,
+        )
+        batch.stamped_id = batch.producer_id
+        batch.forget_records()
+    elif batch.stamped_id != batch.producer_id:
+        place = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        if batch.stamped_id == NO_PRODUCER_ID:  # came encoded, and was never sent
+            from pylog.records.arrow_encoder import stamp_producer  # what encoded it has loaded it
+
+            stamp_producer(batch.encoded, *place)
+        else:
+            batch.encoded = with_producer(batch.encoded, *place)
+        batch.stamped_id = batch.producer_id
+    return batch.encoded
+
+
+def _timestamps(stamps: array[int]) -> Sequence[int]:
+    """Of each record, in milliseconds."""
+    if compiled.is_small(len(stamps)):
+        return [timestamp_of(stamp) for stamp in stamps]
+    import numpy as np  # what encodes a batch of this size has loaded it
+
+    words = np.frombuffer(stamps, np.int64)
+    milliseconds = words // 1_000_000
+    if words.min() < 0:
+        milliseconds = np.where(words < 0, ~words, milliseconds)
+    return cast(Sequence[int], milliseconds)
+
+
+def split_batch(batch: Batch, size_max: int, make_delivery: Callable[[], Any]) -> list[Batch]:
+    """The records of an encoded batch in batches of at most `size_max` bytes, uncompressed, where
+    no single record is larger; at least two batches.
+    """
+    assert batch.encoded is not None
+    assert batch.count > 1
+    topic, partition = batch.topic_partition
+    records = list(iter_records(batch.encoded, topic, partition))
+    parts: list[Batch] = []
+    for index, record in enumerate(records):
+        size = RECORD_OVERHEAD + len(record.value or b"") + len(record.key or b"")
+        size += record_size(record.headers)
+        last = index == len(records) - 1 and len(parts) == 1
+        if not parts or parts[-1].room < size or last:
+            if parts:
+                parts[-1].close()
+            limit = max(size_max, size + BATCH_OVERHEAD)
+            parts.append(Batch(batch.topic_partition, batch.created_ms, make_delivery(), limit))
+        part = parts[-1]
+        part.add(record.value, record.key, record.headers, ~record.timestamp_ms, size)
+    parts[-1].close()
+    return parts

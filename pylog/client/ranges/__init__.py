@@ -1,0 +1,1 @@
+"""Reads of fixed offset ranges, for those who plan their own work."""

@@ -1,0 +1,336 @@
+"""Blocking reads of fixed offset ranges, for those who plan their own work: Spark tasks.
+
+`RangeReader` tells a topic's bounds and yields the raw batches of `[start, end)` of a partition,
+straight from its leader. It knows nothing of groups, positions or records: who reads decodes, and
+decides what lost offsets mean. The next fetch is under way while the caller works on this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pylog import errors
+from pylog.client.background import LoopThread, close_at_exit, shared_loop
+from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.metadata import Leader, TopicInfo
+from pylog.client.cluster.server import Server
+from pylog.client.cluster.wire import metadata_request, snapshot_of
+from pylog.client.ranges.fetch_lines import FetchLines
+from pylog.client.ranges.range_fetcher import (
+    Batches,
+    Failed,
+    RangeFetcher,
+    Skipped,
+    TopicGone,
+    sound,
+    still_there,
+)
+from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.model import LATEST_TIMESTAMP, TopicPartition
+from pylog.rpc.v1 import log_pb2
+
+__all__ = ["Batches", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """An answer to "which offset": the leader epoch and the id of the topic that answered."""
+
+    offset: int
+    leader_epoch: int
+    topic_id: str
+    timestamp_ms: int = -1
+    """Of the record found by its time."""
+
+
+class RangeReader:
+    """Metadata, bounds and bytes of partitions. One thread at a time; close it when done.
+
+    `settings` are a consumer's, parsed, by dotted name; `max.partition.fetch.bytes` and
+    `fetch.max.wait.ms` bound one fetch, `default.api.timeout.ms` the time without progress.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], *, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._timeout_ms: int = settings["default.api.timeout.ms"]
+        self._read_committed = settings["isolation.level"] == "read_committed"
+        self._thread = shared_loop()
+        self._cluster = Cluster(self._thread, ClusterSettings.of(settings), clock=clock)
+        self._lines = FetchLines(self._cluster)
+        close_at_exit(self)
+
+    # ---- metadata and bounds ------------------------------------------------------------------
+
+    def topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        """The topics as the cluster has them now; those that it denies are left out.
+
+        Raises BootstrapFailed, which names each address and its fault.
+        """
+        return self._thread.run(self._topics(names))
+
+    async def _topics(self, names: Sequence[str]) -> dict[str, TopicInfo]:
+        cluster = self._cluster
+        try:
+            async with asyncio.timeout(self._timeout_ms / 1000):
+                await cluster.refresh(*names)
+        except TimeoutError:
+            raise cluster.unreachable(self._timeout_ms) from None
+        found = {}
+        for name in names:
+            try:
+                found[name] = await cluster.topic(name, self._timeout_ms)
+            except errors.UnknownTopicOrPartition:
+                cluster.metadata.forget_topic(name)
+        return found
+
+    def topics_where(self, wanted: Callable[[TopicInfo], bool]) -> dict[str, TopicInfo]:
+        """Those of all topics that are `wanted`, as one server knows them now.
+
+        Raises BootstrapFailed, which names each address and its fault.
+        """
+        return self._thread.run(self._topics_where(wanted))
+
+    async def _topics_where(self, wanted: Callable[[TopicInfo], bool]) -> dict[str, TopicInfo]:
+        cluster = self._cluster
+        # The first contact waits for a server as long as the settings say.
+        await cluster.connected(self._timeout_ms)
+        answer = snapshot_of(await cluster.ask_any(metadata_request((), all_topics=True)))
+        chosen = tuple(topic for topic in answer.topics if topic.error is None and wanted(topic))
+        cluster.metadata.update(replace(answer, topics=chosen))
+        for topic in chosen:
+            # It may have been deleted, told as such, and created again since.
+            cluster.denied.pop(topic.name, None)
+        # From now on refreshes ask for these, so that leaders are found again after an election.
+        cluster.topics.update(dict.fromkeys(topic.name for topic in chosen))
+        return {topic.name: cluster.metadata.topics[topic.name] for topic in chosen}
+
+    def offsets_at(
+        self, partitions: Iterable[TopicPartition], timestamps_ms: Sequence[int]
+    ) -> list[dict[TopicPartition, ListedOffset]]:
+        """`offsets` at several times, looked up at once."""
+        wanted = list(partitions)
+
+        async def attempt(timeout_s: float) -> list[dict[TopicPartition, ListedOffset]]:
+            return await asyncio.gather(
+                *(self._offsets(wanted, time_ms, timeout_s) for time_ms in timestamps_ms)
+            )
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
+        )
+
+    def offsets(
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, ListedOffset]:
+        """The offset of each partition at a time (-1 latest, -2 earliest), from its leader.
+
+        TopicGone when one of the topics does not exist any more.
+        """
+        wanted = list(partitions)
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, ListedOffset]:
+            return await self._offsets(wanted, timestamp_ms, timeout_s)
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
+        )
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Where the log of each partition ends, for a reader of committed transactions only: to
+        others that is what `offsets` says.
+        """
+        wanted = list(partitions)
+        if not self._read_committed:
+            return {}
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, int]:
+            listed = await self._offsets(
+                wanted, LATEST_TIMESTAMP, timeout_s, log_pb2.READ_UNCOMMITTED
+            )
+            return {at: found.offset for at, found in listed.items()}
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
+        )
+
+    async def _offsets(
+        self,
+        wanted: Sequence[TopicPartition],
+        timestamp_ms: int,
+        timeout_s: float,
+        isolation: log_pb2.IsolationLevel | None = None,
+    ) -> dict[TopicPartition, ListedOffset]:
+        def request(led: Mapping[TopicPartition, Leader]) -> log_pb2.ListOffsetsRequest:
+            return log_pb2.ListOffsetsRequest(
+                isolation_level=self._isolation() if isolation is None else isolation,
+                partitions=[
+                    log_pb2.PartitionTimestamp(
+                        topic=at.topic,
+                        partition=at.partition,
+                        timestamp_ms=timestamp_ms,
+                        current_leader_epoch=leader.epoch,
+                    )
+                    for at, leader in led.items()
+                ],
+            )
+
+        for topic in dict.fromkeys(at.topic for at in wanted):
+            await still_there(self._cluster, topic, "", timeout_s * 1000)
+        answers = await self._ask_leaders(
+            wanted,
+            lambda server, led: server.call(server.log.ListOffsets, request(led), timeout_s),
+        )
+        return {
+            TopicPartition(p.topic, p.partition): ListedOffset(
+                p.offset, p.leader_epoch, p.topic_id, p.timestamp_ms
+            )
+            for answer in answers
+            for p in sound(answer.partitions)
+        }
+
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where each partition's given leader epoch ends by now (KIP-320): an end below an offset
+        that was read under that epoch means that the log was cut there.
+
+        A partition whose leader does not know the epoch is left out.
+        """
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, int]:
+            return await self._epoch_ends(epochs, timeout_s)
+
+        return self._thread.run(
+            self._cluster.retrying(attempt, self._timeout_ms, "asking for leader epochs")
+        )
+
+    async def _epoch_ends(
+        self, epochs: Mapping[TopicPartition, int], timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        def request(led: Mapping[TopicPartition, Leader]) -> log_pb2.OffsetForLeaderEpochRequest:
+            return log_pb2.OffsetForLeaderEpochRequest(
+                partitions=[
+                    log_pb2.PartitionEpoch(
+                        topic=at.topic,
+                        partition=at.partition,
+                        leader_epoch=epochs[at],
+                        current_leader_epoch=leader.epoch,
+                    )
+                    for at, leader in led.items()
+                ]
+            )
+
+        answers = await self._ask_leaders(
+            list(epochs),
+            lambda server, led: server.call(
+                server.log.OffsetForLeaderEpoch, request(led), timeout_s
+            ),
+        )
+        return {
+            TopicPartition(p.topic, p.partition): p.end_offset
+            for answer in answers
+            for p in sound(answer.partitions)
+            if p.end_offset >= 0
+        }
+
+    async def _ask_leaders(
+        self,
+        wanted: Sequence[TopicPartition],
+        ask: Callable[[Server, Mapping[TopicPartition, Leader]], Awaitable[T]],
+    ) -> list[T]:
+        """One call to each broker that leads some of the partitions, at once."""
+        led: dict[int, dict[TopicPartition, Leader]] = {}
+        for at in wanted:
+            leader = self._cluster.metadata.leader(*at)
+            if leader is None:
+                count = self._cluster.metadata.partition_count(at.topic)
+                if count is not None and at.partition >= count:
+                    # Partitions of one topic are never taken away: this is another one.
+                    raise TopicGone(
+                        f"topic {at.topic} was deleted and created again, with {count} partitions"
+                    )
+                self._cluster.refresh_soon(at.topic)
+                raise errors.LeaderNotAvailable(f"{at} has no live leader at the moment")
+            led.setdefault(leader.broker, {})[at] = leader
+        calls = []
+        for broker, partitions in led.items():
+            server = self._cluster.broker(broker)
+            assert server is not None  # leader() names live brokers only
+            calls.append(ask(server, partitions))
+        return list(await asyncio.gather(*calls))
+
+    # ---- bytes --------------------------------------------------------------------------------
+
+    def read(self, topic: str, topic_id: str, partition: int, start: int, end: int) -> RangeItems:
+        """The batches that hold `start <= offset < end`, and what of it is gone, in order. They are
+        asked for from now on, not only when the first one is taken: close what is not read to its
+        end.
+
+        Ends also where the range holds no record (control batches, compaction). Raises
+        UnknownTopicId when the topic was deleted or re-created, RequestTimedOut with the last fault
+        after `default.api.timeout.ms` without progress. Checksums are for who decodes.
+        """
+        fetcher = RangeFetcher(
+            self._cluster,
+            self._lines,
+            self._settings,
+            self._isolation(),
+            topic,
+            topic_id,
+            partition,
+            end,
+        )
+        return RangeItems(self._thread, fetcher, self._thread.start(fetcher.run(start)))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._thread.run(self._close())
+
+    async def _close(self) -> None:
+        self._lines.close()
+        await self._cluster.close()
+
+    def _on_fork(self) -> None:
+        """In a forked child, who makes a reader of its own."""
+
+    def _close_at_exit(self) -> None:
+        """The interpreter ends."""
+        self.close()
+
+    def _isolation(self) -> log_pb2.IsolationLevel:
+        return log_pb2.READ_COMMITTED if self._read_committed else log_pb2.READ_UNCOMMITTED
+
+
+class RangeItems(Iterator[Batches | Skipped]):
+    """What a range holds, as it comes in. Nothing more is fetched once it is closed or dropped."""
+
+    def __init__(self, thread: LoopThread, fetcher: RangeFetcher, running: Future[None]) -> None:
+        self._thread = thread
+        self._fetcher = fetcher
+        self._running = running
+        self._closed = False
+
+    def __next__(self) -> Batches | Skipped:
+        if self._closed:
+            raise StopIteration
+        item = self._fetcher.items.get()
+        if isinstance(item, Batches | Skipped):
+            self._thread.call(self._fetcher.taken)
+            return item
+        self.close()
+        if isinstance(item, Failed):
+            raise item.error
+        raise StopIteration
+
+    def close(self) -> None:
+        """Stop fetching."""
+        self._closed = True
+        self._running.cancel()
+
+    def __del__(self) -> None:
+        self._running.cancel()

@@ -1,0 +1,1 @@
+"""The producer's core: batches, their order, and what answers mean. Pure."""

@@ -1,0 +1,91 @@
+"""What the sender is told, and what it has done: its events and effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pylog import errors
+from pylog.client.sending.producer_batch import Batch
+
+# ---- what an answer says -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """A broker's answer for one batch; `code` 0 is success. A leader of -1 is not named."""
+
+    code: int
+    message: str = ""
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    leader: int = -1
+    leader_epoch: int = -1
+    record_index: int = -1
+
+
+# ---- effects -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SendRequest:
+    """Write these batches, one per partition, to the broker's stream."""
+
+    broker: int
+    correlation: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDone:
+    """Acknowledged. `base_offset` is -1 when nobody told (acks=0)."""
+
+    batch: Batch
+    base_offset: int
+    log_append_time_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFailed:
+    """Given up. `record_index` names the guilty record, -1 means the whole batch."""
+
+    batch: Batch
+    error: errors.PylogError
+    record_index: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSplit:
+    """The broker refused the batch for its size: `parts` hold its records and go out instead."""
+
+    batch: Batch
+    parts: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshMetadata:
+    """Leaders of these topics are unknown or wrong."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestProducerId:
+    """Ask for a fresh producer id; answer with `on_producer_id` or `on_producer_id_failed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disconnect:
+    """Break the broker's stream: its answers are overdue. The sender counts on none of them."""
+
+    broker: int
+
+
+Effect = (
+    SendRequest
+    | BatchDone
+    | BatchFailed
+    | BatchSplit
+    | RefreshMetadata
+    | RequestProducerId
+    | Disconnect
+)

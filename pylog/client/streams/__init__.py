@@ -1,0 +1,1 @@
+"""Ordered streams of requests to one broker, framed or over gRPC."""

@@ -1,0 +1,86 @@
+"""A request stream over a gRPC call: for brokers without a framed port, and through the gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from grpc.aio import EOF  # type: ignore[attr-defined]
+
+from pylog.client.cluster.server import Server
+from pylog.client.cluster.wire import fault_of, refused_by_gateway
+
+if TYPE_CHECKING:
+    from pylog.client.streams.stream import RequestStream
+
+
+class GrpcCarrier:
+    """Two tasks: one writes, one reads and learns the reason of the end."""
+
+    def __init__(self, stream: RequestStream[Any, Any], server: Server) -> None:
+        self._stream = stream
+        self._queued = asyncio.Event()
+        self._closed = False
+        self._finishing = False
+        self._call = server.open_stream(stream.kind.method, stream.kind.parse)
+        self._writer = asyncio.ensure_future(self._write())
+        self._reader = asyncio.ensure_future(self._read())
+
+    def wake(self) -> None:
+        self._queued.set()
+
+    def close(self, *, abort: bool) -> None:
+        if not self._closed:
+            self._reader.cancel()
+            self._end()
+
+    async def finish(self) -> None:
+        self._finishing = True
+        self._queued.set()
+        await asyncio.wait([self._reader])
+
+    async def _write(self) -> None:
+        stream = self._stream
+        try:
+            while True:
+                while stream.has_requests:
+                    pieces, told = stream.next_message()
+                    await self._call.write(pieces)
+                    stream.written(told)
+                if self._finishing:
+                    await self._call.done_writing()
+                    return
+                self._queued.clear()
+                await self._queued.wait()
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
+            pass  # the reader learns the reason, and reports it
+
+    async def _read(self) -> None:
+        fault = "the broker closed the stream"
+        try:
+            while True:
+                response = await self._call.read()
+                if response is EOF:
+                    code = await self._call.code()
+                    if code is not grpc.StatusCode.OK:
+                        details = await self._call.details()
+                        fault = refused_by_gateway(details) or f"{code.name}: {details}"
+                    break
+                if not self._closed:
+                    self._stream.answered(response)
+        except grpc.aio.AioRpcError as error:
+            fault = fault_of(error)
+        except asyncio.CancelledError:
+            if self._closed:
+                raise
+            fault = "the stream was cancelled"
+        if not self._closed:
+            self._end()
+            self._stream.ended(fault)
+
+    def _end(self) -> None:
+        self._closed = True
+        self._writer.cancel()
+        self._call.cancel()

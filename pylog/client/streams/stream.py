@@ -1,0 +1,235 @@
+"""One ordered stream of requests to one broker: for produce and for fetch alike.
+
+For the loop, but for `send_here` and what is `readable`. Requests go in the order of `send`,
+answers are reported in the order of requests, and the end is reported exactly once. What carries
+them is a framed TCP connection where the broker offers one and it can be reached, else a gRPC call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.streams.framed_carrier import FramedCarrier
+from pylog.client.streams.grpc_carrier import GrpcCarrier
+from pylog.rpc import streams
+from pylog.rpc.fetch_wire import Partition, parse_response
+from pylog.rpc.framing import Chunks
+from pylog.rpc.v1 import log_pb2, stream_pb2
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+Message = tuple[Chunks, Any]
+"""A message's bytes in pieces, and what `on_written` is told of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamType(Generic[ResponseT]):
+    """Which of the two streams: on the framed port, in gRPC, and how its answers are read."""
+
+    kind: stream_pb2.StreamKind
+    method: str
+    parse: Callable[[bytes], ResponseT]
+    parse_view: Callable[[memoryview], ResponseT]
+
+
+PRODUCE: Final = StreamType(
+    streams.PRODUCE,
+    "/pylog.v1.Log/ProduceStream",
+    log_pb2.ProduceResponse.FromString,
+    lambda body: log_pb2.ProduceResponse.FromString(bytes(body)),
+)
+FETCH: Final[StreamType[tuple[int, list[Partition]]]] = StreamType(
+    streams.FETCH, "/pylog.v1.Log/FetchStream", parse_response, parse_response
+)
+
+
+class _Carrier(Protocol):
+    """Takes messages out of its stream's queue as fast as they can go."""
+
+    def wake(self) -> None:
+        """There is something in the queue."""
+
+    def close(self, *, abort: bool) -> None:
+        """End; nothing more is told to the stream. `abort`: what was not sent yet is dropped."""
+
+    async def finish(self) -> None:
+        """Say that nothing more comes, and wait until the broker has seen all of it."""
+
+
+class RequestStream(Generic[RequestT, ResponseT]):
+    """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault)` are
+    called on the loop, and `on_response` on a thread that reads an answer itself; none after
+    `close`. `pack` takes the next message's requests out of the queue. `lock` guards the queue and
+    what is written; it is not held when the stream tells something.
+    """
+
+    def __init__(
+        self,
+        broker: int,
+        server: Server,
+        cluster: Cluster,
+        kind: StreamType[ResponseT],
+        *,
+        pack: Callable[[deque[RequestT]], Message],
+        on_response: Callable[[int, ResponseT], None],
+        on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
+        on_written: Callable[[int, Any], None] | None = None,
+        lock: threading.RLock | None = None,
+    ) -> None:
+        self.broker = broker
+        self.lock = lock or threading.RLock()
+        self.kind = kind
+        self._server = server
+        self._cluster = cluster
+        self._pack = pack
+        self._on_response = on_response
+        self._on_written = on_written
+        self._on_broken = on_broken
+        self._queue: deque[RequestT] = deque()
+        self._emptied: asyncio.Future[None] | None = None
+        self._closed = False
+        self._unanswered = 0  # messages
+        self._refused: tuple[StreamWay, str] | None = None  # by a framed port; gRPC is being tried
+        self._refusals = 0  # in a row
+        self._draining = False  # requests wait until all before them are answered
+        self._fallen = False  # gRPC answers where a framed port did not
+        server.waiting += 1
+        way = cluster.stream_way(broker, kind.kind)
+        self._carrier: _Carrier
+        self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, server)
+
+    def send(self, request: RequestT) -> None:
+        """Write after everything sent before. The caller bounds what it has in flight."""
+        with self.lock:
+            self._queue.append(request)
+            if self._fallen and self._wants_framed_again():
+                self._switch_when_idle()
+            else:
+                self._carrier.wake()
+
+    @property
+    def free_carrier(self) -> FramedCarrier | None:
+        """What takes a request at once, from any thread that has the lock: a framed connection with
+        nothing before it. Else the loop sends.
+        """
+        carrier = self._carrier
+        if self._queue or self._draining or type(carrier) is not FramedCarrier:
+            return None
+        return carrier if carrier.is_free else None
+
+    def send_here(self, carrier: FramedCarrier, request: RequestT) -> None:
+        """`send` through the free carrier, on the calling thread, which has the lock. Never blocks:
+        what the kernel does not take the loop writes.
+        """
+        self._queue.append(request)
+        carrier.flush()
+
+    @property
+    def readable(self) -> FramedCarrier | None:
+        """The carrier whose answers another thread may read; None when the loop must."""
+        carrier = self._carrier
+        if type(carrier) is not FramedCarrier or carrier.connection is None:
+            return None
+        return carrier
+
+    def _wants_framed_again(self) -> bool:
+        return self._cluster.stream_way(self.broker, self.kind.kind) is not None
+
+    def _switch_when_idle(self) -> None:
+        """Nothing may be under way, or the order of requests would not stay what it is: until then
+        they wait.
+        """
+        self._draining = True
+        if self._unanswered:
+            return
+        self._draining = self._fallen = False
+        self._carrier.close(abort=False)
+        way = self._cluster.stream_way(self.broker, self.kind.kind)
+        self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, self._server)
+        self._carrier.wake()
+
+    def close(self, *, abort: bool = False) -> None:
+        """Cut the stream; nothing is reported any more. `abort`: nor sent, if it has not gone."""
+        if not self._closed:
+            self._end()
+            self._carrier.close(abort=abort)
+
+    async def finish(self) -> None:
+        """Return when the broker has seen all that was sent, and is through with the stream: for
+        those that nobody answers. The caller bounds the time, and closes.
+        """
+        if self._queue and not self._closed:
+            self._emptied = asyncio.get_running_loop().create_future()
+            await self._emptied
+        if not self._closed:
+            await self._carrier.finish()
+
+    # ---- for carriers --------------------------------------------------------------------------
+
+    @property
+    def has_requests(self) -> bool:
+        """Whether anything is to be written now."""
+        return bool(self._queue) and not self._draining
+
+    def next_message(self) -> Message:
+        """Takes the next one out of the queue, which is not empty."""
+        if self._on_written is None:  # else there are no answers
+            self._unanswered += 1
+        return self._pack(self._queue)
+
+    def written(self, told: Any) -> None:
+        """The message has gone."""
+        if self._emptied is not None and not self._queue and not self._emptied.done():
+            self._emptied.set_result(None)
+        if self._on_written is not None and not self._closed:
+            self._on_written(self.broker, told)
+
+    def answered(self, response: ResponseT) -> None:
+        """A broker's message came."""
+        with self.lock:
+            self._unanswered -= 1
+        if self._refused is not None:
+            (way, reason), self._refused = self._refused, None
+            self._fallen = True
+            if self._refusals > 1:
+                self._cluster.stream_refused(way, reason)
+        if self._draining and not self._closed:
+            self._switch_when_idle()
+        if not self._closed:
+            self._on_response(self.broker, response)
+
+    def opened(self) -> None:
+        """The framed port can be had."""
+        self._refusals = 0
+
+    def fall_back(self, way: StreamWay, reason: str) -> None:
+        """The framed port cannot be had: go on over gRPC with what is in the queue. When that works
+        the port is tried once more: the broker may just have come back. Refused again, it is the
+        port's fault.
+        """
+        if not self._closed:
+            self._refused = (way, reason)
+            self._refusals += 1
+            self._carrier = GrpcCarrier(self, self._server)
+            if self._queue:
+                self._carrier.wake()
+
+    def ended(self, fault: str) -> None:
+        """The carrier is through, and why."""
+        if not self._closed:
+            self._end()
+            self._on_broken(self, f"{self._server}: {fault}")
+
+    def _end(self) -> None:
+        self._closed = True
+        self._server.waiting -= 1
+        if self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)

@@ -1,0 +1,347 @@
+"""A broker directory after clean stops, crashes, damage, and logs that failed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from broker.storage.directories.clean_marker import CLEAN_MARKER
+from broker.storage.directories.partition_directories import DAMAGED_LOGS
+from broker.storage.errors import (
+    CorruptSegment,
+)
+from broker.storage.files import OsFiles
+from broker.storage.manager.manager import LogManager
+from pylog.errors import InconsistentTopicId, KafkaStorageError
+from pylog.model import TopicPartition
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
+from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager, running
+from tests.fakes.memory_files import MemoryFiles
+
+
+def test_a_clean_stop_needs_no_checks() -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    assert not files.handles
+    files.lose_power()
+    again = open_manager(files, boot="boot-2")
+    assert again.log_intact
+    log = log_of(again)
+    assert (log.recovery_point, log.log_end_offset) == (3, 3)
+    assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")  # a crash from here on is a crash
+
+
+def test_a_kill_keeps_everything() -> None:
+    files, _manager = running()
+    files.kill()
+    again = open_manager(files)
+    assert again.log_intact
+    assert len(values_of(log_of(again))) == 3
+    assert log_of(again).recovery_point == 0
+
+
+def test_a_loss_of_power_is_remembered_until_the_controller_knows() -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    append(log_of(manager), b"unsynced")
+    files.lose_power()
+    again = open_manager(files, boot="boot-2")
+    assert not again.log_intact
+    assert log_of(again).log_end_offset == 3
+    files.kill()
+    again = open_manager(files, boot="boot-2")  # same boot now, but nobody was told
+    assert not again.log_intact
+    again.registered()
+    files.kill()
+    assert open_manager(files, boot="boot-2").log_intact
+
+
+def test_a_file_system_that_was_mounted_anew_has_lost_its_memory() -> None:
+    """The same boot of the machine: but a disk that failed and came back has what was synced."""
+    files = MemoryFiles()
+    manager = open_manager(files, mount="vdb:7")
+    append(manager.create(TOPIC, TOPIC_ID), b"v")
+    files.kill()
+    manager = open_manager(files, mount="vdb:7")
+    assert manager.log_intact
+    files.kill()
+    for _ in range(2):  # until the controller was told
+        manager = open_manager(files, mount="vdb:8")
+        assert not manager.log_intact
+        files.kill()
+    manager = open_manager(files, mount="vdb:8")
+    manager.registered()
+    files.kill()
+    assert open_manager(files, mount="").log_intact, "a kernel that does not tell"
+    files.kill()
+    manager = open_manager(files, mount="vdb:8")
+    assert manager.log_intact
+    manager.close(clean=True)
+    assert open_manager(files, mount="vdb:9").log_intact, "all was synced"
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_sync_that_fails_at_a_start_leaves_the_log_in_doubt(code: int) -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    manager.checkpoint_recovery_points()
+    append(log_of(manager), b"not synced")
+    handle = files.open(f"{ROOT}/t-0/{0:020d}.log")
+    files.append(handle, [bytes(9)])
+    files.kill()
+    files.fail("fsync", ".log", code)
+    first = open_manager(files)
+    assert first.failed_replicas == ((TOPIC_ID, 0),)
+    files.kill()
+    assert open_manager(files).lost_replicas == ((TOPIC_ID, 0),)
+
+
+def test_a_log_that_cannot_be_read_after_a_loss_of_power_stays_in_doubt() -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    manager.checkpoint_recovery_points()
+    files.lose_power()
+    files.fail("pread", "t-0", errno.EIO)
+    first = open_manager(files, boot="boot-2")
+    assert first.failed_replicas == ((TOPIC_ID, 0),)
+    first.registered()
+    files.kill()
+    assert open_manager(files, boot="boot-2").lost_replicas == ((TOPIC_ID, 0),)
+
+
+def test_a_crash_while_loading_is_not_a_clean_stop() -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    files.fail("read_all", "t-0/0", errno.EIO)
+    files.fail("pread", "t-0", errno.EIO)
+    first = open_manager(files)
+    assert TOPIC in first.failed
+    assert (first.log_intact, first.failed_replicas) == (True, ((TOPIC_ID, 0),))
+    files.kill()
+    again = open_manager(files, boot="boot-2")
+    assert not again.log_intact
+    assert len(values_of(log_of(again))) == 3
+
+
+@pytest.mark.parametrize("change", ["cut", "grown", "touched"])
+def test_a_marker_that_does_not_fit_the_files(change: str) -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    path = f"{ROOT}/t-0/{0:020d}.log"
+    handle = files.open(path)
+    if change == "cut":
+        files.truncate(handle, files.size(handle) - 1)
+    else:
+        files.append(handle, [b"junk" if change == "grown" else b""])
+    files.close(handle)
+    again = open_manager(files)
+    log = log_of(again)
+    assert log.log_end_offset == (2 if change == "cut" else 3)
+    assert bool(log.recovery.bytes_cut) == (change != "touched")
+    assert again.log_intact
+    assert again.lost_replicas == (((TOPIC_ID, 0),) if change == "cut" else ())
+
+
+def test_a_damaged_marker_means_a_crash() -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    files.write_atomic(f"{ROOT}/{CLEAN_MARKER}", b"\xff{")
+    assert len(values_of(log_of(open_manager(files)))) == 3
+
+
+def test_one_damaged_log_does_not_stop_the_others() -> None:
+    files, manager = running()
+    append(manager.create(OTHER, OTHER_ID), b"x")
+    files.kill()
+    files.names[f"{ROOT}/t-0/{0:020d}.log"].data[80] ^= 1
+    again = open_manager(files)
+    assert isinstance(again.failed[TOPIC], CorruptSegment)
+    assert again.get(TOPIC) is None
+    assert len(values_of(log_of(again, OTHER))) == 1
+    assert (again.log_intact, again.lost_replicas) == (True, ())
+    assert again.failed_replicas == ((TOPIC_ID, 0),)
+    with pytest.raises(CorruptSegment):
+        again.create(TOPIC, TOPIC_ID)
+    again.registered()
+    assert again.failed_replicas == ((TOPIC_ID, 0),)  # the controller knows now, and it stays so
+    path = again.delete(TOPIC)  # refetched from the leader
+    assert path is not None
+    assert again.create(TOPIC, TOPIC_ID).log_end_offset == 0
+
+
+def fail_append(files: MemoryFiles, manager: LogManager) -> None:
+    files.fail("append", "t-0", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        append(log_of(manager), b"x")
+
+
+def test_a_log_that_fails_while_running_is_remembered_until_its_next_life_is_registered() -> None:
+    files, manager = running()
+    append(manager.create(OTHER, OTHER_ID), b"x")
+    fail_append(files, manager)
+    assert [log.topic_partition for log in manager.take_new_failures()] == [TOPIC]
+    assert manager.take_new_failures() == []
+    assert (manager.failed_replicas, manager.lost_replicas) == (((TOPIC_ID, 0),), ())
+    manager.registered()  # told that it does not work, but not what it will be like afterwards
+    files.kill()
+    for _ in range(2):
+        again = open_manager(files)
+        assert log_of(again).log_end_offset == 3
+        assert (again.log_intact, again.failed_replicas) == (True, ())
+        assert again.lost_replicas == ((TOPIC_ID, 0),)
+        files.kill()
+    open_manager(files).registered()
+    files.kill()
+    assert open_manager(files).lost_replicas == ()
+    assert not files.exists(f"{ROOT}/{DAMAGED_LOGS}")
+
+
+@pytest.mark.parametrize("tail", ["whole", "cut", "rotten"])
+def test_a_log_that_failed_over_a_read_is_whole_when_it_proves_to_be(tail: str) -> None:
+    files, manager = running()
+    log = log_of(manager)
+    log.flush()
+    manager.checkpoint_recovery_points()
+    log._tail.clear()
+    files.fail("pread", "t-0", errno.EIO)
+    with pytest.raises(KafkaStorageError):
+        log.read(0, 1000, upper_bound=3)
+    assert manager.failed_replicas == ((TOPIC_ID, 0),)
+    files.kill()
+    data = files.names[f"{ROOT}/t-0/{0:020d}.log"].data
+    if tail == "cut":
+        del data[-1:]
+    elif tail == "rotten":
+        data[80] ^= 1  # in a batch that was synced, whose CRC is not checked at an ordinary start
+    again = open_manager(files)
+    assert again.log_intact
+    assert again.lost_replicas == (((TOPIC_ID, 0),) if tail == "cut" else ())
+    assert again.failed_replicas == (((TOPIC_ID, 0),) if tail == "rotten" else ())
+
+
+def test_a_disk_that_refuses_once_leaves_the_log_whole_but_damage_does_not() -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    path = f"{ROOT}/t-0/{0:020d}.log"
+    files.fail("read_all", "t-0/0", errno.EIO)
+    files.fail("pread", "t-0", errno.EIO)
+    assert open_manager(files).failed_replicas == ((TOPIC_ID, 0),)
+    files.kill()
+    again = open_manager(files)
+    assert (again.failed_replicas, again.lost_replicas) == ((), ())
+    files.kill()
+    files.names[path].data[80] ^= 1
+    assert open_manager(files).failed_replicas == ((TOPIC_ID, 0),)
+    files.kill()
+    files.names[path].data[80] ^= 1  # somebody put something in its place
+    again = open_manager(files)
+    assert (again.failed_replicas, again.lost_replicas) == ((), ((TOPIC_ID, 0),))
+
+
+def test_when_nobody_can_say_which_log_is_damaged_all_may_be() -> None:
+    files, manager = running()
+    files.kill()
+    metadata = files.read_all(f"{ROOT}/t-0/partition.metadata")
+    files.write_atomic(f"{ROOT}/t-0/partition.metadata", b"nonsense")
+    again = open_manager(files)
+    assert (again.log_intact, again.failed_replicas) == (False, ())
+    again.registered()
+    files.kill()
+    files.write_atomic(f"{ROOT}/t-0/partition.metadata", metadata)
+    assert open_manager(files).log_intact
+    files.kill()
+    files.write_atomic(f"{ROOT}/{DAMAGED_LOGS}", b"nonsense")
+    manager = open_manager(files)
+    assert not manager.log_intact
+    manager.registered()
+    files.kill()
+    assert open_manager(files).log_intact
+
+
+def test_a_deleted_logs_damage_does_not_stick_to_the_next_one_of_its_name() -> None:
+    files, manager = running()
+    fail_append(files, manager)
+    manager.delete(TOPIC)
+    append(manager.create(TOPIC, OTHER_ID), b"x")
+    files.kill()
+    assert open_manager(files).lost_replicas == ()
+
+
+def test_a_failure_that_cannot_be_noted_is_noted_with_the_upkeep() -> None:
+    files, manager = running()
+    files.fail("append", DAMAGED_LOGS, errno.EIO)
+    fail_append(files, manager)
+    assert not files.exists(f"{ROOT}/{DAMAGED_LOGS}")
+    manager.maintain(0, WALL_MS)
+    files.kill()
+    assert open_manager(files).lost_replicas == ((TOPIC_ID, 0),)
+
+
+def test_a_failed_log_spoils_the_clean_stop() -> None:
+    files, manager = running()
+    files.fail("fsync", "t-0", errno.EIO)
+    manager.close(clean=True)
+    assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")
+    assert not files.handles
+
+
+def test_twins_and_swapped_directories() -> None:
+    files, manager = running()
+    append(manager.create(OTHER, OTHER_ID), b"x")
+    manager.close(clean=True)
+    files.rename(f"{ROOT}/t-0", f"{ROOT}/tmp")
+    files.rename(f"{ROOT}/{OTHER}", f"{ROOT}/t-0")
+    files.rename(f"{ROOT}/tmp", f"{ROOT}/{OTHER}")
+    again = open_manager(files)
+    for key, topic_id in ((TOPIC, TOPIC_ID), (OTHER, OTHER_ID)):
+        with pytest.raises(InconsistentTopicId, match="belongs to topic id"):
+            again.create(key, topic_id)
+    again.close(clean=True)
+    files.write_atomic(
+        f"{ROOT}/{OTHER}/partition.metadata",
+        files.read_all(f"{ROOT}/t-0/partition.metadata"),
+    )
+    files.rename(f"{ROOT}/{OTHER}", f"{ROOT}/z-0")
+    files.rename(f"{ROOT}/z-0", f"{ROOT}/u-3")
+    files.rename(f"{ROOT}/t-0", f"{ROOT}/v-3")
+    again = open_manager(files)
+    assert "both hold partition 3" in str(again.failed[TopicPartition("v", 3)])
+    assert again.failed_replicas == ()
+    assert [partition for _, partition in again.lost_replicas] == [3]
+
+
+def test_records_without_a_topic_id() -> None:
+    files, _manager = running()
+    files.kill()
+    files.write_atomic(f"{ROOT}/t-0/partition.metadata", b"nonsense")
+    again = open_manager(files)
+    assert "partition.metadata" in str(again.failed[TOPIC])
+
+
+def test_foreign_things_in_the_directory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = OsFiles()
+    root = tmp_path / "broker-1"
+    manager = open_manager(files, directory=str(root))
+    append(manager.create(TOPIC, TOPIC_ID), b"v")
+    manager.close(clean=True)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (root / "linked-0").symlink_to(elsewhere)
+    (root / ".DS_Store").write_bytes(b"x")
+    (root / "lost+found").mkdir()
+    os.mkfifo(root / "pipe")
+    again = open_manager(files, directory=str(root))
+    assert "symbolic link" in str(again.failed[TopicPartition("linked", 0)])
+    assert caplog.text.count("ignored: ['.DS_Store', 'lost+found', 'pipe']") == 1
+    assert len(values_of(log_of(again))) == 1
+    assert sorted(again.failed) == [TopicPartition("linked", 0)]
+    (elsewhere / "precious").write_bytes(b"x")
+    path = again.delete(TopicPartition("linked", 0))
+    assert path is not None
+    again.remove_directory(path)
+    again.remove_directory(path)
+    assert [entry.name for entry in elsewhere.iterdir()] == ["precious"]
+    again.close(clean=True)

@@ -1,0 +1,125 @@
+"""The connections of a client end when they are told to, whatever they were about to do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from pylog import errors
+from pylog.client.background import shared_loop
+from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.metadata import Address
+from pylog.client.cluster.server import Server
+from pylog.client.settings import ADMIN_SETTINGS
+from tests.fakes.fake_cluster import FakeCluster
+
+
+def test_a_close_together_with_a_wish_for_a_refresh_returns() -> None:
+    thread = shared_loop()
+
+    async def close_while_asked() -> None:
+        cluster = Cluster(thread, settings)
+        await cluster.connected(10_000)
+        # The refreshing rests until it is wanted, which it is in the same turn as the close.
+        while not (cluster._wanted and cluster._wanted._waiters):
+            await asyncio.sleep(0)
+        cluster.refresh_soon()
+        async with asyncio.timeout(5):
+            await cluster.close()
+
+    with FakeCluster(1) as running:
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        for _ in range(5):
+            thread.run(close_while_asked())
+
+
+def test_what_cannot_be_understood_does_not_end_the_refreshing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    thread = shared_loop()
+
+    async def go_on() -> None:
+        cluster = Cluster(thread, settings)
+        learn, faults = cluster._learn, iter([ValueError("a partition of no topic")])
+
+        def stumble(*answer: Any, **more: Any) -> None:
+            for fault in faults:
+                raise fault
+            learn(*answer, **more)
+
+        monkeypatch.setattr(cluster, "_learn", stumble)
+        await cluster.connected(10_000)
+        await cluster.close()
+
+    with FakeCluster(1) as running:
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        thread.run(go_on())
+    assert "a partition of no topic" in caplog.text
+
+
+class LostReason(grpc.aio.AioRpcError):
+    """A refused connection as gRPC tells of it when it saw the hang-up first."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            grpc.StatusCode.UNAVAILABLE,
+            grpc.aio.Metadata(),
+            grpc.aio.Metadata(),
+            details="failed to connect to all addresses; Timeout occurred: FD shutdown",
+        )
+
+
+@pytest.mark.parametrize(
+    ("listening", "words"), [(False, "connection refused"), (True, "no connection")]
+)
+def test_a_reason_that_grpc_lost_is_asked_of_the_kernel(listening: bool, words: str) -> None:
+    async def fails(request: object, timeout: float) -> None:
+        raise LostReason
+
+    async def call(port: int) -> None:
+        server = Server(Address("127.0.0.1", port))
+        try:
+            await server.call(fails, None, 1)
+        finally:
+            await server.channel.close(None)
+
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        if listening:
+            held.listen()
+        port = held.getsockname()[1]
+        with pytest.raises(errors.BrokerUnreachable, match=f"^127.0.0.1:{port}: {words}$"):
+            shared_loop().run(call(port))
+
+
+def test_a_time_out_tells_the_last_fault_also_in_the_midst_of_an_attempt() -> None:
+    thread = shared_loop()
+    attempts = 0
+
+    async def attempt(_left_s: float) -> None:
+        nonlocal attempts
+        attempts += 1
+        if attempts > 1:
+            await asyncio.sleep(60)
+        raise errors.OffsetNotAvailable("the tale of the first attempt")
+
+    async def run() -> None:
+        cluster = Cluster(thread, settings)
+        try:
+            await cluster.retrying(attempt, 2_000, "trying")
+        finally:
+            await cluster.close()
+
+    with FakeCluster(1) as running:
+        given = {"bootstrap_servers": running.bootstrap_servers, "retry_backoff_ms": 1}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        with pytest.raises(errors.RequestTimedOut, match="the tale of the first attempt"):
+            thread.run(run())
+    assert attempts == 2

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylog import errors
+from pylog.aio import AsyncConsumer
+from pylog.client.producer.producer import Producer
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import TopicPartition
+from tests.fakes.fake_cluster import FakeCluster
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as running:
+        running.create_topic("t", 2)
+        yield running
+
+
+def fill(cluster: FakeCluster, count: int) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as p:
+        for i in range(count):
+            p.send("t", b"%d" % i, partition=0, timestamp_ms=1_000 + i)
+
+
+def consumer(cluster: FakeCluster, *topics: str, **config: Any) -> AsyncConsumer:
+    given: dict[str, Any] = {"auto_offset_reset": "earliest", **config}
+    return AsyncConsumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **given)
+
+
+def test_records_columns_and_positions(cluster: FakeCluster) -> None:
+    fill(cluster, 10)
+
+    async def read() -> None:
+        async with consumer(cluster, max_poll_records=4) as c:
+            c.assign([T0, T1])
+            assert c.assignment() == {T0, T1}
+            assert [r.offset for r in await c.poll(5)] == [0, 1, 2, 3]
+            assert await c.position(T0) == 4
+            assert await c.lag(T0) == 6
+            assert (await c.poll_arrow(5))["offset"].to_pylist() == [4, 5, 6, 7, 8, 9]
+            c.seek(T0, 8)
+            seen = []
+            async for record in c:
+                seen.append(record.offset)
+                if len(seen) == 2:
+                    break
+            assert seen == [8, 9]
+            c.seek(T0, 6)
+            async for _ in c:
+                break
+            assert await c.position(T0) == 7
+            assert [r.offset for r in await c.poll(5)] == [7, 8, 9]
+            await c.seek_to_beginning(T0)
+            await c.pause(T0)
+            assert c.paused() == {T0}
+            assert not await c.poll(0.05)
+            await c.resume()
+            assert len(await c.poll(5)) == 4
+            assert await c.end_offsets([T0, T1]) == {T0: 10, T1: 0}
+            assert c.metrics()["records-consumed-total"] >= 14
+            with pytest.raises(errors.NotOffered, match="commit"):
+                c.commit()
+        with pytest.raises(errors.ClientClosed):
+            await c.poll(0)
+
+    asyncio.run(read())
+
+
+def test_waiting_holds_up_no_other_task(cluster: FakeCluster) -> None:
+    async def read() -> None:
+        async with consumer(cluster) as c:
+            c.assign([T0])
+            assert not await c.poll(0.01)
+            waiting = asyncio.ensure_future(c.poll(30))
+            await asyncio.sleep(0)
+            with pytest.raises(errors.WrongThread, match="another task"):
+                await c.poll(0)
+            await asyncio.to_thread(fill, cluster, 1)
+            assert [r.value for r in await waiting] == [b"0"]
+            waiting = asyncio.ensure_future(c.poll(30))
+            await asyncio.sleep(0)
+            c.wakeup()
+            with pytest.raises(errors.WokenUp):
+                await waiting
+            before = SYSTEM_CLOCK.monotonic_ms()
+            assert not await c.poll(0.1)
+            assert SYSTEM_CLOCK.monotonic_ms() - before >= 95
+
+    asyncio.run(read())

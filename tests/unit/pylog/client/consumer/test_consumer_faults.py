@@ -1,0 +1,152 @@
+"""A consumer whose brokers, logs and deserializers fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pylog import errors
+from pylog.client.consumer.consumer import Consumer
+from pylog.client.consumer.decoding import Decoder
+from pylog.client.producer.producer import Producer
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import TopicPartition
+from pylog.records.record import Record
+from tests.fakes.fake_cluster import FakeCluster
+
+T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as running:
+        running.create_topic("t", 3)
+        yield running
+
+
+def fill(cluster: FakeCluster, count: int, partition: int = 0, topic: str = "t") -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as p:
+        for i in range(count):
+            p.send(topic, b"%d" % i, key=b"k", partition=partition, timestamp_ms=1_000 + i)
+
+
+def consumer(cluster: FakeCluster, *topics: str, **config: Any) -> Consumer:
+    given: dict[str, Any] = {"auto_offset_reset": "earliest", **config}
+    return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **given)
+
+
+def test_a_fault_that_is_caught_late_stops_nothing(cluster: FakeCluster) -> None:
+    fill(cluster, 3)
+    cluster.fetch_faults.append(errors.TopicAuthorizationFailed.code)
+    with consumer(cluster, retry_backoff_ms=1) as c:
+        c.assign([T0])
+        c.seek(T0, 0)
+        c.poll(0)
+        with cluster.changed:
+            cluster.changed.wait_for(lambda: not cluster.fetch_faults, 5)
+        SYSTEM_CLOCK.sleep(0.1)  # the time to try again passes before anybody hears of the fault
+        with pytest.raises(errors.TopicAuthorizationFailed):
+            c.poll(5)
+        assert [r.offset for r in c.poll(5)] == [0, 1, 2]
+
+
+def test_records_that_are_cut_off_meanwhile(cluster: FakeCluster) -> None:
+    fill(cluster, 10)
+    cluster.topics["t"].partitions[0].log_start = 7
+    with consumer(cluster) as c:
+        c.assign([T0])
+        c.seek(T0, 2)
+        assert [r.offset for r in c.poll(5)] == [7, 8, 9]
+
+
+def test_passing_faults_are_not_seen(cluster: FakeCluster) -> None:
+    fill(cluster, 10)
+    cluster.fetch_faults.extend(
+        [
+            errors.NotLeaderOrFollower.code,
+            errors.OffsetNotAvailable.code,
+            errors.UnknownTopicOrPartition.code,
+        ]
+    )
+    with consumer(cluster, retry_backoff_ms=10) as c:
+        c.assign([T0])
+        c.seek(T0, 4)
+        assert [r.offset for r in c.poll(5)] == [4, 5, 6, 7, 8, 9]
+
+
+def test_a_moved_leader_and_a_restarted_broker_are_found(cluster: FakeCluster) -> None:
+    fill(cluster, 3)
+    with consumer(cluster, retry_backoff_ms=10) as c:
+        c.assign([T0])
+        assert len(c.poll(5)) == 3
+        cluster.move_leader("t", 0, 2)
+        fill(cluster, 3)
+        assert [r.offset for r in c.poll(5)] == [3, 4, 5]
+        cluster.stop_broker(2)
+        assert not c.poll(0.05)
+        cluster.start_broker(2)
+        fill(cluster, 3)
+        assert [r.offset for r in c.poll(10)] == [6, 7, 8]
+
+
+def test_deserializers_and_their_failures(cluster: FakeCluster) -> None:
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as p:
+        for value in (b"1", b"2", b"x", b"4"):
+            p.send("t", value, key=b"9", partition=0)
+    with consumer(cluster, deserializer=lambda _t, d: int(d)) as c:
+        c.assign([T0])
+        assert [(r.key, r.value) for r in c.poll(5)] == [(9, 1), (9, 2)]
+        for _ in range(2):
+            with pytest.raises(errors.SerializationFailed, match="t-0 at offset 2") as caught:
+                c.poll(5)
+        raw = caught.value.record
+        assert (raw.offset, raw.key, raw.value) == (2, b"9", b"x")
+        c.seek(T0, 3)
+        assert [r.value for r in c.poll(5)] == [4]
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
+    cluster: FakeCluster, columns: bool
+) -> None:
+    fill(cluster, 30)
+    fill(cluster, 30)
+    fill(cluster, 3, 1)
+    header, batch = cluster.topics["t"].partitions[0].batches[-1]
+    cluster.topics["t"].partitions[0].batches[-1] = (header, batch[:-1] + b"!")
+    with consumer(cluster) as c:
+        c.assign([T0, T1])
+        read = 0
+        fault: errors.PylogError | None = None
+        while read < header.base_offset + 3 or fault is None:
+            try:
+                read += c.poll_arrow(5).num_rows if columns else len(c.poll(5))
+            except errors.CorruptMessage as error:
+                fault = error
+        assert f"t-0, batch at offset {header.base_offset}" in str(fault)
+        assert c.position() == {T0: header.base_offset, T1: 3}
+        c.seek(T0, 60)
+        assert not c.poll(0.05)
+
+
+def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(cluster, 10)
+    with consumer(cluster, max_poll_records=4) as c:
+        c.assign([T0])
+        assert len(c.poll(5)) == 4
+        take = Decoder.take
+
+        def cut_while_decoding(decoder: Decoder, count: int) -> list[Record]:
+            with c._lock:
+                c._fetcher.seek(c._fetcher.partitions[T0], 2)
+            monkeypatch.undo()
+            return take(decoder, count)
+
+        monkeypatch.setattr(Decoder, "take", cut_while_decoding)
+        assert c.poll(5).records(T0)[0].offset == 4
+        assert c.position(T0) == 2
+        assert c.poll(5).records(T0)[0].offset == 2

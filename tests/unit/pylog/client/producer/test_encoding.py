@@ -1,0 +1,67 @@
+"""A batch's bytes: made once, the same for every retry under one producer id."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from pylog.client.producer.encoding import PACE_RECORDS, Pace, batch_bytes
+from pylog.client.sending.producer_batch import Batch
+from pylog.model import TopicPartition
+from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
+from pylog.records.batch import crc_matches, read_header
+from pylog.records.compiled import COLD_BATCH_RECORDS
+from pylog.records.compression import Compression
+
+NONE = Compression.of("none")
+
+
+def from_arrow() -> Batch:
+    """A batch that came encoded, as `send_arrow` makes it, and was not sent yet."""
+    settings = BatchSettings(batch_size=10_000, stamped_later=True)
+    encoder = ArrowEncoder(pa.array([b"x" * 50] * 3), default_timestamp_ms=1)
+    (encoded,) = encoder.encode(None, settings)
+    batch = Batch(TopicPartition("a", 0), 0, None, len(encoded))
+    batch.close_encoded(encoded, 3, (1,))
+    return batch
+
+
+def sequence(batch: Batch, producer_id: int, epoch: int, base_sequence: int) -> None:
+    batch.producer_id, batch.producer_epoch = producer_id, epoch
+    batch.base_sequence = base_sequence
+
+
+def test_the_first_stamp_is_put_in_place() -> None:
+    batch = from_arrow()
+    before = batch.encoded
+    sequence(batch, 9, 2, 40)
+    data = batch_bytes(batch, NONE)
+    assert data is before
+    header = read_header(data)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (9, 2, 40)
+    assert crc_matches(data, 0, header)
+    assert batch_bytes(batch, NONE) is data
+
+
+def test_what_was_sent_does_not_change_under_a_fresh_producer_id() -> None:
+    batch = from_arrow()
+    sequence(batch, 9, 2, 40)
+    sent = batch_bytes(batch, NONE)
+    sequence(batch, 10, 0, 0)
+    again = batch_bytes(batch, NONE)
+    assert read_header(sent).producer_id == 9
+    assert read_header(again).producer_id == 10
+    assert again[61:] == sent[61:]
+    for data in (sent, again):
+        assert crc_matches(data, 0, read_header(data))
+
+
+def test_a_high_pace_is_many_records_in_a_short_time_or_a_long_batch() -> None:
+    slow = Pace()
+    assert not any(slow.is_high(now_ms, 1) for now_ms in range(10_000))
+    assert not any(slow.is_high(20_000, 1) for _ in range(1_000))  # a second's worth after a pause
+    assert not slow.is_high(30_000, COLD_BATCH_RECORDS)
+    assert slow.is_high(40_000, COLD_BATCH_RECORDS + 1)
+    fast = Pace()
+    full = 135  # records of 100 bytes in 16 KiB
+    first = next(number for number in range(100) if fast.is_high(number, full))
+    assert first * full <= PACE_RECORDS < (first + 1) * full

@@ -1,0 +1,197 @@
+"""Many threads at one producer, at the small buffers and broken streams where they meet."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pylog import errors
+from pylog.client.producer.delivery import DeliveryHandle
+from pylog.client.producer.producer import Producer
+from pylog.records.reader import iter_records
+from tests.fakes.fake_cluster import FakeCluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as running:
+        running.create_topic("t", 4)
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _frequent_switches() -> Iterator[None]:
+    """Threads take turns a thousand times as often as they would."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def producer(cluster: FakeCluster, **config: Any) -> Producer:
+    given: dict[str, Any] = {"linger_ms": 1, "max_block_ms": 20_000, **config}
+    return Producer(bootstrap_servers=cluster.bootstrap_servers, **given)
+
+
+def run(*work: Callable[[], None]) -> None:
+    faults: list[BaseException] = []
+
+    def guarded(one: Callable[[], None]) -> None:
+        try:
+            one()
+        except BaseException as fault:  # noqa: BLE001  told by the test
+            faults.append(fault)
+
+    threads = [threading.Thread(target=guarded, args=(one,)) for one in work]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive(), "stuck"
+    assert not faults
+
+
+def check(cluster: FakeCluster, sent: list[tuple[bytes, DeliveryHandle]]) -> None:
+    """Each handle names the place where its very record is stored; nothing else is."""
+    records = {
+        (n, record.offset): record.value
+        for n, partition in enumerate(cluster.topics["t"].partitions)
+        for record in iter_records(partition.read(0, 1 << 30), "t", n)
+    }
+    places = {}
+    for value, handle in sent:
+        told = handle.result(0)
+        places[told.partition, told.offset] = value
+    assert places == records
+    assert len(places) == len(sent)
+
+
+def test_one_thread_sends_while_others_flush(cluster: FakeCluster) -> None:
+    """The owner adds without the lock, and every batch is closed under its hands."""
+    sent: list[tuple[bytes, DeliveryHandle]] = []
+    over = threading.Event()
+
+    def send() -> None:
+        try:
+            for i in range(20_000):
+                value = b"%d" % i
+                sent.append((value, p.send("t", value)))
+        finally:
+            over.set()
+
+    def flush() -> None:
+        while not over.is_set():
+            p.flush(20)
+
+    with producer(cluster, batch_size=700) as p:
+        run(send, flush, flush)
+        p.flush(20)
+        check(cluster, sent)
+    values = [int(value) for value, _ in sent]
+    assert values == sorted(values)
+
+
+def test_eight_threads_with_callbacks_small_buffers_and_faults(cluster: FakeCluster) -> None:
+    code = errors.NotEnoughReplicas.code
+    cluster.produce_faults.extend([0, "drop", 0, code, 0, 0, "drop", code] * 8)
+    cluster.batch_bytes_max = 200
+    sent: list[list[tuple[bytes, DeliveryHandle]]] = [[] for _ in range(8)]
+    told: list[tuple[bytes, Any, Any]] = []
+
+    def sender(number: int) -> Callable[[], None]:
+        def work() -> None:
+            for i in range(1_000):
+                value = b"%d-%d" % (number, i)
+                mine = sent[number]
+                if number % 4 == 0:
+                    mine.append((value, p.send("t", value)))
+                elif number % 4 == 1:
+                    mine.append((value, p.send("t", value, key=b"%d" % (i % 7))))
+                elif number % 4 == 2:
+                    mine.append((value, p.send("t", value, partition=i % 4, headers={"h": "x"})))
+                else:
+
+                    def on_delivery(metadata: Any, error: Any, value: bytes = value) -> None:
+                        told.append((value, metadata, error))
+                        if len(told) % 100 == 0:
+                            raise RuntimeError("a callback of the user's")
+
+                    mine.append((value, p.send("t", value, on_delivery=on_delivery)))
+
+        return work
+
+    with producer(cluster, batch_size=500, buffer_memory=5_000, retry_backoff_ms=5) as p:
+        run(*map(sender, range(8)))
+        p.flush(30)
+        check(cluster, [pair for mine in sent for pair in mine])
+        assert p.metrics()["buffer-available-bytes"] == 5_000
+    assert len(told) == 2_000
+    assert all(error is None for _, _, error in told)
+    for mine in sent:
+        by_partition: dict[int, list[int]] = {}
+        for _, handle in mine:
+            place = handle.result(0)
+            by_partition.setdefault(place.partition, []).append(place.offset)
+        for offsets in by_partition.values():
+            assert offsets == sorted(offsets)
+
+
+def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster) -> None:
+    sent: list[list[tuple[bytes, DeliveryHandle]]] = [[] for _ in range(3)]
+    turn = threading.Barrier(3)
+
+    def sender(number: int) -> Callable[[], None]:
+        def work() -> None:
+            for phase in range(6):
+                if phase % 3 == number or phase == 5:
+                    for i in range(3_000):  # alone, then all together
+                        value = b"%d-%d-%d" % (number, phase, i)
+                        sent[number].append((value, p.send("t", value)))
+                turn.wait(30)
+
+        return work
+
+    with producer(cluster, batch_size=600) as p:
+        run(*map(sender, range(3)))
+        p.flush(30)
+        check(cluster, [pair for mine in sent for pair in mine])
+
+
+def test_closing_while_threads_send_fails_or_stores_each_record(cluster: FakeCluster) -> None:
+    sent: list[list[tuple[bytes, DeliveryHandle]]] = [[] for _ in range(4)]
+    started = threading.Barrier(5)
+
+    def sender(number: int) -> Callable[[], None]:
+        def work() -> None:
+            started.wait(20)
+            for i in range(100_000):
+                value = b"%d-%d" % (number, i)
+                try:
+                    sent[number].append((value, p.send("t", value)))
+                except errors.ClientClosed:
+                    return
+
+        return work
+
+    def close() -> None:
+        started.wait(20)
+        p.close(0.2)
+
+    p = producer(cluster, batch_size=500)
+    p.partitions_for("t")
+    run(close, *map(sender, range(4)))
+    done = [pair for mine in sent for pair in mine]
+    assert all(handle.done() for _, handle in done)
+    kept = [(value, handle) for value, handle in done if handle.exception(0) is None]
+    places = {
+        (n, record.offset): record.value
+        for n, partition in enumerate(cluster.topics["t"].partitions)
+        for record in iter_records(partition.read(0, 1 << 30), "t", n)
+    }
+    for value, handle in kept:
+        told = handle.result(0)
+        assert places[told.partition, told.offset] == value

@@ -1,0 +1,196 @@
+"""Framed streams and the way back to gRPC, from the clients' side, against brokers of sockets."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from pylog import Consumer, Producer, TopicPartition
+from pylog.client.cluster import cluster as cluster_module
+from pylog.client.streams import framed_carrier
+from pylog.errors import InvalidConfig
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_streams import FakeStreamPort
+
+WARNING = "broker 1 is used over gRPC"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeCluster]:
+    with FakeCluster() as running:
+        running.create_topic("t")
+        yield running
+
+
+def producer(fake: FakeCluster, **settings: Any) -> Producer:
+    return Producer(bootstrap_servers=fake.bootstrap_servers, linger_ms=0, **settings)
+
+
+def consume(fake: FakeCluster, count: int, **settings: Any) -> list[bytes | None]:
+    values: list[bytes | None] = []
+    with Consumer(bootstrap_servers=fake.bootstrap_servers, **settings) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        consumer.seek_to_beginning()
+        while len(values) < count:
+            records = consumer.poll(5)
+            assert records
+            values += [record.value for record in records]
+    return values
+
+
+def test_both_clients_take_the_framed_port(fake: FakeCluster) -> None:
+    with producer(fake) as sending:
+        sending.send("t", b"1").result(10)
+    assert consume(fake, 1) == [b"1"]
+    assert fake.streams[1].connections == 2
+
+
+def test_large_batches_travel_whole(fake: FakeCluster) -> None:
+    value = bytes(range(256)) * 3_000
+    with producer(fake, max_request_size=1 << 21) as sending:
+        sending.send("t", value).result(10)
+        sending.send("t", value).result(10)
+    assert consume(fake, 2) == [value, value]
+
+
+def test_grpc_on_request(fake: FakeCluster) -> None:
+    with producer(fake, client_transport="grpc") as sending:
+        sending.send("t", b"1").result(10)
+    assert consume(fake, 1, client_transport="grpc") == [b"1"]
+    assert fake.streams[1].connections == 0
+
+
+def test_another_transport_is_refused_by_name() -> None:
+    with pytest.raises(InvalidConfig, match="client_transport"):
+        Producer(bootstrap_servers="127.0.0.1:1", client_transport="udp")
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_without_acks_the_last_records_go_too(fake: FakeCluster, transport: str) -> None:
+    with producer(fake, acks="0", client_transport=transport) as sending:
+        for number in range(20):
+            sending.send("t", b"%d" % number)
+    assert fake.topics["t"].partitions[0].end == 20
+    assert consume(fake, 20) == [b"%d" % number for number in range(20)]
+
+
+def test_a_refused_port_means_grpc_and_one_line(
+    fake: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        fake.announced[1] = free.getsockname()[1]  # bound, and nobody listens
+        with producer(fake) as sending:
+            for number in range(5):
+                sending.send("t", b"%d" % number).result(10)
+    assert [r.message for r in caplog.records if WARNING in r.message] == [
+        f"broker 1 is used over gRPC, which costs more processor time, because its stream port "
+        f"127.0.0.1:{fake.announced[1]} cannot be used: connection refused. Open the port, or set "
+        "client_transport='grpc'"
+    ]
+
+
+def test_a_port_that_swallows_everything_is_given_up(
+    fake: FakeCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(framed_carrier, "CONNECT_S_MAX", 0.05)
+    service: Any = None
+    with closing(FakeStreamPort(1, service, service, silent=True)) as silent:
+        fake.announced[1] = silent.port
+        with producer(fake) as sending:
+            for number in range(5):
+                sending.send("t", b"%d" % number).result(10)
+        assert silent.connections == 2
+    assert f"{WARNING}, which" in caplog.text
+    assert "no answer within 0.05 s" in caplog.text
+
+
+def test_closing_while_connecting_does_not_hang(fake: FakeCluster) -> None:
+    service: Any = None
+    with closing(FakeStreamPort(1, service, service, silent=True)) as silent:
+        fake.announced[1] = silent.port
+        sending = producer(fake)
+        record = sending.send("t", b"1")
+        while not silent.connections:
+            sending._thread.run(_nothing())
+        sending.close(0)
+        assert record.exception(5) is not None
+
+
+async def _nothing() -> None:
+    pass
+
+
+def test_the_port_of_another_broker_is_not_used(caplog: pytest.LogCaptureFixture) -> None:
+    with FakeCluster(brokers=2) as fake:
+        fake.create_topic("t")
+        fake.announced[1] = fake.streams[2].port
+        with producer(fake) as sending:
+            sending.send("t", b"0").result(10)
+            sending.send("t", b"1").result(10)
+        assert "cannot be used: INVALID_REQUEST: this is broker 2" in caplog.text
+        assert consume(fake, 2) == [b"0", b"1"]
+
+
+def test_a_dead_broker_is_no_fault_of_its_port(
+    fake: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    soon = {"retry_backoff_ms": 10, "retry_backoff_max_ms": 50}  # within the time of a delivery
+    with producer(fake, delivery_timeout_ms=1_000, request_timeout_ms=900, **soon) as sending:
+        sending.send("t", b"1").result(10)
+        fake.stop_broker(1)
+        fault = sending.send("t", b"2").exception(10)
+        assert fault is not None
+        fake.start_broker(1)
+        sending.send("t", b"3").result(10)
+        sending.send("t", b"4").result(10)
+        assert fake.streams[1].connections >= 1
+    assert WARNING not in caplog.text
+
+
+def test_a_broken_stream_is_begun_anew(fake: FakeCluster) -> None:
+    with producer(fake) as sending:
+        sending.send("t", b"1").result(10)
+        fake.produce_faults.append("drop")
+        assert sending.send("t", b"2").result(10).offset == 1  # stored before the break
+        assert sending.send("t", b"3").result(10).offset == 2
+    assert fake.streams[1].connections == 2
+
+
+def test_after_a_while_the_port_is_tried_again(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster_module, "NO_STREAM_MS", 0)
+    monkeypatch.setattr(cluster_module, "NO_STREAM_MS_MAX", 0)
+    right = fake.streams[1].port
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        fake.announced[1] = free.getsockname()[1]
+        with producer(fake) as sending:
+            for number in range(4):
+                sending.send("t", b"%d" % number).result(10)
+            assert fake.streams[1].connections == 0
+            fake.announced[1] = right
+            sending._thread.run(sending._loop.cluster.refresh())
+            sending.send("t", b"4").result(10)
+            assert fake.streams[1].connections == 1
+    assert consume(fake, 5) == [b"%d" % number for number in range(5)]
+
+
+def test_a_busy_stream_changes_back_in_order(fake: FakeCluster) -> None:
+    """It never has nothing under way by itself: what comes waits for what is under way."""
+    port = fake.streams[1].port
+    fake.streams[1].close()
+    with producer(fake, batch_size=0) as sending:
+        sending.send("t", b"0").result(10)
+        service = fake.services[1]
+        fake.streams[1] = FakeStreamPort(1, service.ProduceStream, service.FetchStream, port=port)
+        for number in range(1, 200):
+            sending.send("t", b"%d" % number)
+        sending.flush()
+        assert fake.streams[1].connections == 1
+    assert consume(fake, 200) == [b"%d" % number for number in range(200)]
