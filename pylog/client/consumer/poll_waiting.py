@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
-from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
+from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
 from pylog.client.consumer.fetch_loop import FetchLoop
 from pylog.client.fetching.fetcher import Fetcher
@@ -45,6 +45,7 @@ class PollWaiting:
         self._started_ms = clock.monotonic_ms()
         self._woken = False
         self._absent_since_ms: dict[TopicPartition, int] = {}
+        self._told: dict[str, Denial] = {}
 
     def wake(self) -> None:
         """Have the wait that runs, or the next one, raise WokenUp. Never blocks: a handler of a
@@ -150,7 +151,11 @@ class PollWaiting:
         for topic, denial in list(self._cluster.denied.items()):
             if topic not in self._cluster.topics or self._cluster.all_topics:
                 continue  # a pattern stops matching a topic that is gone
-            if denial.counts(now_ms, self._timeout_ms):
+            # What was raised once may be so no longer: it counts when the cluster says it again.
+            told = self._told.get(topic)
+            if denial is not told and denial.counts(now_ms, self._timeout_ms):
+                self._told[topic] = denial
+                self._cluster.thread.call(self._cluster.refresh_soon)
                 raise denial.error
         self._raise_absent_partitions(now_ms)
 

@@ -79,6 +79,18 @@ def test_a_denial_does_not_outlive_the_topics_creation(cluster: FakeCluster) -> 
         consumer.seek_to_beginning()
 
 
+def test_a_poll_that_raised_a_denial_is_no_reason_for_the_next_one(cluster: FakeCluster) -> None:
+    where = {"bootstrap_servers": cluster.bootstrap_servers[1], "auto_offset_reset": "earliest"}
+    with Consumer("late", **where) as consumer:
+        for _ in range(2):  # while the topic is not there each poll says so
+            with pytest.raises(errors.UnknownTopicOrPartition, match="late"):
+                consumer.poll(30)
+        cluster.create_topic("late")
+        with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+            producer.send("late", b"x").result(30)
+        assert [record.value for record in consumer.poll(30)] == [b"x"]
+
+
 def test_without_the_controller_a_denial_must_last(cluster: FakeCluster) -> None:
     cluster.is_gateway = False
     topic = threading.Timer(0.3, cluster.create_topic, ["nope"])
