@@ -177,6 +177,7 @@ def check_names(options: Mapping[str, str]) -> None:
     for name, text in options.items():
         lower = name.lower()
         value = told(name, text)
+        name = name if len(name) <= 80 else name[:77] + "..."
         if lower == "path":
             raise UnknownOption(
                 f"path={value}: the format has no path; name topics with the option "

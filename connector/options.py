@@ -40,6 +40,7 @@ from connector.values import (
     duration_ms,
     flag,
     pattern,
+    shown,
     topic_name,
     topic_names,
     whole,
@@ -226,7 +227,7 @@ def _bootstrap(given: Mapping[str, str]) -> tuple[Address, ...]:
         return parse_addresses(parts)
     except InvalidConfig as error:
         detail = str(error).removeprefix("bootstrap_servers")
-        raise InvalidOption(f"{BOOTSTRAP}={both[0]!r}{_joined(detail)}") from None
+        raise InvalidOption(f"{BOOTSTRAP}={shown(both[0])}{_joined(detail)}") from None
 
 
 def _joined(detail: str) -> str:

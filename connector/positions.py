@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
-from connector.values import INT_MAX, json_object, shown
+from connector.offsets import VERSION
+from connector.values import INT_MAX, json_object, shown, whole_number
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
 
@@ -157,6 +158,11 @@ def offsets_bound(option: str, text: str) -> Bound:
         raise InvalidOption(f"{option}={shown(text)}: {_OFFSETS}")
     value = json_object(option, word, _OFFSETS)
     if _is_progress(value):
+        if value["v"] != VERSION:
+            raise InvalidOption(
+                f"{option}.v={value['v']}: this connector knows version {VERSION} of a query's "
+                'offsets; write {"topic":{"0":23}}'
+            )
         value = {topic: _plain(option, topic, at) for topic, at in _topics(value).items()}
     return Bound(
         option, {topic: _by_partition(option, topic, v, "offset") for topic, v in value.items()}
@@ -175,17 +181,17 @@ def times_bound(option: str, text: str, *, lenient: bool) -> Bound:
 
 def time_bound(option: str, text: str, *, lenient: bool) -> Bound:
     """One time for all partitions; -2 and -1 mean earliest and latest, as in Spark's connector."""
-    word = text.strip()
-    digits = word.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and EARLIEST <= int(word[:20]) <= LONG_MAX):
+    number = whole_number(text.strip())
+    if number is None or not EARLIEST <= number <= LONG_MAX:
         raise InvalidOption(f"{option}={shown(text)}: {_TIME}")
-    return Bound(option, int(word), times=True, lenient=lenient)
+    return Bound(option, number, times=True, lenient=lenient)
 
 
 def _is_progress(value: Mapping[str, object]) -> bool:
     """Whether it is this connector's own offset: a version, and topics that have ids."""
     version = value.get("v")
-    return isinstance(version, int) and isinstance(value.get("t"), dict)
+    number = isinstance(version, int) and not isinstance(version, bool)
+    return number and isinstance(value.get("t"), dict)
 
 
 def _topics(value: Mapping[str, object]) -> dict[str, object]:
@@ -221,7 +227,7 @@ def _by_partition(option: str, topic: str, value: object, what: str) -> int | di
     for key, number in value.items():
         if not (key.isascii() and key.isdigit() and str(int(key[:12])) == key):
             raise InvalidOption(
-                f'{path}."{key}": a partition is a whole number in quotes, like "0"'
+                f'{path}."{key[:80]}": a partition is a whole number in quotes, like "0"'
             )
         if int(key) > INT_MAX:
             raise InvalidOption(f'{path}."{key}": a partition is at most {INT_MAX}')
@@ -233,6 +239,8 @@ def _number(path: str, value: object, what: str) -> int:
     allowed = f"{'an offset' if what == 'offset' else 'a time'} is 0 or more"
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidOption(f"{path}={shown(value)}: {allowed}, a whole number")
-    if not EARLIEST <= value <= LONG_MAX:
+    if value > LONG_MAX:
+        raise InvalidOption(f"{path}={value}: {allowed}, and at most {LONG_MAX}")
+    if value < EARLIEST:
         raise InvalidOption(f"{path}={value}: {allowed}; -2 means earliest, -1 latest")
     return value

@@ -40,15 +40,25 @@ def flag(name: str, text: str) -> bool:
 
 def whole(name: str, text: str, *, low: int = 1, high: int = LONG_MAX, otherwise: str = "") -> int:
     """A whole number from `low` to `high`; `otherwise` says what leaving the option out means."""
-    word = text.strip()
-    # int() alone would take "1_000" and digits of other scripts.
-    if not (word.isascii() and word.isdigit() and low <= int(word[:20]) <= high):
+    number = whole_number(text.strip())
+    if number is None or not low <= number <= high:
         raise InvalidOption(
-            f"{name}={text!r}: it must be a whole number of at least {low}"
+            f"{name}={shown(text)}: it must be a whole number of at least {low}"
             + ("" if high == LONG_MAX else f" and at most {high}")
             + f"; leave the option out {otherwise}"
         )
-    return int(word)
+    return number
+
+
+def whole_number(word: str) -> int | None:
+    """What the digits say, below 0 too; None for what is no number. Where it is beyond any limit it
+    is only some number that is beyond them, too.
+    """
+    digits = word.removeprefix("-")
+    # int() alone would take "1_000" and digits of other scripts, and no more than 4300 of any.
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(word[: len(word) - len(digits)] + (digits.lstrip("0") or "0")[:20])
 
 
 def duration_ms(name: str, text: str) -> int:
@@ -101,7 +111,7 @@ def pattern(name: str, text: str) -> str:
 def json_object(name: str, text: str, remedy: str) -> dict[str, object]:
     """A JSON object with each key once, not empty."""
     try:
-        value = json.loads(text, object_pairs_hook=_unique)
+        value = json.loads(text, object_pairs_hook=_unique, parse_int=whole_number)
     except (ValueError, RecursionError) as error:
         raise InvalidOption(f"{name} is not valid JSON: {error}; {remedy}") from None
     if not isinstance(value, dict):

@@ -131,9 +131,12 @@ def _compiled(regex: str, whole: str) -> Any:
     tokens = [_translated(token, whole) for token in _TOKEN.findall(regex)]
     try:
         return re2.compile("".join(tokens), options=options)
+    except UnicodeEncodeError:
+        raise InvalidRegularExpression(f"{_shown(whole)} is no text: half a character") from None
     except re2.error as error:
         told = error.args[0] if error.args else b""
         words = told.decode("utf-8", "replace") if isinstance(told, bytes) else str(told)
+        words = words if len(words) <= 160 else words[:157] + "..."  # it repeats the pattern
         hint = next((hint for start, hint in _REFUSED.items() if words.startswith(start)), None)
         raise InvalidRegularExpression(
             f"{_shown(whole)}: {words}" + (f"; {hint}" if hint else "")

@@ -49,9 +49,14 @@ def parse_address(text: str, what: str) -> Address:
     """`host:port` or `[v6]:port`; InvalidConfig names `what` and the text."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not host or not _is_port(port):
         raise InvalidConfig(f"{what}={text!r}: it must be host:port with a port from 0 to 65535")
     return Address(host, int(port))
+
+
+def _is_port(text: str) -> bool:
+    # int() would take digits of other scripts, and raises its own error from 4300 of any on.
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) <= 65535
 
 
 def _check_host(host: str) -> None:

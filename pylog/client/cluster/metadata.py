@@ -173,6 +173,7 @@ def parse_addresses(given: Iterable[str]) -> tuple[Address, ...]:
     addresses = []
     for text in given:
         host, colon, port = text.strip().rpartition(":")
+        text = text if len(text) <= 80 else text[:77] + "..."
         if ":" in host and not (host.startswith("[") and host.endswith("]")) and "/" not in host:
             raise errors.InvalidConfig(
                 f"bootstrap_servers: {text!r} has several colons; write an IPv6 address in "
@@ -184,9 +185,9 @@ def parse_addresses(given: Iterable[str]) -> tuple[Address, ...]:
                 f"bootstrap_servers: {text!r} has no port; write host:port, for example "
                 f"127.0.0.1:9092"
             )
-        if not (port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65_536):
             raise errors.InvalidConfig(
-                f"bootstrap_servers: {text!r} has port {port!r}; it must be 1 to 65535"
+                f"bootstrap_servers: {text!r} has port {port[:6]!r}; it must be 1 to 65535"
             )
         if "/" in host or any(c.isspace() for c in host):
             raise errors.InvalidConfig(

@@ -248,6 +248,49 @@ def test_wrong_values_tell_option_value_and_remedy(name: str, value: str) -> Non
     assert REMEDY.search(remedy or head), str(error.value)
 
 
+LONG = "9" * 5_000
+"""More digits than Python makes a number of."""
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("maxOffsetsPerTrigger", "0" * 19 + "1" + LONG, "at least 1"),
+        ("maxOffsetsPerTrigger", "0" * 19 + "1" + "0" * 20, "at least 1"),
+        ("fetchOffset.numRetries", "0" * 20 + "999", "at most 100"),
+        ("minPartitions", "-0", "at least 1"),
+        ("startingTimestamp", "0" * 20 + LONG, "milliseconds since 1970"),
+        ("startingTimestamp", "--1", "milliseconds since 1970"),
+        ("startingOffsets", '{"a":{"0":' + LONG + "}}", "an offset is 0 or more, and at most 9"),
+        ("startingOffsets", '{"a":{"' + LONG + '":0}}', "in quotes"),
+        ("startingOffsets", '{"a":{"0":1,"0":2}}', 'the key "0" stands there twice'),
+        ("startingOffsets", '{"a":' * 5_000, "not valid JSON"),
+        ("startingOffsets", '{"t":{"a":{"id":"x","p":{"0":{"e":1,"o":5}}}},"v":2}', ".v=2: "),
+        ("assign", '{"a":[' + LONG + "]}", "assign.a="),
+        ("assign", '{"a":[0],"a":[1]}', 'the key "a" stands there twice'),
+        ("subscribe", "\ud800", "only a-z"),
+        ("subscribePattern", "\ud800", "is no text"),
+        ("subscribePattern", "(" * 1_000, "missing )"),
+        ("pylog.bootstrap.servers", "h:" + LONG, "1 to 65535"),
+        ("pylog.fetch.max.wait.ms", LONG, "from 0 to"),
+        ("o" * 5_000, "x", "no option of this format"),
+    ],
+    ids=lambda value: value[:30] if isinstance(value, str) else None,
+)
+def test_odd_values_are_short_errors_too(name: str, value: str, words: str) -> None:
+    chosen = {k: v for k, v in READ.items() if not (k == "subscribe" and name in SELECTIONS)}
+    with pytest.raises(errors.ConnectorError) as error:
+        source_options({**chosen, name: value}, streaming=True)
+    refused(error, name[:50], words)
+    assert len(str(error.value)) < 400
+
+
+def test_zeros_before_a_number_change_nothing() -> None:
+    zeros = {"maxOffsetsPerTrigger": "0" * 30 + "5", "startingTimestamp": "0" * 30 + "7"}
+    options = source_options({**READ, **zeros}, streaming=True)
+    assert (options.max_offsets_per_trigger, options.starting.values) == (5, 7)
+
+
 SELECTIONS = ("subscribePattern", "assign")
 REMEDY = re.compile(
     r"\b(use|give|must be|leave|write|written|like|means?|name|contains|allowed|needs?|or)\b"
