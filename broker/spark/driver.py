@@ -29,6 +29,7 @@ from broker import logs
 from broker.node.host import is_this_machine
 from broker.node.settings import parse_address
 from broker.spark import checks, executor, jvm
+from broker.spark.guardian import command as guardian_command
 from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
 
@@ -215,7 +216,7 @@ class Driver:
 
     def _start_guardian(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-m", "broker.spark.guardian", str(self._jvm_pid), str(os.getpid())],
+            guardian_command(self._jvm_pid, os.getpid()),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,

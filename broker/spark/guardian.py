@@ -1,4 +1,4 @@
-"""Ends one half of the driver when the other half has died: `python -m broker.spark.guardian`.
+"""Ends one half of the driver when the other half has died: `command` starts it.
 
 Under spark-submit the JVM is the parent of the Python driver, and neither reliably ends when the
 other is killed. This third process, in a session of its own so that Ctrl-C does not reach it, holds
@@ -17,6 +17,13 @@ from typing import Final
 # Together with the time until the death is seen this stays below the promised two seconds, and it
 # leaves the survivor time to flush.
 GRACE_MS: Final = 1_400
+
+
+def command(first: int, second: int) -> list[str]:
+    """What starts a guardian of two processes. Without the current directory among the places of
+    modules: a user's `select.py` there would be taken for the standard library's.
+    """
+    return [sys.executable, "-P", "-m", "broker.spark.guardian", str(first), str(second)]
 
 
 def guard(first: int, second: int) -> None:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from broker.spark.guardian import command as guardian_command
 from pylog.clock import SYSTEM_CLOCK
 
 pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def bystander(code: str = "import signal; signal.pause()") -> subprocess.Popen[str]:
     return subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
 
 
-def guardian_of(*halves: subprocess.Popen[str]) -> subprocess.Popen[str]:
-    pids = [str(half.pid) for half in halves]
-    command = [sys.executable, "-m", "broker.spark.guardian", *pids]
-    guardian = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def guardian_of(*halves: subprocess.Popen[str], cwd: Path | None = None) -> subprocess.Popen[str]:
+    command = guardian_command(*(half.pid for half in halves))
+    guardian = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},  # as the driver gives it its own places
+    )
     assert guardian.stdout is not None
     assert guardian.stdout.readline() == "watching\n"
     return guardian
@@ -55,3 +65,12 @@ def test_it_ignores_what_ctrl_c_sends_to_the_group() -> None:
         halves[0].kill()
         assert halves[1].wait(5) == -signal.SIGKILL
         assert guardian.wait(5) == 0
+
+
+def test_a_users_module_of_a_standard_name_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "select.py").write_text("raise SystemExit('not the standard library')")
+    halves = [bystander(), bystander()]
+    with guardian_of(*halves, cwd=tmp_path) as guardian, halves[0], halves[1]:
+        halves[0].kill()
+        assert halves[1].wait(30) == -signal.SIGKILL
+        assert guardian.wait(30) == 0
