@@ -42,6 +42,8 @@ def interrupt_at(place: int, call: Callable[[], object]) -> bool:
         return trace
 
     before = sys.gettrace()
+    # Python 3.12 tells of opcodes only where a frame wanted so before tracing begins.
+    sys._getframe().f_trace_opcodes = True
     sys.settrace(trace)
     try:
         call()
