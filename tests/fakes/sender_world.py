@@ -16,6 +16,7 @@ from pylog.client.cluster.metadata import (
 )
 from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings
 from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.send_alone import SendAlone
 from pylog.client.sending.send_events import (
     Ack,
     Effect,
@@ -72,6 +73,7 @@ class World:
         self.sender = Sender(
             settings or SenderSettings(), self.accumulator, self.metadata, lambda: 0.5, halves
         )
+        self.alone = SendAlone(self.sender)
         if producer_id is not None:
             assert self.poll() == ([RequestProducerId()] if self.idempotent else [])
             if self.idempotent:

@@ -7,14 +7,13 @@ threads send, what has to wait for anything, and what one write could not take.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from pylog.client.producer.producer_loop import ProducerLoop
 from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.send_alone import SendAlone
 from pylog.client.sending.send_faults import STUCK_AFTER_MS
 from pylog.clock import ticks
-
-if TYPE_CHECKING:
-    from pylog.client.producer.producer_loop import ProducerLoop
 
 PACE_S: Final = 200e-6
 """A thread that opens batches less than this apart sends faster than the loop takes a batch: what
@@ -30,6 +29,7 @@ class AtHand:
         self.is_wanted = True
         """Whether users' threads may send by themselves."""
         self._loop = loop
+        self._alone = SendAlone(loop.sender)
         self._opened_at = 0.0
 
     def opened(self, batch: Batch, *, alone: bool) -> None:
@@ -56,8 +56,7 @@ class AtHand:
         """Send the batch at hand on this thread, unless something speaks against it: then the loop
         looks. The lock is not held.
         """
-        loop = self._loop
-        alone = loop.sender.alone
+        loop, alone = self._loop, self._alone
         with loop.turn:
             now_ms = loop.clock.monotonic_ms()
             with loop.lock:
@@ -84,10 +83,9 @@ class AtHand:
         """A thread that has, or may have, a batch at hand raises something: Ctrl-C, for example.
         What it did not begin the loop does; what it did not finish was lost on its way.
         """
-        loop = self._loop
+        loop, alone = self._loop, self._alone
         interrupted = not isinstance(error, Exception)
         with loop.turn, loop.lock:
-            alone = loop.sender.alone
             if interrupted:
                 loop.accumulator.mend()
             elif self.batch is None and alone.request is None:

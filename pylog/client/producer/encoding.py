@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from pylog import errors
+from pylog.client.arguments import whole_or_none
+from pylog.client.producer.producer_settings import Serialize
 from pylog.client.sending.producer_batch import (
     BATCH_OVERHEAD,
     RECORD_OVERHEAD,
@@ -44,6 +46,31 @@ def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
         f"topic {topic}: the {what} is {type(data).__name__}; it must be bytes, str or None. For "
         f"other types give Producer(serializer=...)"
     )
+
+
+def serialized(serialize: Serialize | None, topic: str, data: Any, what: str) -> bytes | None:
+    """By the user's serializer, or without one by `to_bytes`."""
+    if serialize is None:
+        return to_bytes(data, topic, what)
+    try:
+        return to_bytes(serialize(topic, data), topic, what)
+    except errors.PylogError:
+        raise
+    except Exception as error:
+        raise errors.SerializationFailed(
+            f"topic {topic}: the serializer failed on the {what}: {error!r}"
+        ) from error
+
+
+def stamp_of(topic: str, timestamp_ms: int) -> int:
+    """A timestamp of the user's, as batches keep it: inverted, to be told from the clock's."""
+    number = whole_or_none(timestamp_ms, 0)
+    if number is None:
+        raise errors.InvalidTimestamp(
+            f"topic {topic}: timestamp_ms={timestamp_ms!r}; it must be a whole number from 0 to "
+            f"2^63-1, in milliseconds since 1970"
+        )
+    return ~number
 
 
 def header_list(headers: Iterable[tuple[str, Any]] | Mapping[str, Any], topic: str) -> HeaderList:

@@ -16,11 +16,12 @@ from pylog.client.arguments import whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.cluster.shown import Shown
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.producer.at_hand import AtHand
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery, gather
-from pylog.client.producer.encoding import header_list, record_size, to_bytes
+from pylog.client.producer.encoding import header_list, record_size, serialized, stamp_of
 from pylog.client.producer.interceptors import Interceptors, ProducerRecord
 from pylog.client.producer.producer_loop import ProducerLoop
-from pylog.client.producer.producer_settings import Serialize, UserCode, parse_settings
+from pylog.client.producer.producer_settings import UserCode, parse_settings
 from pylog.client.sending.accumulator import TopicBuffer
 from pylog.client.sending.partitioners import TopicPartitions
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
@@ -52,7 +53,7 @@ class Producer(Shown):
         self._closed = False
         self._thread = shared_loop()
         self._loop = ProducerLoop(self._thread, values)
-        self._at_hand = self._loop.at_hand
+        self._at_hand = AtHand(self._loop)
         self._cluster, self._clock = self._loop.cluster, self._loop.clock
         self._lock = self._loop.lock
         self._accumulator = self._loop.accumulator
@@ -158,10 +159,10 @@ class Producer(Shown):
         user = self._user
         size = RECORD_OVERHEAD
         if key is not None or user.serialize_key is not None:
-            key = _serialized(user.serialize_key, topic, key, "key")
+            key = serialized(user.serialize_key, topic, key, "key")
             size += len(key or b"")
         if type(value) is not bytes or user.serialize_value is not None:
-            value = _serialized(user.serialize_value, topic, value, "value")
+            value = serialized(user.serialize_value, topic, value, "value")
         size += len(value or b"")
         pairs: HeaderList | None = None
         if headers:
@@ -179,7 +180,7 @@ class Producer(Shown):
             partition = user.place(topic, key, value, partitions)
         if partition is not None:
             partition = self._check_partition(buffer, partition)
-        stamp = wall_ns() if timestamp_ms is None else _stamp_of(topic, timestamp_ms)
+        stamp = wall_ns() if timestamp_ms is None else stamp_of(topic, timestamp_ms)
         try:
             with self._lock:
                 if buffer.owner != get_ident():
@@ -475,26 +476,3 @@ class Producer(Shown):
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             return refuse_later("Producer", name, PRODUCER_NOT_OFFERED)
-
-
-def _stamp_of(topic: str, timestamp_ms: int) -> int:
-    number = whole_or_none(timestamp_ms, 0)
-    if number is None:
-        raise errors.InvalidTimestamp(
-            f"topic {topic}: timestamp_ms={timestamp_ms!r}; it must be a whole number from 0 to "
-            f"2^63-1, in milliseconds since 1970"
-        )
-    return ~number
-
-
-def _serialized(serialize: Serialize | None, topic: str, data: Any, what: str) -> bytes | None:
-    if serialize is None:
-        return to_bytes(data, topic, what)
-    try:
-        return to_bytes(serialize(topic, data), topic, what)
-    except errors.PylogError:
-        raise
-    except Exception as error:
-        raise errors.SerializationFailed(
-            f"topic {topic}: the serializer failed on the {what}: {error!r}"
-        ) from error

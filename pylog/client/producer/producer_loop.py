@@ -21,7 +21,6 @@ from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster, ClusterSettings
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.wire import error_of
-from pylog.client.producer.at_hand import AtHand
 from pylog.client.producer.delivery import Delivery
 from pylog.client.producer.encoding import Pace, batch_bytes, compression_of, split_batch
 from pylog.client.producer.produce_requests import OutgoingRequest, ProduceMessages, answers_of
@@ -134,7 +133,6 @@ class ProducerLoop:
             self._rng.random,
             self._split,
         )
-        self.at_hand = AtHand(self)
         thread.call(self._poll)
 
     # ---- for users' threads -------------------------------------------------------------------

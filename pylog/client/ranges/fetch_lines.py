@@ -13,7 +13,8 @@ from typing import Any, Final
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
-from pylog.client.streams.stream import FETCH, Message, RequestStream
+from pylog.client.streams.carrier import Message
+from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.rpc.fetch_wire import Partition
 from pylog.rpc.v1 import log_pb2
 

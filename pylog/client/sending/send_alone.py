@@ -8,19 +8,15 @@ treated as lost on the way if it never is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pylog.client.sending.lanes import Lane
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import Effect, SendRequest
+from pylog.client.sending.sender import Sender
 from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-
-if TYPE_CHECKING:
-    from pylog.client.sending.sender import Sender
 
 
 class SendAlone:
-    """A part of the sender, and owned as it is."""
+    """A way through the sender, and owned as it is."""
 
     def __init__(self, sender: Sender) -> None:
         self.request: SendRequest | None = None

@@ -27,7 +27,6 @@ from pylog.client.sending.broker_pipes import InFlight, Pipes
 from pylog.client.sending.lanes import Lane
 from pylog.client.sending.producer_batch import Batch, Split
 from pylog.client.sending.producer_id import ProducerId
-from pylog.client.sending.send_alone import SendAlone
 from pylog.client.sending.send_events import (
     Ack,
     BatchDone,
@@ -76,7 +75,6 @@ class Sender:
         self.correlation = 0
         self._faults = LastFaults()
         self._refresh_at_ms = 0
-        self.alone = SendAlone(self)
 
     # ---- time ---------------------------------------------------------------------------------
 

@@ -12,18 +12,16 @@ from __future__ import annotations
 import asyncio
 import os
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from pylog import errors
 from pylog.client.cluster.server import StreamWay
+from pylog.client.streams.carrier import Carried
 from pylog.client.streams.connection import Connection, connected
 from pylog.rpc import streams
 from pylog.rpc.framing import FrameCutter
-
-if TYPE_CHECKING:
-    from pylog.client.streams.stream import RequestStream
 
 CONNECT_S_MAX: Final = 2.0
 """For the connection and the greeting: a firewall that swallows packets costs so much, twice. Less
@@ -47,7 +45,7 @@ class FramedCarrier:
     outside of it.
     """
 
-    def __init__(self, stream: RequestStream[Any, Any], way: StreamWay) -> None:
+    def __init__(self, stream: Carried, way: StreamWay) -> None:
         self._stream = stream
         self._way = way
         self._parse = stream.kind.parse_view

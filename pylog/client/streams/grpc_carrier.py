@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
@@ -11,15 +10,13 @@ from grpc.aio import EOF  # type: ignore[attr-defined]
 
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import fault_of, refused_by_gateway
-
-if TYPE_CHECKING:
-    from pylog.client.streams.stream import RequestStream
+from pylog.client.streams.carrier import Carried
 
 
 class GrpcCarrier:
     """Two tasks: one writes, one reads and learns the reason of the end."""
 
-    def __init__(self, stream: RequestStream[Any, Any], server: Server) -> None:
+    def __init__(self, stream: Carried, server: Server) -> None:
         self._stream = stream
         self._queued = asyncio.Event()
         self._closed = False

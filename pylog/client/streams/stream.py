@@ -11,34 +11,19 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.streams.carrier import Carrier, Message, StreamType
 from pylog.client.streams.framed_carrier import FramedCarrier
 from pylog.client.streams.grpc_carrier import GrpcCarrier
 from pylog.rpc import streams
 from pylog.rpc.fetch_wire import Partition, parse_response
-from pylog.rpc.framing import Chunks
-from pylog.rpc.v1 import log_pb2, stream_pb2
+from pylog.rpc.v1 import log_pb2
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-
-Message = tuple[Chunks, Any]
-"""A message's bytes in pieces, and what `on_written` is told of it."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamType(Generic[ResponseT]):
-    """Which of the two streams: on the framed port, in gRPC, and how its answers are read."""
-
-    kind: stream_pb2.StreamKind
-    method: str
-    parse: Callable[[bytes], ResponseT]
-    parse_view: Callable[[memoryview], ResponseT]
-
 
 PRODUCE: Final = StreamType(
     streams.PRODUCE,
@@ -49,19 +34,6 @@ PRODUCE: Final = StreamType(
 FETCH: Final[StreamType[tuple[int, list[Partition]]]] = StreamType(
     streams.FETCH, "/pylog.v1.Log/FetchStream", parse_response, parse_response
 )
-
-
-class _Carrier(Protocol):
-    """Takes messages out of its stream's queue as fast as they can go."""
-
-    def wake(self) -> None:
-        """There is something in the queue."""
-
-    def close(self, *, abort: bool) -> None:
-        """End; nothing more is told to the stream. `abort`: what was not sent yet is dropped."""
-
-    async def finish(self) -> None:
-        """Say that nothing more comes, and wait until the broker has seen all of it."""
 
 
 class RequestStream(Generic[RequestT, ResponseT]):
@@ -103,7 +75,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
         self._fallen = False  # gRPC answers where a framed port did not
         server.waiting += 1
         way = cluster.stream_way(broker, kind.kind)
-        self._carrier: _Carrier
+        self._carrier: Carrier
         self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, server)
 
     def send(self, request: RequestT) -> None:

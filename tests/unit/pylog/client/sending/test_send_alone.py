@@ -35,7 +35,7 @@ def opened(world: World) -> Batch:
 
 
 def take(world: World, batch: Batch, broker: int = 1) -> SendRequest | None:
-    return world.sender.alone.take(world.now_ms, batch, broker)
+    return world.alone.take(world.now_ms, batch, broker)
 
 
 def test_it_is_the_request_that_a_poll_would_make() -> None:
@@ -49,7 +49,7 @@ def test_it_is_the_request_that_a_poll_would_make() -> None:
     assert (request.broker, request.correlation) == (expected.broker, expected.correlation)
     for name in ("base_sequence", "producer_id", "attempts", "in_flight", "closed", "leader_epoch"):
         assert getattr(batch, name) == getattr(expected.batches[0], name), name
-    assert world.sender.alone.request == request
+    assert world.alone.request == request
     assert world.poll() == []
     [done] = world.acks(1, request.correlation, OK)
     assert done == BatchDone(batch, 0, -1)
@@ -129,7 +129,7 @@ def test_interrupted_anywhere_it_was_not_taken_or_is_lost_on_its_way() -> None:
         world = begun()
         batch = opened(world)
         interrupted = run(lambda: take(world, batch))
-        if world.sender.alone.request is not None:
+        if world.alone.request is not None:
             assert batch.in_flight
             world.sender.on_disconnected(world.now_ms, 1, "interrupted")
         elif interrupted:
