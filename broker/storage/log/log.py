@@ -29,6 +29,7 @@ from broker.storage.log.log_reader import LogReader
 from broker.storage.log.log_start import LogStart
 from broker.storage.log.log_truncator import LogTruncator
 from broker.storage.log.log_writer import LogWriter
+from broker.storage.log.segment_swap import SegmentSwap
 from broker.storage.log.validator import CLIENT, Origin
 from broker.storage.producers.producer_history import ProducerHistory
 from broker.storage.producers.producer_state import ProducerStates
@@ -100,6 +101,7 @@ class Log:
         )  # fmt: skip
         self._start = LogStart(files, self._parts, self._writer)
         self._truncator = LogTruncator(self._parts)
+        self._swap = SegmentSwap(self._parts)
         self._appender = LogAppender(self._parts, self._writer, self._truncator)
 
     # ---- open and close -------------------------------------------------------------------------
@@ -438,29 +440,10 @@ class Log:
         they are not all there any more.
 
         DiskFull before anything has changed; any other error takes the log offline, and the next
-        start finishes what was begun. It may leave a gap before the next segment; so what is up to
-        there is durable first, and said to be: else a start after a loss of power would take the
-        gap for a tail that did not get to the disk, and cut off all that follows.
+        start finishes what was begun.
         """
         self._guard.check()
-        behind = self._segments.base_after(bases[-1])
-        if behind is None:
-            return None
-        self._durable.flush(behind)
-        with self._guard.io("noting that the log has gaps"):
-            self._environment.recovery_point_lowered(self._durable.point)
-            self._gaps.note(self._durable.point)
-        with self._guard.io("naming a cleaned segment"):
-            if not self._segments.stage(bases, cleaned):
-                return None
-        try:
-            removed = self._segments.replace(bases, cleaned)
-            self._tail.drop_below(self._segments.after(cleaned).base_offset)
-            return removed
-        except OSError as error:
-            raise self._guard.fail(
-                KafkaStorageError(f"{self.topic_partition}: putting in {cleaned.log_path}: {error}")
-            ) from error
+        return self._swap.put_in(bases, cleaned)
 
     # ---- epochs and syncs -----------------------------------------------------------------------
 
