@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from pylog.records.builder import encode_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 
 
 def fill(partition: FakePartition, *values: str, **more: Any) -> None:

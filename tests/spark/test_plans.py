@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr
 
 from pylog.records.builder import encode_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

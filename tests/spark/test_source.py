@@ -15,7 +15,8 @@ from pyspark.sql.functions import col
 
 from connector.schema import source_schema
 from pylog.records.builder import encode_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, fill, numbers, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -11,7 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from connector.schema import source_schema
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, ends_with, fill, numbers, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]

@@ -12,7 +12,8 @@ from connector.options import SourceOptions, source_options
 from connector.ranges import ReadRange
 from connector.reading import ASKED_MAX, read_ranges
 from pylog.records.builder import encode_batch
-from tests.fakes.fake_cluster import FakeCluster, FakeTopic
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakeTopic
 
 PARTITIONS = ASKED_MAX + 2
 RECORDS = 10

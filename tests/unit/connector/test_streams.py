@@ -18,7 +18,8 @@ from connector.clients import reader_for
 from connector.options import source_options
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 from tests.fakes.micro_batches import Checkpoint, Row, Run
 
 

@@ -4,209 +4,33 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.clients.batch_checks import BatchChecks
-from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
-from broker.metrics.counters import RequestCounters
-from broker.replication.manager import ReplicaManager
+from broker.clients.requests import PRODUCE_PIPELINE_MAX
 from broker.replication.messages import (
-    Effect,
-    Fetch,
-    FetchDone,
-    PartitionAck,
     PartitionData,
-    Produce,
-    ProduceDone,
 )
 from broker.streams import server as stream_server
-from broker.streams.connection import State, StreamConnection
-from broker.streams.server import PROGRESS_BYTES_MIN, StreamServer
+from broker.streams.connection import State
+from broker.streams.server import PROGRESS_BYTES_MIN
 from pylog import errors
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import Offset, TopicPartition
-from pylog.records.builder import encode_batch
 from pylog.rpc import streams
-from pylog.rpc.framing import FrameCutter
-from pylog.rpc.produce_wire import Item, Request, encode_message
+from pylog.rpc.produce_wire import Request, encode_message
 from pylog.rpc.v1 import log_pb2
-
-T0 = TopicPartition("t", 0)
-PLAIN = encode_batch([b"value"])
-PACKED = encode_batch([b"v" * 100] * 1000, compression="gzip", timestamps=7)
-FRAME_MAX = 1 << 20
-
-
-class FakeTransport:
-    """Remembers what was written; the test says when the kernel takes it."""
-
-    def __init__(self) -> None:
-        self.sent = b""
-        self.closing = self.aborted = False
-        self.reading = True
-
-    def get_extra_info(self, name: str) -> Any:
-        return ("127.0.0.1", 5) if name == "peername" else None
-
-    def write(self, data: bytes) -> None:
-        self.sent += data
-
-    def writelines(self, pieces: Sequence[bytes]) -> None:
-        self.sent += b"".join(pieces)
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.sent)
-
-    def pause_reading(self) -> None:
-        assert self.reading
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.reading
-        self.reading = True
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def close(self) -> None:
-        self.closing = True
-
-    def abort(self) -> None:
-        self.closing = self.aborted = True
-
-
-class HeldManager:
-    """Takes requests; the test answers them."""
-
-    def __init__(self) -> None:
-        self.produced: list[tuple[Produce, Callable[[Sequence[PartitionAck]], None]]] = []
-        self.fetched: list[tuple[Fetch, Callable[[Sequence[PartitionData]], None]]] = []
-        self.cancelled: list[object] = []
-        self.at_once = False
-
-    def produce_all(self, _now: int, _wall: int, requests: Sequence[Any]) -> list[Effect]:
-        self.produced += requests
-        if not self.at_once:
-            return []
-        return [
-            ProduceDone(token, tuple(PartitionAck(i.topic_partition) for i in produce.batches))
-            for produce, token in requests
-        ]
-
-    def fetch(self, _now: int, request: Fetch, token: Any) -> list[Effect]:
-        self.fetched.append((request, token))
-        return [FetchDone(token, (PartitionData(T0),))] if self.at_once else []
-
-    def cancel(self, token: object) -> None:
-        self.cancelled.append(token)
-
-
-class World:
-    """A server with one connection over a fake transport."""
-
-    def __init__(self, kind: Any = None) -> None:
-        self.manager = HeldManager()
-        self.lines: list[str] = []
-        self.pool = ThreadPoolExecutor(1)
-        self.counters = RequestCounters()
-        self.requests = ClientRequests(
-            cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
-            checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
-            in_flight_bytes_max=1 << 20, counters=self.counters,
-        )  # fmt: skip
-        self.server = StreamServer(
-            self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
-            frame_bytes_max=FRAME_MAX, report=self.lines.append,
-        )  # fmt: skip
-        self.connection, self.transport = self.connect()
-        if kind is not None:
-            self.feed(streams.hello(kind, "c", 3, "me"))
-            assert self.answers() == [(streams.WELCOME, _WELCOME)]
-
-    def _perform(self, effects: Sequence[Effect]) -> None:
-        for effect in effects:
-            assert isinstance(effect, ProduceDone | FetchDone)
-            answer = effect.acks if isinstance(effect, ProduceDone) else effect.partitions
-            cast(Callable[[object], None], effect.token)(answer)
-
-    def connect(self) -> tuple[StreamConnection, FakeTransport]:
-        connection, transport = StreamConnection(self.server), FakeTransport()
-        connection.connection_made(cast(asyncio.BaseTransport, transport))
-        return connection, transport
-
-    def feed(self, data: bytes, step: int = 1 << 30) -> None:
-        """The bytes, in parts of at most `step`, as long as the connection reads."""
-        position = 0
-        while position < len(data) and not self.transport.closing:
-            buffer = self.connection.get_buffer(-1)
-            part = data[position : position + min(step, len(buffer))]
-            buffer[: len(part)] = part
-            position += len(part)
-            self.connection.buffer_updated(len(part))
-
-    def answers(self) -> list[tuple[int, bytes]]:
-        """(kind, body) of the frames sent since the last look."""
-        sent, self.transport.sent = self.transport.sent, b""
-        cutter, frames = FrameCutter(1 << 30), []
-        while sent:
-            buffer = cutter.free_buffer()
-            part, sent = sent[: len(buffer)], sent[len(buffer) :]
-            buffer[: len(part)] = part
-            frames += [(body[0], bytes(body[1:])) for body in cutter.received(len(part))]
-        return frames
-
-    def correlations(self) -> list[int]:
-        """Of the answers since the last look."""
-        frames = self.answers()
-        assert {kind for kind, _ in frames} <= {streams.MESSAGE}
-        kind: Any = log_pb2.ProduceResponse
-        if self.connection.state is State.FETCH:
-            kind = log_pb2.FetchResponse
-        return [kind.FromString(body).correlation for _, body in frames]
-
-    def refusal(self) -> errors.PylogError:
-        """The error that ended the connection."""
-        ((kind, body),) = self.answers()
-        assert kind == streams.ERROR
-        assert self.transport.closing
-        assert self.connection.state is State.CLOSED
-        return streams.read_fault(memoryview(bytes((kind,)) + body))
-
-    def ack(self, index: int) -> None:
-        """Answer the produce request that came at that place."""
-        produce, done = self.manager.produced[index]
-        done([PartitionAck(i.topic_partition, base_offset=Offset(9)) for i in produce.batches])
-
-
-_WELCOME = bytes(memoryview(streams.welcome(3, 17, FRAME_MAX))[5:])
-
-
-def produce(correlation: int, batch: bytes = PLAIN, acks: int = -1) -> bytes:
-    request = Request(correlation, acks, 1000, [Item("t", "", 0, batch)])
-    return b"".join(streams.framed(streams.MESSAGE, encode_message([request], "")))
-
-
-def fetch(correlation: int) -> bytes:
-    request = log_pb2.FetchRequest(correlation=correlation, max_wait_ms=500, min_bytes=1)
-    request.partitions.add(topic="t", partition=0, max_bytes=1000)
-    return b"".join(streams.framed(streams.MESSAGE, [request.SerializeToString()]))
-
-
-def run(test: Callable[[], Any]) -> None:
-    async def main() -> None:
-        async with asyncio.timeout(10):
-            done = test()
-            if done is not None:
-                await done
-
-    asyncio.run(main())
-
+from tests.fakes.stream_world import (
+    FRAME_MAX,
+    PACKED,
+    PLAIN,
+    T0,
+    World,
+    fetch,
+    produce,
+    run,
+)
 
 # ---- greeting -----------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
 

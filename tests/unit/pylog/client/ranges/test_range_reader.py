@@ -12,7 +12,8 @@ from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
-from tests.fakes.fake_cluster import FakeCluster, FakePartition
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 
 A0 = TopicPartition("a", 0)
 
