@@ -31,28 +31,23 @@ from broker.storage.directories.partition_directories import (
     find_partitions,
     read_topic_id,
     remove_tree,
-    rename_away,
-    write_topic_id,
 )
-from broker.storage.errors import CorruptSegment, DiskFull
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import Files
 from broker.storage.log.log import Environment, Log
 from broker.storage.manager.health import LogHealth, ReplicaKey
 from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.manager.replica_logs import ReplicaLogs
 from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
-from broker.storage.recovery.recovery import LastStop
 from broker.storage.segments.flush_task import FlushTask
 from broker.storage.tail_cache import TailBudget
-from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
+from pylog.errors import InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
 
 logger = logging.getLogger(__name__)
 
 
 class LogManager:
-    """Invariants: one log for a topic's name and partition, and for its id and partition; the
-    directory's lock is held until `close`.
-    """
+    """Invariant: the directory's lock is held until `close`."""
 
     def __init__(
         self,
@@ -92,7 +87,7 @@ class LogManager:
             remove_later=self._upkeep.remove_later,
         )
         """Compacts the logs whose topics ask for it."""
-        self._environment = Environment(
+        environment = Environment(
             tail_budget or TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
@@ -103,6 +98,10 @@ class LogManager:
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,
         )
+        self._replicas = ReplicaLogs(
+            files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
+            environment,
+        )  # fmt: skip
 
     # ---- open -----------------------------------------------------------------------------------
 
@@ -180,12 +179,13 @@ class LogManager:
                     logger.warning("%s was never finished: removed", path)
                     self.remove_directory(path)
                     continue
-                log = self._open_log(
+                log = self._replicas.open(
                     topic_partition,
                     topic_id,
                     config,
-                    last_stop,
-                    self._checkpoints.log_start_of(topic_partition),
+                    last_stop=last_stop,
+                    log_start_offset=self._checkpoints.log_start_of(topic_partition),
+                    wall_ms=self._wall_ms,
                 )
                 self._health.opened(log)
             except KafkaStorageError as error:
@@ -208,35 +208,6 @@ class LogManager:
         )
         if not named:
             self._identity.set_intact(False)
-
-    def _open_log(
-        self,
-        topic_partition: TopicPartition,
-        topic_id: TopicId,
-        config: TopicConfig,
-        last_stop: LastStop,
-        log_start_offset: int | None,
-    ) -> Log:
-        twin = self._by_id.get((topic_id, topic_partition.partition))
-        if twin is not None:
-            raise CorruptSegment(
-                f"{self._path(str(topic_partition))} and {twin.directory} both hold partition "
-                f"{topic_partition.partition} of topic id {topic_id}; move one away"
-            )
-        log = Log.open(
-            self._files,
-            self._path(str(topic_partition)),
-            topic_partition,
-            topic_id,
-            config,
-            wall_ms=self._wall_ms,
-            last_stop=last_stop,
-            log_start_offset=log_start_offset,
-            environment=self._environment,
-        )
-        self._logs[topic_partition] = log
-        self._by_id[topic_id, topic_partition.partition] = log
-        return log
 
     def all_opened(self) -> None:
         """So have been the directories beside this one: what it says of moved logs may go."""
@@ -315,10 +286,7 @@ class LogManager:
 
     def set_aside(self, log: Log, why: str) -> None:
         """Close a log whose replica is elsewhere; its files stay as they are."""
-        key = log.topic_partition
-        del self._logs[key], self._by_id[log.topic_id, key.partition]
-        log.close(clean=False)
-        self._health.set_aside(key, KafkaStorageError(why))
+        self._replicas.set_aside(log, why)
 
     def create(
         self,
@@ -338,59 +306,16 @@ class LogManager:
             raise InvalidTopic(fault or f"partition {topic_partition.partition} is negative")
         if wall_ms is not None:
             self._wall_ms = max(wall_ms, self._wall_ms)
-        if topic_partition in self.failed:
-            raise self.failed[topic_partition]
-        log = self._logs.get(topic_partition)
-        if log is None:
-            return self._create(topic_partition, topic_id, config or self._config.topic)
-        if log.topic_id != topic_id:
-            raise InconsistentTopicId(
-                f"{log.directory} belongs to topic id {log.topic_id}, not {topic_id}"
-            )
-        return log
+        return self._replicas.create(
+            topic_partition, topic_id, config or self._config.topic, self._wall_ms
+        )
 
     def forget(self, topic_partition: TopicPartition) -> None:
         """Say nothing more, durably, of a log of that name, which is to be made elsewhere.
 
         DiskFull, and KafkaStorageError when the disk fails.
         """
-        if topic_partition in self._logs or topic_partition in self.failed:
-            return
-        try:
-            self._checkpoints.forget(topic_partition)
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                self._upkeep.ran_out_of_room()
-                raise DiskFull(
-                    f"{self.directory} still tells of an earlier log of {topic_partition}, and "
-                    f"there is no room to change that ({error.strerror}); free some space"
-                ) from error
-            raise KafkaStorageError(f"{self.directory} cannot be written: {error}") from error
-
-    def _create(
-        self, topic_partition: TopicPartition, topic_id: TopicId, config: TopicConfig
-    ) -> Log:
-        path = self._path(str(topic_partition))
-        try:
-            self._checkpoints.forget(topic_partition)
-            self._health.forget(topic_partition)
-            self.cleaner.forget(topic_partition)
-            self._health.save()
-            self._files.mkdir(path)
-            write_topic_id(self._files, path, topic_id)
-            log = self._open_log(topic_partition, topic_id, config, LastStop.clean(), 0)
-            self._files.fsync_dir(self.directory)
-        except OSError as error:
-            if error.errno in NO_ROOM:
-                self._upkeep.ran_out_of_room()
-                raise DiskFull(
-                    f"the log of {topic_partition} cannot be made: no room on the disk of "
-                    f"{self.directory} ({error.strerror}); free some space"
-                ) from error
-            raise KafkaStorageError(
-                f"the log of {topic_partition} cannot be made in {self.directory}: {error}"
-            ) from error
-        return log
+        self._replicas.forget(topic_partition)
 
     def delete(self, topic_partition: TopicPartition) -> str | None:
         """`delete_all` of one log: its directory, or None when there is no such log.
@@ -411,31 +336,7 @@ class LogManager:
         The names are free for new logs at once. The checkpoints lose them with the next periodic
         write, or before a log of such a name is made, whatever comes first.
         """
-        found: dict[TopicPartition, str | KafkaStorageError] = {}
-        for key in topic_partitions:
-            log = self._logs.pop(key, None)
-            if log is None and key not in self.failed:
-                continue
-            self._health.forget(key)
-            if log is not None:
-                del self._by_id[log.topic_id, key.partition]
-                log.close(clean=False)
-            self._checkpoints.deleted(key)
-            self.cleaner.forget(key)
-            try:
-                found[key] = rename_away(
-                    self._files, self.directory, key, log.topic_id if log else ""
-                )
-            except OSError as fault:
-                why = KafkaStorageError(f"{key} cannot be deleted: {fault}")
-                found[key] = self.failed[key] = why
-        try:
-            if found:
-                self._files.fsync_dir(self.directory)
-        except OSError as fault:
-            # The names may come back with a loss of power; the metadata will tell that they go.
-            logger.warning("deletions in %s may not be durable: %s", self.directory, fault)
-        return found
+        return self._replicas.delete_all(topic_partitions)
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that `delete` returned, with all in it. On any thread.
