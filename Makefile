@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills disks kafka-tools notebook lint proto docs bench wheel
+.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -80,6 +80,9 @@ docs: setup ## regenerate docs/ and the dashboard from the code's tables
 
 bench: setup ## figures beside bare limits of the same run
 	$(PY) -m bench
+
+peers: setup ## the same figures of pylog and of Apache Kafka in one run; needs Java 17, Maven (or KAFKA_LIBS), confluent-kafka
+	$(PY) -m bench.peers
 
 wheel: setup ## dist/pylog_spark-*.whl
 	$(PY) -m build -q --wheel --no-isolation

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -105,7 +105,11 @@ def end_to_end(
         consumer.seek_to_beginning()
         producer.send(topic, b"0" * 20, partition=0).result(10)
         consumer.poll(5)
-        sender = threading.Thread(target=_paced, args=(producer, topic, count, rate))
+
+        def send(value: bytes) -> None:
+            producer.send(topic, value, partition=0)
+
+        sender = threading.Thread(target=paced, args=(send, count, rate))
         sender.start()
         while len(latencies) < count:
             latencies.extend(
@@ -120,10 +124,11 @@ def percentile(values: list[float], share: float) -> float:
     return statistics.quantiles(values, n=1000)[min(998, int(share * 1000) - 1)]
 
 
-def _paced(producer: Producer, topic: str, count: int, rate: int) -> None:
+def paced(send: Callable[[bytes], None], count: int, rate: int) -> None:
+    """Calls `send` `rate` times a second with the time, in ns, at which it does."""
     started = time.perf_counter()
     for number in range(count):
         wait = started + number / rate - time.perf_counter()
         if wait > 0:
             time.sleep(wait)  # noqa: TID251 - the pace is what is asked for
-        producer.send(topic, b"%d" % time.perf_counter_ns(), partition=0)
+        send(b"%d" % time.perf_counter_ns())

@@ -46,7 +46,7 @@ def stopwatch() -> Iterator[Callable[[], float]]:
 
 def median(name: str, unit: str, run: Callable[[], float], *, runs: int = RUNS) -> Figure:
     """Run `runs` times, print the row, return it."""
-    return _printed(name, unit, [run() for _ in range(runs)])
+    return printed(name, unit, [run() for _ in range(runs)])
 
 
 def alternating(
@@ -62,10 +62,11 @@ def alternating(
     for _ in range(runs):
         for name, run in rows.items():
             values[name].append(run())
-    return [_printed(name, unit, values[name]) for name in rows]
+    return [printed(name, unit, values[name]) for name in rows]
 
 
-def _printed(name: str, unit: str, values: list[float]) -> Figure:
+def printed(name: str, unit: str, values: list[float]) -> Figure:
+    """Print the row of these runs, return it."""
     figure = Figure(name, unit, statistics.median(values), min(values), max(values))
     sys.stdout.write(f"{figure}\n")
     sys.stdout.flush()

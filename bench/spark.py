@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tempfile
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -13,9 +15,13 @@ from bench.measure import stopwatch
 from bench.memory_rows import MICRO_BATCH_ROWS, MemorySource
 from pylog import Producer
 
+PYLOG: Final = "pylog"
+KAFKA: Final = "kafka"
+"""Spark's own connector, whose options are called as pylog's are; its jars are not Spark's."""
 
-def session() -> SparkSession:
-    """A local[2] session that knows both sources."""
+
+def session(jars: Iterable[Path] = ()) -> SparkSession:
+    """A local[2] session that knows both sources, and what is in `jars`."""
     builder: Any = SparkSession.builder
     spark = (
         builder.master("local[2]")
@@ -25,6 +31,7 @@ def session() -> SparkSession:
         .config("spark.sql.shuffle.partitions", 2)
         .config("spark.log.level", "ERROR")
         .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.jars", ",".join(map(str, jars)))
         .getOrCreate()
     )
     spark.dataSource.register(MemorySource)
@@ -40,12 +47,14 @@ def memory_source(spark: SparkSession, rows: int, size: int, partitions: int) ->
         return rows / elapsed()
 
 
-def source(spark: SparkSession, bootstrap: str, topic: str, rows: int) -> float:
-    """Rows a second out of a pylog topic into a sink that drops them."""
+def source(
+    spark: SparkSession, bootstrap: str, topic: str, rows: int, system: str = PYLOG
+) -> float:
+    """Rows a second out of a topic into a sink that drops them."""
     with stopwatch() as elapsed:
         frame = (
-            spark.read.format("pylog")
-            .option("pylog.bootstrap.servers", bootstrap)
+            spark.read.format(system)
+            .option(f"{system}.bootstrap.servers", bootstrap)
             .option("subscribe", topic)
             .load()
         )
@@ -53,13 +62,14 @@ def source(spark: SparkSession, bootstrap: str, topic: str, rows: int) -> float:
         return rows / elapsed()
 
 
-def sink(spark: SparkSession, bootstrap: str, topic: str, rows: int, size: int) -> float:
-    """Rows a second from a range into a pylog topic, acks=all."""
-    writer = _generated(spark, rows, size).write.format("pylog")
+def sink(
+    spark: SparkSession, bootstrap: str, topic: str, rows: int, size: int, system: str = PYLOG
+) -> float:
+    """Rows a second from a range into a topic, acks=all."""
+    writer = _generated(spark, rows, size).write.format(system)
+    writer = writer.option(f"{system}.bootstrap.servers", bootstrap).option("topic", topic)
     with stopwatch() as elapsed:
-        writer.option("pylog.bootstrap.servers", bootstrap).option("topic", topic).mode(
-            "append"
-        ).save()
+        writer.mode("append").save()
         return rows / elapsed()
 
 
@@ -84,11 +94,13 @@ def fill_for_micro_batches(bootstrap: str, topic: str, batches: int) -> None:
             producer.send_arrow(topic, data, partition=partition).result(60)
 
 
-def micro_batches(spark: SparkSession, bootstrap: str, topic: str, batches: int) -> float:
+def micro_batches(
+    spark: SparkSession, bootstrap: str, topic: str, batches: int, system: str = PYLOG
+) -> float:
     """Seconds for a query of `batches` micro-batches over a topic filled for them."""
     return _streamed(
-        spark.readStream.format("pylog")
-        .option("pylog.bootstrap.servers", bootstrap)
+        spark.readStream.format(system)
+        .option(f"{system}.bootstrap.servers", bootstrap)
         .option("subscribe", topic)
         .option("startingOffsets", "earliest")
         .option("maxOffsetsPerTrigger", MICRO_BATCH_ROWS)

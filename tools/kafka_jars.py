@@ -25,6 +25,15 @@ _ARTIFACTS: Final = (
     ("org.slf4j", "slf4j-nop", "1.7.36"),
 )
 _LOGGER: Final = (("org.slf4j", "slf4j-simple", "1.7.36"),)
+SPARK_CONNECTOR: Final = "4.2.0"
+"""The newest that Spark has published; it runs in later Sparks of the same major version, too."""
+_CONNECTOR: Final = (
+    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", SPARK_CONNECTOR),
+    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", SPARK_CONNECTOR),
+    ("org.apache.kafka", "kafka-clients", "3.9.2"),
+    ("org.apache.commons", "commons-pool2", "2.13.1"),
+)
+"""Everything that Spark does not bring itself."""
 
 
 class JarsMissing(Exception):
@@ -53,6 +62,19 @@ def logging_classpath() -> str:
     return f"{folder}/*:{libs()}/*"
 
 
+def present() -> bool:
+    """Whether `libs` has the jars without a download."""
+    return bool(os.environ.get("KAFKA_LIBS")) or (_cache() / f"kafka-{VERSION}").is_dir()
+
+
+def spark_connector() -> list[Path]:
+    """The jars of Spark's Kafka connector, for `spark.jars`. Raises JarsMissing."""
+    folder = _cache() / f"spark-kafka-{SPARK_CONNECTOR}"
+    if not folder.is_dir():
+        _download(folder, _CONNECTOR, alone=True)
+    return sorted(folder.glob("*.jar"))
+
+
 def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pylog"
 
@@ -63,14 +85,17 @@ def _checked(folder: Path, why: str) -> Path:
     return folder
 
 
-def _download(folder: Path, artifacts: Iterable[tuple[str, str, str]]) -> None:
+def _download(
+    folder: Path, artifacts: Iterable[tuple[str, str, str]], *, alone: bool = False
+) -> None:
+    """`alone`: without what they depend on."""
     maven = shutil.which("mvn")
     if maven is None:
         raise JarsMissing("mvn is not installed; install Maven, or set KAFKA_LIBS")
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
         pom = Path(scratch) / "pom.xml"
-        pom.write_text(_pom(artifacts), encoding="utf-8")
+        pom.write_text(_pom(artifacts, alone), encoding="utf-8")
         command = [
             maven, "-q", "-B", "-f", str(pom),
             "dependency:copy-dependencies", f"-DoutputDirectory={scratch}/jars",
@@ -81,10 +106,12 @@ def _download(folder: Path, artifacts: Iterable[tuple[str, str, str]]) -> None:
         (Path(scratch) / "jars").rename(folder)
 
 
-def _pom(artifacts: Iterable[tuple[str, str, str]]) -> str:
+def _pom(artifacts: Iterable[tuple[str, str, str]], alone: bool) -> str:
+    every = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    without = f"<exclusions>{every}</exclusions>" if alone else ""
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-        f"<version>{version}</version></dependency>"
+        f"<version>{version}</version>{without}</dependency>"
         for group, name, version in artifacts
     )
     return (

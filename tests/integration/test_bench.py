@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tools import kafka_jars
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,3 +71,46 @@ def test_the_benchmark_of_memory_runs() -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("ms/MB") == 5
+
+
+@pytest.mark.skipif(
+    not kafka_jars.present() or importlib.util.find_spec("confluent_kafka") is None,
+    reason="Kafka's jars and its C client are fetched by hand: `make peers` says how",
+)
+def test_the_benchmark_of_the_peers_runs() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "bench.peers",
+            "--scale",
+            "0.002",
+            "--brokers",
+            "1",
+            "--only",
+            "latency",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("ratio: 1 broker: ") == 2
+
+
+def test_the_benchmark_of_the_peers_tells_what_is_missing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.peers"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "PATH": ""},
+    )
+    assert done.returncode == 1
+    assert done.stderr == (
+        "bench.peers: java is not installed: Kafka needs Java 17 or later, and `java` in PATH\n"
+    )
