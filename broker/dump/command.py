@@ -21,22 +21,25 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--batches-only", is_flag=True, help="Of logs, the batches without their records.")
+@click.option("--segments", is_flag=True, help="Only logs, and one line for each segment.")
 @with_settings
-def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool) -> int:
+def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segments: bool) -> int:
     """Decode files of a data directory: PATH is a file, or a directory with all below it.
 
     Logs with their records, offset and time indexes (compared with their log), aborted
     transactions, producers' snapshots, checkpoints, the metadata log and its snapshots. The exit
     status is 1 when a file does not make sense; nothing is changed.
     """
-    from broker.dump.rows import BadFile, rows_of  # what decodes is not loaded for `pylog --help`
+    # what decodes is not loaded for `pylog --help`
+    from broker.dump.rows import BadFile, rows_of
+    from broker.dump.segments import segment_rows
 
     damaged = 0
     for path in paths:
         several = path.is_dir() or len(paths) > 1
         for file in _files(path):
             try:
-                rows = rows_of(file)
+                rows = segment_rows(file) if segments else rows_of(file)
                 if rows is None:
                     if file == path:
                         raise BadFile("no file of a data directory; its name says its kind")

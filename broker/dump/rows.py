@@ -424,6 +424,7 @@ def roster_rows(path: Path) -> Iterator[Row]:
             "generation": roster.generation,
             "path": directory,
             "directory_id": directory_id,
+            "doubtful": directory in roster.doubtful,
         }
 
 

@@ -274,7 +274,7 @@ def deletion_kills(rounds: int, folder: Path, rng: random.Random) -> tuple[int, 
         excess += log.log_start_offset > max(mark, start)
         lost += sum(found.get(o) != value_of(o) for o in range(log.log_start_offset, end))
         manager.close(clean=False)
-    shutil.rmtree(directory)
+    shutil.rmtree(directory, ignore_errors=True)
     return returned, excess, lost
 
 

@@ -151,6 +151,43 @@ def test_the_zeros_of_a_preallocated_segment_are_no_damage(folder: Path) -> None
     assert run(path).return_value == 0
 
 
+def test_a_segment_as_a_whole(folder: Path) -> None:
+    """F-S06: all that a segment is, as far as it stands on the disk."""
+    first, second = lines(folder, "--segments")
+    size = (folder / f"{0:020d}.log").stat().st_size
+    last = lines(folder / f"{0:020d}.log", "--batches-only")[-1]
+    assert first == {
+        "file": str(folder / f"{0:020d}.log"),
+        "base_offset": 0,
+        "next_offset": 4,
+        "batches": 2,
+        "records": 4,
+        "bytes": size,
+        "first_timestamp": WALL_MS + 2,
+        "max_timestamp": WALL_MS + 9,
+        "max_timestamp_offset": 3,
+        "index_entries": 1,
+        "time_index_entries": 1,
+        "aborted_transactions": 0,
+        "bytes_since_index_entry": last["size"],
+    }
+    assert (second["base_offset"], second["next_offset"], second["index_entries"]) == (4, 5, 0)
+    with (folder / f"{0:020d}.log").open("r+b") as file:
+        file.truncate(size - 1)
+    result = run(folder, "--segments")
+    assert result.return_value == 1
+    assert "next_offset: 3" in result.stdout
+    assert "the batch at position" in result.output
+
+
+def test_kafkas_segments_as_a_whole() -> None:
+    found = lines(FOLDER / "clean" / "transactional-0", "--segments")
+    assert [(row["base_offset"], row["next_offset"]) for row in found] == [
+        (0, 11), (11, 141), (141, 158),
+    ]  # fmt: skip
+    assert [row["aborted_transactions"] for row in found] == [0, 11, 2]
+
+
 def test_what_is_none_of_ours(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     assert run(tmp_path / "notes.txt").return_value == 1
@@ -212,11 +249,13 @@ def test_what_a_broker_knew_of_the_clocks(tmp_path: Path) -> None:
 
 def test_the_list_of_log_directories(tmp_path: Path) -> None:
     write_roster(
-        OsFiles(), str(tmp_path), Roster(3, {"/b/broker-1": "id-b", "/a/broker-1": "id-a"})
+        OsFiles(),
+        str(tmp_path),
+        Roster(3, {"/b/broker-1": "id-b", "/a/broker-1": "id-a"}, frozenset({"/b/broker-1"})),
     )
     assert lines(tmp_path / ROSTER) == [
-        {"generation": 3, "path": "/a/broker-1", "directory_id": "id-a"},
-        {"generation": 3, "path": "/b/broker-1", "directory_id": "id-b"},
+        {"generation": 3, "path": "/a/broker-1", "directory_id": "id-a", "doubtful": False},
+        {"generation": 3, "path": "/b/broker-1", "directory_id": "id-b", "doubtful": True},
     ]
     (tmp_path / ROSTER).write_text("{}")
     result = run(tmp_path / ROSTER)
