@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.metadata.messages import Failure, FailuresNoted, PartitionsAltered, ReplicasFailed
+from broker.metadata.messages import (
+    Failure,
+    FailuresNoted,
+    PartitionsAltered,
+    ReplicaKey,
+    ReplicasFailed,
+)
 from broker.replication.messages import (
     ReplicaFailed,
     SendAlterPartition,
@@ -104,13 +110,21 @@ class BrokerCalls:
     def report_failed(self, effect: ReplicaFailed) -> None:
         """Tell the controller, until it has taken note."""
         assert effect.topic_id is not None
-        replica = (effect.topic_id, effect.topic_partition.partition)
+        self._report(((effect.topic_id, effect.topic_partition.partition),), (), effect.reason)
+
+    def report_directory(self, directory_id: str, reason: str) -> None:
+        """The same for a log directory with all that is in it."""
+        self._report((), (directory_id,), reason)
+
+    def _report(
+        self, replicas: tuple[ReplicaKey, ...], log_dirs: tuple[str, ...], reason: str
+    ) -> None:
         request = ReplicasFailed(
-            self._process.broker_id, self._process.broker_epoch, (replica,), effect.reason
+            self._process.broker_id, self._process.broker_epoch, replicas, reason, log_dirs
         )
 
         def heard(answer: object) -> None:
             if not isinstance(answer, FailuresNoted):
-                self._process.timer(100, self.report_failed, effect)
+                self._process.timer(100, self._report, replicas, log_dirs, reason)
 
         self._process.ask_controller(ControllerProcess.serve_replicas_failed, request, heard)

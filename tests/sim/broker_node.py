@@ -12,7 +12,7 @@ from broker.storage.segments.retention import JUMP_MS
 from pylog.model import BrokerId
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.contents import Trust, WallClock
-from tests.sim.disk import Disk, Inode
+from tests.sim.disk import MOUNTS, Disk, Inode
 from tests.sim.rpc import Machine
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ class BrokerNode:
         self.rng = cluster.scheduler.rng(f"broker {number}")
         self.machine = Machine(f"b{number}", cluster.scheduler, self.rng.randint(0, 10**9))
         self.clock = WallClock(cluster.wall_ms, JUMP_MS)
-        self.disk = Disk()
+        self.mounts = MOUNTS[: cluster.swarm.log_dirs]
+        self.disk = Disk(mounts=self.mounts)
         self.disk.wall_ms = self.clock.now_ms
         self.disk.on_failure = self._disk_fails
         self._trust: dict[str, Trust] = {}
@@ -55,9 +56,32 @@ class BrokerNode:
         """A new process."""
         if self.process is None:
             self.lives += 1
+            self._mend_disks()
             self.cluster.scheduler.note("start", self.machine.name, self.lives)
             self.process = BrokerProcess(self)
             self.process.hear(self.process.start)
+
+    def _mend_disks(self) -> None:
+        """Somebody has looked after what did not work, or not yet; never after the last one."""
+        bad = sorted(self.disk.broken_mounts | self.disk.absent_mounts)
+        for mount in bad:
+            if self.rng.random() < 0.6:
+                self.mend(mount)
+        if len(self.disk.broken_mounts | self.disk.absent_mounts) == len(self.mounts):
+            self.mend(self.rng.choice(self.mounts))
+
+    def mend(self, mount: str) -> None:
+        """A disk works, from the next start on."""
+        if mount in self.disk.broken_mounts | self.disk.absent_mounts:
+            self.disk.broken_mounts.discard(mount)
+            self.disk.absent_mounts.discard(mount)
+            self.cluster.sometimes["log directory came back"] += 1
+            self.cluster.scheduler.note("mended", self.machine.name, mount)
+
+    def may_be_damaged(self) -> bool:
+        """Whether the fault budget has room for what this broker may lose now."""
+        others = sum(node.damaged for node in self.cluster.brokers.values() if node is not self)
+        return others < self.cluster.swarm.min_insync - 1 and not self.cluster.holds_alone(self)
 
     def kill(self, away_ms: float, *, power: bool = False) -> None:
         """The process dies (with `power` its machine does); it starts again after a while."""
@@ -86,23 +110,23 @@ class BrokerNode:
             self.disk.wipe(directory)
 
     def _disk_fails(self, act: str, directory: str) -> bool:
-        others = sum(node.damaged for node in self.cluster.brokers.values() if node is not self)
-        if others >= self.cluster.swarm.min_insync - 1 or self.cluster.holds_alone(self):
+        if not self.may_be_damaged():
             return False
-        self._is_damaged()
+        self.is_damaged()
         self.cluster.sometimes["disk failed"] += 1
         self.cluster.scheduler.note("disk fails", directory)
         drops = act == "fsync"
         self.cluster.shadows.before_failure(self.broker_id, directory, self.disk, drops=drops)
         return True
 
-    def _is_damaged(self) -> None:
+    def is_damaged(self) -> None:
+        """From now on until it has come back into all its ISRs."""
         self.damaged = True
         self.lost_life = self.lives
         self.registered_since = False
 
     def _lose_power(self) -> None:
-        self._is_damaged()
+        self.is_damaged()
         self.cluster.shadows.before_power_loss(self.broker_id, self.disk)
         self.disk.lose_power(self.rng)
         self.clock.rebooted()

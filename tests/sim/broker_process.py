@@ -35,7 +35,9 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
+from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
+from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import read_header
@@ -65,7 +67,6 @@ class BrokerProcess(Actor):
         self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
         self.broker_id = BrokerId(-1)
         self.broker_epoch = BrokerEpoch(-1)
-        self.root = ""
         self.image = MetadataImage()
         self.core_settings = self.cluster.replication_settings()
         self.logs: LogDirectories | None = None
@@ -88,9 +89,12 @@ class BrokerProcess(Actor):
         self.core = ReplicaManager(
             self.broker_id, self.logs, self.cluster.broker_config(), settings=self.core_settings
         )
+        self.logs.on_failure(lambda: self.timer(0, self.take_failures))
+        self.take_failures()
         self.step(self.core.on_registered(self.now_ms(), broker_epoch))
         self.membership.start()
-        BrokerUpkeep(self, self.logs, self.core).start()
+        for manager in self.logs.live:
+            BrokerUpkeep(self, manager, self.core).start()
 
     # ---- steps
 
@@ -118,15 +122,54 @@ class BrokerProcess(Actor):
         if self.core.waiting_requests > self.core_settings.waiting_requests_max:
             raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
-        offline = {p.topic_partition for p in self.core.partitions() if p.offline or p.log.failure}
+        directories = {
+            p.topic_partition: p.log.directory
+            for p in self.core.partitions()
+            if not p.offline and not p.log.failure
+        }
         shadows: Shadows = self.cluster.shadows
         for state in states:
-            if state.topic_partition in offline:
+            directory = directories.get(state.topic_partition)
+            if directory is None:
                 continue
             config = self.image.topic_configs(state.topic_partition.topic)
             min_insync = int(config.get("min.insync.replicas", "1"))
-            shadows.observe(self.broker_id, state, self.root, self.node.disk, min_insync)
+            shadows.observe(self.broker_id, state, directory, self.node.disk, min_insync)
         return {state.topic_partition: state for state in states}
+
+    def take_failures(self) -> None:
+        """Logs and log directories that have failed are used no more, and the controller hears of
+        them.
+        """
+        assert self.logs is not None
+        assert self.core is not None
+        failed: list[Log] = []
+        try:
+            failed = self.logs.take_new_failures()
+        except errors.KafkaStorageError as error:
+            self._without_directories(error)
+            return
+        for directory in self.logs.take_failed_directories():
+            self.cluster.sometimes["log directory failed"] += 1
+            self.cluster.scheduler.note("dir failed", self.name, directory.path, directory.reason)
+            self.calls.report_directory(directory.directory_id, directory.reason)
+            self.timer(self.node.rng.randint(100, 3_000), self.node.kill, 100)
+        if failed:
+            self.step(self.core.on_logs_failed(self.now_ms(), failed))
+
+    def directory_failed(self, manager: LogManager, error: Exception) -> None:
+        """One of several directories does not do what it was asked for."""
+        assert self.logs is not None
+        try:
+            self.logs.fail(manager, error)
+        except errors.KafkaStorageError as fault:
+            self._without_directories(fault)
+        else:
+            self.take_failures()
+
+    def _without_directories(self, error: Exception) -> None:
+        self.cluster.scheduler.note("no directory", self.name, error)
+        self.node.kill(self.node.rng.randint(100, 1_000))
 
     def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
         match effect:

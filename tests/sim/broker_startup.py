@@ -5,18 +5,18 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from broker.log_dirs import directories_of
 from broker.metadata.messages import (
     BrokerClaim,
-    BrokerDirectory,
     BrokerRegistered,
     ClaimBroker,
     Failure,
-    RegisterBroker,
 )
 from broker.metadata.records import Endpoint
-from broker.storage.directories.directory import find_broker_directories
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.manager import LogManager
+from broker.node.offers import find_directories
+from broker.node.registration import registration_of
+from broker.storage.directories.directory import MetaProperties
+from broker.storage.manager.opening import Opening
 from pylog import errors
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import DATA_ROOT
@@ -34,24 +34,13 @@ class BrokerStartup:
 
     def claim(self) -> None:
         """Ask which broker this process shall be."""
-        found = tuple(
-            BrokerDirectory(
-                directory.meta.broker_id,
-                directory.meta.directory_id,
-                directory.meta.cluster_id,
-                directory.meta.boot_id,
-                directory.meta.clean,
-                directory.locked,
-            )
-            for directory in find_broker_directories(self._process.files, DATA_ROOT)
-        )
+        process = self._process
+        log_dirs = process.cluster.broker_config().log_dirs
+        found = find_directories(process.files, DATA_ROOT, log_dirs)
         request = ClaimBroker(
-            self._process.incarnation,
-            self._process.node.machine.name,
-            found,
-            self._process.node.number,
+            process.incarnation, process.node.machine.name, found, process.node.number
         )
-        self._process.ask_controller(ControllerProcess.serve_claim, request, self._claim_answered)
+        process.ask_controller(ControllerProcess.serve_claim, request, self._claim_answered)
 
     def _claim_answered(self, answer: BrokerClaim | Failure | None) -> None:
         self._process.cluster.scheduler.note("claimed", self._process.name, answer)
@@ -75,57 +64,58 @@ class BrokerStartup:
             self._process.cluster.sometimes["open refused"] += 1
             self._process.node.kill(self._process.node.rng.randint(100, 1_000))
             return
-        assert self._process.logs is not None
-        self._process.node.opened(self._process.root, self._process.boot_id)
-        opened = {(log.topic_id, log.topic_partition.partition) for log in self._process.logs.logs}
-        self._process.cluster.shadows.recovered(
-            self._process.broker_id, self._process.node.disk, opened
-        )
-        if self._process.logs.failed:
-            lost = [f"{self._process.root}/{name}" for name in self._process.logs.failed]
-            self._process.timer(
-                self._process.node.rng.randint(100, 3_000), self._process.node.replace_logs, lost
-            )
+        logs = self._process.logs
+        assert logs is not None
+        for manager in logs.opened:
+            self._process.node.opened(manager.directory, self._process.boot_id)
+        opened = {log.directory for log in logs.logs}
+        away = [gone.path for gone in logs.offline]
+        shadows, node = self._process.cluster.shadows, self._process.node
+        shadows.recovered(self._process.broker_id, node.disk, opened, away)
+        lost = [f"{each.directory}/{name}" for each in logs.opened for name in each.failed]
+        if lost:
+            self._process.timer(node.rng.randint(100, 3_000), node.replace_logs, lost)
+        if logs.missing:
+            self._process.cluster.sometimes["log directory offline at start"] += 1
+            self._process.timer(node.rng.randint(500, 4_000), node.kill, 100)
         self.register()
 
     def _open_logs(self, claim: BrokerClaim) -> None:
-        self._process.root = f"{DATA_ROOT}/broker-{claim.broker_id}"
-        new_id = (
-            base64.urlsafe_b64encode(self._process.node.rng.randbytes(16)).rstrip(b"=").decode()
+        process = self._process
+        config = process.cluster.broker_config()
+        paths = directories_of(DATA_ROOT, claim.broker_id, config.log_dirs)
+        opening = Opening(
+            process.files,
+            paths,
+            MetaProperties(claim.cluster_id, claim.broker_id, "", process.boot_id),
+            new_directory_id=self._new_id,
+            wall_ms=process.node.clock.now_ms(),
+            config=config,
         )
-        opened = LogManager.open(
-            self._process.files,
-            self._process.root,
-            cluster_id=claim.cluster_id,
-            broker_id=claim.broker_id,
-            boot_id=self._process.boot_id,
-            new_directory_id=new_id,
-            wall_ms=self._process.node.clock.now_ms(),
-            config=self._process.cluster.broker_config(),
-        )
-        self._process.logs = LogDirectories([opened])
+        for step in opening.steps:
+            step()
+        process.logs = opening.finish()
+
+    def _new_id(self) -> str:
+        raw = self._process.node.rng.randbytes(16)
+        return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
 
     def register(self) -> None:
         """Become a broker of the cluster."""
-        assert self._process.logs is not None
-        request = RegisterBroker(
-            broker_id=self._process.broker_id,
-            incarnation_id=self._process.incarnation,
-            cluster_id=self._process.logs.meta.cluster_id,
-            host_id=self._process.node.machine.name,
+        process = self._process
+        assert process.logs is not None
+        request = registration_of(
+            process.logs,
+            incarnation_id=process.incarnation,
+            host_id=process.node.machine.name,
             rack=None,
-            client_endpoint=Endpoint(self._process.name, 9092),
-            replication_endpoint=Endpoint(self._process.name, 9093),
-            directory_id=self._process.logs.meta.directory_id,
-            boot_id=self._process.boot_id,
-            log_intact=self._process.logs.log_intact,
-            highest_controller_epoch=self._process.membership.highest_controller_epoch,
-            failed_replicas=self._process.logs.failed_replicas,
-            lost_replicas=self._process.logs.lost_replicas,
+            client_endpoint=Endpoint(process.name, 9092),
+            replication_endpoint=Endpoint(process.name, 9093),
+            stream_endpoint=None,
+            highest_controller_epoch=process.membership.highest_controller_epoch,
+            static_config=(),
         )
-        self._process.ask_controller(
-            ControllerProcess.serve_register, request, self._register_answered
-        )
+        process.ask_controller(ControllerProcess.serve_register, request, self._register_answered)
 
     def _register_answered(self, answer: BrokerRegistered | Failure | None) -> None:
         if self._process.core is not None:
@@ -142,7 +132,7 @@ class BrokerStartup:
         assert self._process.logs is not None
         try:
             self._process.logs.registered()
-        except OSError as error:
+        except (OSError, errors.KafkaStorageError) as error:
             self._process.cluster.scheduler.note("registered", self._process.name, error)
             self._process.node.kill(self._process.node.rng.randint(100, 1_000))
             return

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from broker.replication.manager import ReplicaManager
 from broker.storage.cleaner.clean_task import CleanTask
+from broker.storage.log.guard import DISK_FAILED
 from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import Offset
@@ -23,16 +23,13 @@ if TYPE_CHECKING:
 
 
 class BrokerUpkeep:
-    """Of one life of a broker, from its registration on."""
+    """Of one log directory in one life of a broker, from its registration on."""
 
-    def __init__(
-        self, process: BrokerProcess, directories: LogDirectories, core: ReplicaManager
-    ) -> None:
+    def __init__(self, process: BrokerProcess, logs: LogManager, core: ReplicaManager) -> None:
         self._process = process
         self._node = process.node
         self._cluster = process.cluster
-        self._directories = directories
-        (self._logs,) = directories.live
+        self._logs = logs
         self._core = core
         self._trust = process.node.trust(self._logs.directory)
 
@@ -45,26 +42,32 @@ class BrokerUpkeep:
 
     def _sync(self) -> None:
         """fsync some log, as the flush settings or the kernel would."""
+        if self._logs.is_offline:
+            return
         logs = [log for log in self._logs.logs if log.failure is None]
         try:
             if logs:
                 self._node.rng.choice(logs).flush()
         except errors.PylogError as error:
             self._cluster.scheduler.note("sync", self._process.name, error)
-        self._look_for_failures()
+        self._process.take_failures()
         interval = self._cluster.swarm.sync_interval_ms
         self._process.timer(self._node.rng.expovariate(1.0 / interval), self._sync)
 
     def _checkpoint(self) -> None:
+        if self._logs.is_offline:
+            return
         try:
-            self._directories.checkpoint_high_watermarks(self._core.high_watermarks())
+            self._logs.checkpoint_high_watermarks(self._core.high_watermarks())
             self._logs.checkpoint_recovery_points()
             self._maintain(self._logs)
             if (removal := self._logs.removal_task(self._process.now_ms())) is not None:
                 removal.run()
         except (OSError, errors.PylogError) as error:
             self._cluster.scheduler.note("checkpoint", self._process.name, error)
-        self._look_for_failures()
+            if not self._is_alone:
+                self._process.directory_failed(self._logs, error)
+        self._process.take_failures()
         self._process.timer(500 + self._node.rng.random() * 2_000, self._checkpoint)
 
     def _maintain(self, logs: LogManager) -> None:
@@ -99,14 +102,17 @@ class BrokerUpkeep:
                 raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")
         ghost.deleted_to = max(ghost.deleted_to, log.log_start_offset)
 
-    def _look_for_failures(self) -> None:
-        if failed := self._directories.take_new_failures():
-            self._process.step(self._core.on_logs_failed(self._process.now_ms(), failed))
+    @property
+    def _is_alone(self) -> bool:
+        """Whether the broker has no other directory: then it goes on as long as it can."""
+        return self._cluster.swarm.log_dirs == 1
 
     # ---- compaction: a step on the pool's thread, then one here, until the pass is over
 
     def _clean(self) -> None:
         wait_ms = self._cluster.swarm.upkeep.clean_wait_ms if self._cluster.swarm.upkeep else 0
+        if self._logs.is_offline:
+            return
         cleaner = self._logs.cleaner
         for log in self._logs.logs:
             ghost = self._cluster.shadows.ghost(log.topic_id, log.topic_partition.partition)
@@ -127,7 +133,11 @@ class BrokerUpkeep:
     def _cleaned(self, task: CleanTask) -> None:
         passes = self._logs.cleaner.passes
         goes_on = self._logs.cleaner.on_ran(task)
-        self._look_for_failures()
+        self._process.take_failures()
+        if not self._is_alone and is_of_the_disk(task.error):
+            assert task.error is not None
+            self._process.directory_failed(self._logs, task.error)
+            return
         if goes_on:
             self._clean_on(task)
             return
@@ -136,3 +146,8 @@ class BrokerUpkeep:
             if "input/output error" not in why:
                 raise Violation("K", f"{self._process.name} cannot clean {name}: {why}")
         self._process.timer(1, self._clean)
+
+
+def is_of_the_disk(error: Exception | None) -> bool:
+    """Whether the disk under a pass of the cleaner fails."""
+    return isinstance(error, OSError) and error.errno in DISK_FAILED

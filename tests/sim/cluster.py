@@ -26,7 +26,7 @@ from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.clients import ProducerClient, ReaderClient, WandererClient
 from tests.sim.controller_node import ControllerNode
-from tests.sim.disk import DATA_ROOT
+from tests.sim.disk import MOUNTS
 from tests.sim.ghost import Violation
 from tests.sim.net import Net
 from tests.sim.rpc import Rpc
@@ -54,7 +54,7 @@ class Cluster:
         """`leaning` changes what the seed has drawn."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(rng("swarm"), rng("upkeep")))
+        self.swarm: Swarm = leaning(draw(rng("swarm"), rng("upkeep"), rng("disks")))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
@@ -150,6 +150,7 @@ class Cluster:
 
     def broker_config(self) -> BrokerConfig:
         """The brokers' settings."""
+        disks = MOUNTS[: self.swarm.log_dirs]
         return BrokerConfig.from_mapping(
             {
                 "min.insync.replicas": str(self.swarm.min_insync),
@@ -160,6 +161,7 @@ class Cluster:
                 "log.retention.check.interval.ms": "500",
                 "log.initial.task.delay.ms": "0",
                 "log.cleaner.dedupe.buffer.size": str(1 << 20),
+                "log.dirs": ",".join(disks) if len(disks) > 1 else "",
             }
         )
 
@@ -261,6 +263,9 @@ class Cluster:
         if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
         for broker in isr:
+            registration = self.image.brokers[broker]
+            if partition.directory_of(broker) in registration.offline_log_dirs:
+                raise Violation("I9", f"the log directory of {broker} is offline: {partition}")
             if broker != partition.leader and not self.image.is_live(broker):
                 raise Violation("I9", f"broker {broker} is not live: {partition}")
 
@@ -357,6 +362,11 @@ class Cluster:
         self.healing = True
         for node in self.brokers.values():
             node.disk.full = False
+            node.disk.full_mounts.clear()
+            for mount in node.mounts:
+                node.mend(mount)
+            if node.process and node.process.logs and node.process.logs.offline:
+                node.kill(0)  # a log directory comes back with a start
             node.disk.failing = ""
             node.disk.torn_write_rng = None
             node.machine.resume()
@@ -412,10 +422,11 @@ class Cluster:
         )
 
     def holds_alone(self, node: BrokerNode) -> bool:
-        """Whether some partition counts on this broker only: one that was made while no other was
-        there. Then a loss is beyond the budget, and the partition rightly stays offline.
+        """Whether some partition counts on this broker only: it was made while no other was there,
+        or the log directories of the others failed. Then a loss is beyond the budget, and the
+        partition rightly stays offline.
         """
-        return self.swarm.upkeep is not None and any(
+        return (self.swarm.upkeep is not None or self.swarm.log_dirs > 1) and any(
             {*partition.isr, *partition.eligible_leader_replicas} == {node.broker_id}
             for partition in self.image.partitions_of(node.broker_id)
         )
@@ -455,7 +466,8 @@ class Cluster:
         owner = self.owners.get(broker)
         if owner is not None and owner is not node:
             # it died before it had made its directory
-            if owner.disk.find(f"{DATA_ROOT}/broker-{broker}/meta.properties") is not None:
+            homes = (f"{mount}/broker-{broker}/meta.properties" for mount in owner.mounts)
+            if any(owner.disk.find(home) is not None for home in homes):
                 raise Violation("I1", f"broker {broker} moved from {owner.number} to {node.number}")
             owner.broker_id = BrokerId(-1)
         self.owners[broker] = node

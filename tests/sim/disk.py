@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 PAGE = 512  # smaller than a real page: simulated segments are small
 LOG_SUFFIX = ".log"
 DATA_ROOT = "/data"
+MOUNTS = (DATA_ROOT, "/disk1", "/disk2")
+"""Where the disks of a machine are mounted; it has the first of them or more."""
 
 
 class TornWrite(BaseException):
@@ -58,6 +60,14 @@ class Inode:
             self.appended_only = self.appended_only and size >= len(self.synced)
         else:
             self.data.extend(bytes(size - len(self.data)))
+
+    def copy(self) -> Inode:
+        """Another file with the same bytes and date, synced."""
+        twin = Inode()
+        twin.append(self.data)
+        twin.fsync()
+        twin.modified_ms, twin.changes = self.modified_ms, self.changes
+        return twin
 
     def fsync(self) -> None:
         """Everything written so far survives from now on."""
@@ -144,14 +154,23 @@ def _apply(
 
 
 class Disk:
-    """The tree of one machine. Paths are absolute, separated by '/'; errors are OSError's."""
+    """The tree of one machine. Paths are absolute, separated by '/'; errors are OSError's.
 
-    def __init__(self, boot: int = 1) -> None:
+    A machine with several disks has one at each of `mounts`. What is on one that fails or is not
+    mounted stays as it is; only processes do not get at it (`tests/sim/files.py`).
+    """
+
+    def __init__(self, boot: int = 1, mounts: tuple[str, ...] = (DATA_ROOT,)) -> None:
         self.root = Directory()
         self.boot = boot
         self.torn_write_rng: random.Random | None = None
         """Set: the next append writes a random part and raises TornWrite."""
         self.full = False
+        self.full_mounts: set[str] = set()
+        self.broken_mounts: set[str] = set()
+        """Every access gives EIO."""
+        self.absent_mounts: set[str] = set()
+        """Not mounted: empty directories."""
         self.failing = ""
         """"append", "fsync" or "read": the next one of a partition's segment fails with EIO."""
         self.on_failure: Callable[[str, str], bool] = lambda act, directory: True
@@ -161,7 +180,9 @@ class Disk:
         self.cuts: dict[str, int] = {}
         """How often log files of a directory were cut, replaced or removed, by directory path:
         what was read there before may have changed."""
-        self.mkdir(DATA_ROOT)  # there before any process, as its owner made it
+        self.mounts = mounts
+        for mount in mounts:
+            self.mkdir(mount)  # there before any process, as its owner made it
         self.root.fsync()
 
     # ---- look-up
@@ -205,6 +226,10 @@ class Disk:
             for name in sorted(node.entries):
                 yield from self.walk(f"{path.rstrip('/')}/{name}")
 
+    def is_reachable(self, path: str) -> bool:
+        """Whether processes see what is there."""
+        return mount_of(path) not in self.broken_mounts | self.absent_mounts
+
     # ---- changes
 
     def create(self, path: str) -> Inode:
@@ -231,6 +256,7 @@ class Disk:
         """Remove a file; a full disk has room again."""
         if self.file(path).data:
             self.full = False
+            self.full_mounts.discard(mount_of(path))
         parent, name = split(path)
         self.directory(parent).change({name: None})
         self.note_cut(parent, name)
@@ -263,29 +289,42 @@ class Disk:
             self.note_cut(source, LOG_SUFFIX)
             self.note_cut(target, LOG_SUFFIX)
 
-    def append(self, inode: Inode, chunk: bytes | bytearray | memoryview) -> None:
-        """Write at the end of `inode`; ENOSPC after a part of it when the disk is full."""
+    def append(
+        self, inode: Inode, chunk: bytes | bytearray | memoryview, directory: str = DATA_ROOT
+    ) -> None:
+        """Write at the end of `inode`, which lies in `directory`; ENOSPC after a part of it when
+        the disk is full.
+        """
         rng = self.torn_write_rng
         if rng is not None and len(chunk) > 1:
             self.torn_write_rng = None
             inode.append(bytes(chunk[: rng.randint(0, len(chunk) - 1)]))
             raise TornWrite
-        if self.full:
+        if self._is_full(directory):
             inode.append(bytes(chunk[: len(chunk) // 3]))
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.append(chunk)
 
-    def write_at(self, inode: Inode, chunk: bytes | bytearray | memoryview, position: int) -> None:
+    def write_at(
+        self,
+        inode: Inode,
+        chunk: bytes | bytearray | memoryview,
+        position: int,
+        directory: str = DATA_ROOT,
+    ) -> None:
         """Write into `inode` at `position`; faults as of `append`."""
         rng = self.torn_write_rng
         if rng is not None and len(chunk) > 1:
             self.torn_write_rng = None
             inode.write_at(bytes(chunk[: rng.randint(0, len(chunk) - 1)]), position)
             raise TornWrite
-        if self.full:
+        if self._is_full(directory):
             inode.write_at(bytes(chunk[: len(chunk) // 3]), position)
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.write_at(chunk, position)
+
+    def _is_full(self, directory: str) -> bool:
+        return self.full or mount_of(directory) in self.full_mounts
 
     def fail(self, act: str, directory: str, name: str) -> bool:
         """Whether this one fails: once, and only in the log of a partition."""
@@ -300,6 +339,18 @@ class Disk:
             self.cuts[directory] = self.cuts.get(directory, 0) + 1
 
     # ---- faults
+
+    def copy(self, source: str, target: str) -> None:
+        """Somebody copies a directory of files to a free name on another disk, for good."""
+        copied = Directory()
+        for name, node in sorted(self.directory(source).entries.items()):
+            assert isinstance(node, Inode)
+            copied.change({name: node.copy()})
+        copied.fsync()
+        parent, name = split(target)
+        self.directory(parent).change({name: copied})
+        self.directory(parent).fsync()
+        self.note_cut(target, LOG_SUFFIX)
 
     def wipe(self, path: str) -> None:
         """Somebody removes a directory with all in it, for good."""
@@ -317,6 +368,11 @@ class Disk:
 
 def _parts(path: str) -> list[str]:
     return [part for part in path.split("/") if part and part != "."]
+
+
+def mount_of(path: str) -> str:
+    """The first part of the path."""
+    return "/" + path.split("/", 2)[1]
 
 
 def split(path: str) -> tuple[str, str]:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 
 from broker.storage.files import Buffer, FileStat
-from tests.sim.disk import Directory, Disk, Inode, split
+from tests.sim.disk import Directory, Disk, Inode, mount_of, split
 
 
 class SimFiles:
@@ -35,7 +35,25 @@ class SimFiles:
         self._handles.clear()
         self._locks.clear()
 
+    def _reach(self, path: str) -> None:
+        """What is on a disk that does not work gives EIO."""
+        assert self.alive, f"a dead process reaches for {path}"
+        if mount_of(path) in self.disk.broken_mounts:
+            raise OSError(errno.EIO, "input/output error", path)
+
+    def _is_away(self, path: str) -> bool:
+        """Whether it would be on a disk that is not mounted. EIO as of `_reach`."""
+        self._reach(path)
+        mount = mount_of(path)
+        return mount in self.disk.absent_mounts and path != mount
+
+    def _enter(self, path: str) -> None:
+        """For what a process changes or reads. EIO, ENOENT."""
+        if self._is_away(path):
+            raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
+
     def open(self, path: str, *, create: bool = False) -> int:
+        self._enter(path)
         inode = self.disk.create(path) if create else self.disk.file(path)
         return self._new_handle(path, inode)
 
@@ -52,10 +70,13 @@ class SimFiles:
         found = self._handles.get(handle)
         if found is None:
             raise OSError(errno.EBADF, "bad handle")
+        self._reach(found[0])
         return found[2]
 
     def close(self, handle: int) -> None:
-        self._inode(handle)
+        assert self.alive, "a dead process uses its files"
+        if handle not in self._handles:
+            raise OSError(errno.EBADF, "bad handle")
         del self._handles[handle]
         path = self._locks.pop(handle, None)
         if path is not None:
@@ -68,7 +89,7 @@ class SimFiles:
         if self._fails("append", handle):
             inode.append(data[: self._rng.randint(0, len(data))])
             raise OSError(errno.EIO, "input/output error")
-        self.disk.append(inode, data)
+        self.disk.append(inode, data, self._handles[handle][0])
         return len(data)
 
     def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
@@ -78,7 +99,7 @@ class SimFiles:
         if self._fails("append", handle):
             inode.write_at(data[: self._rng.randint(0, len(data))], position)
             raise OSError(errno.EIO, "input/output error")
-        self.disk.write_at(inode, data, position)
+        self.disk.write_at(inode, data, position, self._handles[handle][0])
         return len(data)
 
     def _fails(self, act: str, handle: int) -> bool:
@@ -118,12 +139,13 @@ class SimFiles:
         inode.fsync()
 
     def fsync_dir(self, path: str) -> None:
-        assert self.alive
+        self._enter(path)
         self.syncs += 1
         self.disk.directory(path).fsync()
 
     def rename(self, old: str, new: str) -> None:
-        assert self.alive
+        self._enter(old)
+        self._enter(new)
         self.disk.rename(old, new)
         for handle, (parent, name, inode) in self._handles.items():
             if parent == old or parent.startswith(f"{old}/"):
@@ -131,23 +153,25 @@ class SimFiles:
                 self._handles[handle] = (new + parent[len(old) :], name, inode)
 
     def unlink(self, path: str) -> None:
-        assert self.alive
-        if self.disk.find(path) is not None:
+        if not self._is_away(path) and self.disk.find(path) is not None:
             self.disk.unlink(path)
 
     def rmdir(self, path: str) -> None:
-        assert self.alive
+        self._enter(path)
         self.disk.rmdir(path)
 
     def mkdir(self, path: str) -> None:
-        assert self.alive
+        assert not self._is_away(path), f"{path} is made where a disk is not mounted"
         self.disk.mkdir(path)
 
     def listdir(self, path: str) -> list[str]:
+        self._enter(path)
+        if mount_of(path) in self.disk.absent_mounts:
+            return []
         return sorted(self.disk.directory(path).entries)
 
     def stat(self, path: str) -> FileStat | None:
-        node = self.disk.find(path)
+        node = None if self._is_away(path) else self.disk.find(path)
         if node is None:
             return None
         if isinstance(node, Directory):
@@ -156,12 +180,13 @@ class SimFiles:
         return FileStat("file", len(node.data), node.modified_ms * 1_000_000 + node.changes)
 
     def exists(self, path: str) -> bool:
-        return self.disk.find(path) is not None
+        return self.stat(path) is not None
 
     def size(self, handle: int) -> int:
         return len(self._inode(handle).data)
 
     def read_all(self, path: str) -> bytes:
+        self._enter(path)
         return bytes(self.disk.file(path).data)
 
     def write_atomic(self, path: str, data: bytes) -> None:
@@ -175,6 +200,7 @@ class SimFiles:
         self.fsync_dir(split(path)[0])
 
     def try_lock(self, path: str) -> int | None:
+        self._enter(path)
         if path in self.disk.locked:
             return None
         handle = self._new_handle(path, self.disk.create(path))

@@ -1,8 +1,9 @@
 """What goes wrong: one fault at a time or several at once, within the budget of the promises.
 
 The budget: a power loss strikes only while fewer than `min.insync.replicas` - 1 other brokers
-have lost power and not come back into all their ISRs. Beyond it the right outcome would be an
-offline partition, which is another test's business. Kills, pauses and cuts have no budget.
+have lost power, or a log directory, and not come back into all their ISRs. Beyond it the right
+outcome would be an offline partition, which is another test's business. Kills, pauses and cuts have
+no budget.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.sim.disk import Directory
 from tests.sim.scheduler import US_PER_MS
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Nemesis:
         self.cluster = cluster
         self.rng = cluster.scheduler.rng("nemesis")
         self.stopped = False
+        self._copies: list[tuple[BrokerNode, str, str]] = []
         self._strike: dict[str, Callable[[], None]] = {
             "kill": lambda: self._any().kill(self._away_ms()),
             "torn_write": self._torn_write,
@@ -50,6 +53,12 @@ class Nemesis:
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
             "disk_fails": self._disk_fails,
+            "directory_fails": self._directory_fails,
+            "directory_missing": self._directory_missing,
+            "directory_full": self._directory_full,
+            "replica_moved": lambda: self._handle_replica(self._move),
+            "replica_copied": lambda: self._handle_replica(self._copy),
+            "replica_restored": self._restore,
         }
 
     def start(self) -> None:
@@ -165,6 +174,97 @@ class Nemesis:
     def _disk_fails(self) -> None:
         # one access, which may be a while away; the budget is looked at then
         self._target().disk.failing = self.rng.choice(("append", "fsync", "read"))
+
+    # ---- log directories: one of a broker's disks, never the last that works
+
+    def _mount(self, node: BrokerNode) -> str | None:
+        disk = node.disk
+        usable = [m for m in node.mounts if m not in disk.broken_mounts | disk.absent_mounts]
+        return self.rng.choice(usable) if len(usable) > 1 else None
+
+    def _may_lose(self, node: BrokerNode) -> bool:
+        """Whether a directory of it may fail: its replicas count no more while others do."""
+        return node.process is not None and node.process.core is not None and node.may_be_damaged()
+
+    def _directory_fails(self) -> None:
+        node = self._target()
+        mount = self._mount(node)
+        if self._may_lose(node) and mount is not None:
+            node.is_damaged()
+            self.cluster.scheduler.note("breaks", node.machine.name, mount)
+            node.disk.broken_mounts.add(mount)
+
+    def _directory_missing(self) -> None:
+        """The broker starts without a disk that was there; it must know that."""
+        node = self._target()
+        mount = self._mount(node)
+        if not self._may_lose(node) or mount is None:
+            return
+        node.is_damaged()
+        node.kill(self._away_ms())
+        self.cluster.scheduler.note("missing", node.machine.name, mount)
+        node.disk.absent_mounts.add(mount)
+
+    def _directory_full(self) -> None:
+        node = self._target()
+        mount = self.rng.choice(node.mounts)
+        node.disk.full_mounts.add(mount)
+        self._later(self.rng.randint(50, FULL_MS_MAX), lambda: node.disk.full_mounts.discard(mount))
+
+    def _handle_replica(self, act: Callable[[BrokerNode, str, str], None]) -> None:
+        """While its broker is down, somebody does something to a replica's files."""
+        node = self._any()
+        mount = self._mount(node)
+        if mount is None or node.process is None or node.process.core is None:
+            return
+        broker = f"broker-{node.broker_id}"
+        disk = node.disk
+        home = disk.find(f"{mount}/{broker}")
+        others = [m for m in node.mounts if m != mount and disk.is_reachable(m)]
+        found = [
+            (f"{mount}/{broker}/{name}", f"{other}/{broker}/{name}")
+            for name in sorted(home.entries if isinstance(home, Directory) else ())
+            for other in others
+            if name.removeprefix(f"{self.cluster.TOPIC}-").isdecimal()
+            and disk.find(f"{other}/{broker}") is not None
+            and disk.find(f"{other}/{broker}/{name}") is None
+        ]
+        if found:
+            node.kill(self._away_ms())
+            act(node, *self.rng.choice(found))
+
+    def _move(self, node: BrokerNode, source: str, target: str) -> None:
+        """It may be an old copy for all that the broker knows: it counts as one that lacks
+        records.
+        """
+        if not node.may_be_damaged():
+            return
+        node.is_damaged()
+        self.cluster.sometimes["replica moved"] += 1
+        self.cluster.scheduler.note("moved", source, target)
+        node.disk.copy(source, target)
+        node.disk.wipe(source)
+        self.cluster.shadows.moved(node.broker_id, source, target)
+
+    def _copy(self, node: BrokerNode, source: str, target: str) -> None:
+        self.cluster.sometimes["replica copied"] += 1
+        self.cluster.scheduler.note("copied", source, target)
+        node.disk.copy(source, target)
+        self._copies.append((node, source, target))
+
+    def _restore(self) -> None:
+        """Somebody removes the right one of two copies."""
+        for node, source, target in self._copies:
+            there = all(node.disk.find(path) is not None for path in (source, target))
+            if there and node.may_be_damaged() and node.process is not None:
+                self._copies.remove((node, source, target))
+                node.kill(self._away_ms())
+                node.is_damaged()
+                self.cluster.sometimes["replica restored"] += 1
+                self.cluster.scheduler.note("restored", source, target)
+                self.cluster.shadows.wiped(node.broker_id, source)
+                node.disk.wipe(source)
+                return
 
     # ---- administrators
 

@@ -46,6 +46,12 @@ REQUIRED = (
     "cleanup.policy changed",
     "clock set",
     "disk failed",
+    "log directory failed",
+    "log directory offline at start",
+    "log directory came back",
+    "replica moved",
+    "replica copied",
+    "replica restored",
 )
 """Things that must happen at least once in a set of runs, or the set has proved nothing."""
 

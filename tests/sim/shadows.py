@@ -30,6 +30,7 @@ class _Reading:
     segment: str = ""
     position: int = 0
     marks: tuple[object, ...] = ()
+    moved: bool = False  # to that directory, by hand, and not used there as yet
     step_end: int = 0  # the log's end after the last whole step
     # at the last power loss: what was synced, by base offset, and how far recovery must come
     synced: dict[int, Batch] = field(default_factory=dict)
@@ -71,14 +72,20 @@ class Shadows:
                 ghost.members = ()
 
     def observe(
-        self, broker: BrokerId, state: PartitionState, root: str, disk: Disk, min_insync: int
+        self, broker: BrokerId, state: PartitionState, directory: str, disk: Disk, min_insync: int
     ) -> None:
         """Bring one replica's shadow up to date and check it."""
         key = (state.topic_id, state.topic_partition.partition)
         reading = self._readings.get((broker, key))
         if reading is None:
-            reading = _Reading(f"{root}/{state.topic_partition}")
-            self._readings[broker, key] = reading
+            reading = self._readings[broker, key] = _Reading(directory)
+        if reading.moved and reading.directory != directory:
+            # The disk that it was moved to failed before the broker saw it there.
+            self.wiped(broker, reading.directory)
+            reading = self._readings[broker, key] = _Reading(directory)
+        reading.moved = False
+        if reading.directory != directory:
+            raise Violation("D", f"broker {broker} uses {directory} for {reading.directory}")
         ghost = self.ghost(*key)
         dropped = self._dropped.get((broker, key))
         if dropped is None:
@@ -255,14 +262,20 @@ class Shadows:
                 break
             reading.must_reach = batch.last + 1
 
-    def recovered(self, broker: BrokerId, disk: Disk, opened: Collection[PartitionKey]) -> None:
+    def recovered(
+        self, broker: BrokerId, disk: Disk, opened: Collection[str], away: Collection[str]
+    ) -> None:
         """I15: the broker opened its logs again; what it found must be what was there before.
 
-        A log whose disk failed may be beyond opening.
+        `opened`: the directories of logs. A log whose disk failed may be beyond opening; what is
+        in a log directory that is `away` is as it was.
         """
         for ghost, reading in self._readings_of(broker, disk):
+            if any(reading.directory.startswith(f"{path}/") for path in away):
+                self._closed.add((broker, ghost.key))
+                continue
             self._dropped.pop((broker, ghost.key), None)
-            if ghost.key not in opened:
+            if reading.directory not in opened:
                 if ghost.shadow(broker).intact:
                     raise Violation("I15", f"broker {broker} cannot open {reading.directory}")
                 self._sometimes["log beyond opening"] += 1
@@ -321,6 +334,15 @@ class Shadows:
                 self._closed.discard((owner, key))
                 self._dropped.pop((owner, key), None)
                 self.ghosts[key].shadows[broker] = Shadow(intact=False)
+
+    def moved(self, broker: BrokerId, source: str, target: str) -> None:
+        """Somebody moved a replica as it was, but for its log start: that is noted in a file of
+        the log directory, and the replica hears it from the leader before it counts again.
+        """
+        for (owner, key), reading in self._readings.items():
+            if owner == broker and reading.directory == source:
+                reading.directory, reading.cuts, reading.moved = target, -2, True
+                self.ghosts[key].shadow(broker).log_start = 0
 
     def trusted_again(self, broker: BrokerId) -> None:
         """The controller took the broker's new registration: its logs count again."""

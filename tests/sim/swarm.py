@@ -45,6 +45,18 @@ UPKEEP_FAULTS = (
 
 UPKEEP_SHARE = 0.4
 
+DISK_FAULTS = (
+    "directory_fails",
+    "directory_missing",
+    "directory_full",
+    "replica_moved",
+    "replica_copied",
+    "replica_restored",
+)
+"""In seeds whose brokers have several log directories."""
+
+DISKS_SHARE = 0.3
+
 POLICIES = ("delete", "delete", "compact", "compact", "compact,delete")
 
 
@@ -94,15 +106,19 @@ class Swarm:
     flush_messages: int = LONG_MAX
     preallocate: bool = False
     upkeep: Upkeep | None = None  # None: nothing is ever forgotten
+    log_dirs: int = 1  # of each broker
 
 
-def draw(rng: random.Random, upkeep_rng: random.Random) -> Swarm:
+def draw(rng: random.Random, upkeep_rng: random.Random, disks_rng: random.Random) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng)
-    if rng.random() < LATE_LIVES_SHARE:
+    late = rng.random() < LATE_LIVES_SHARE
+    if late:
         swarm = _late_lives(swarm)
     elif upkeep_rng.random() < UPKEEP_SHARE:
         swarm = _forgetful(swarm, upkeep_rng)
+    if not late and disks_rng.random() < DISKS_SHARE:
+        swarm = several_disks(swarm, disks_rng)
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),
@@ -128,6 +144,17 @@ def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:
         upkeep=upkeep,
         segment_bytes=min(swarm.segment_bytes, 2_000),
         # each as likely as a fault of the network
+        faults=(*swarm.faults, *faults, *faults),
+    )
+
+
+def several_disks(swarm: Swarm, rng: random.Random) -> Swarm:
+    """Each broker has log directories on two or three disks, which fail one by one."""
+    faults = tuple(fault for fault in DISK_FAULTS if rng.random() < 0.6)
+    return replace(
+        swarm,
+        log_dirs=rng.choice((2, 2, 3)),
+        partitions=rng.choice((2, 2, 3)),
         faults=(*swarm.faults, *faults, *faults),
     )
 

@@ -14,13 +14,16 @@ from types import ModuleType
 from typing import Any
 
 from broker.controller import topic_growth
+from broker.controller.brokers import Brokers
 from broker.controller.election import Elections
-from broker.metadata.messages import Failure, PartitionIsr
+from broker.controller.returning import Loss, Returning, Whereabouts
+from broker.metadata.image import BrokerRegistration
+from broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from broker.metadata.records import PartitionRecord
 from broker.replication import produces
 from broker.replication.follower import FollowerState
 from broker.replication.isr import FollowerProgress, LeaderState
-from broker.replication.messages import EpochEnd
+from broker.replication.messages import EpochEnd, ReplicaFailed
 from broker.replication.partition import Partition
 from broker.replication.replica_fetches import ReplicaFetches
 from broker.storage.cleaner.choice import Cleanable
@@ -30,12 +33,14 @@ from broker.storage.log import log_start
 from broker.storage.log.guard import FaultGuard
 from broker.storage.log.log import Log, LogRead
 from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.producers.producer_state import AppendedBatch, ProducerStates
 from broker.storage.recovery.recovery import SegmentLoader
 from broker.storage.segments.retention import RetentionClock
 from pylog.errors import KafkaStorageError
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.batch import BatchHeader
+from tests.sim.broker_calls import BrokerCalls
 from tests.sim.swarm import Swarm
 
 
@@ -220,6 +225,61 @@ def _one_too_low(ledger: Any, topic_id: Any, number: int, brokers: Any) -> None:
     _production_write_partition(ledger, topic_id, number - 1, brokers)
 
 
+# ---- several log directories ---------------------------------------------------------------------
+
+_production_directories_failed = Brokers._directories_failed
+_production_where = Returning.where
+_production_by_id = LogDirectories.by_id
+
+
+def _replicas_stay(
+    self: Brokers, registration: BrokerRegistration, request: ReplicasFailed
+) -> list[ReplicaKey]:
+    _production_directories_failed(self, registration, request)
+    return []
+
+
+def _not_by_one(_self: BrokerCalls, _effect: ReplicaFailed) -> None:
+    return None
+
+
+def _whole_in_its_place(self: Returning, replica: ReplicaKey, assigned: str) -> Whereabouts:
+    found = _production_where(self, replica, assigned)
+    if found.directory_id == assigned and found.loss is Loss.TAIL:
+        return replace(found, loss=Loss.NONE)
+    return found
+
+
+def _whole_elsewhere(self: Returning, replica: ReplicaKey, assigned: str) -> Whereabouts:
+    found = _production_where(self, replica, assigned)
+    if found.directory_id != assigned and found.loss is Loss.TAIL:
+        return replace(found, loss=Loss.NONE)
+    return found
+
+
+def _any_copy(
+    self: LogDirectories, topic_id: TopicId, partition: int, _directory_id: str = ""
+) -> Log | None:
+    found = (manager.by_id(topic_id, partition) for manager in reversed(self.opened))
+    return next((log for log in found if log is not None), None)
+
+
+def _with_disks(*faults: str) -> Callable[[Swarm], Swarm]:
+    def leaning(swarm: Swarm) -> Swarm:
+        return replace(
+            swarm,
+            brokers=3,
+            replication_factor=3,
+            min_insync=2,
+            log_dirs=2,
+            faults=(*faults, *faults, "kill"),
+            fault_interval_ms=400.0,
+            away_ms=500,
+        )
+
+    return leaning
+
+
 def _forgiven(_self: FaultGuard, error: KafkaStorageError, **_how: object) -> KafkaStorageError:
     return error
 
@@ -318,6 +378,29 @@ VARIANTS: dict[str, Variant] = {
         "Growing a topic begins with the partition that was the last",
         ((topic_growth, "write_partition", _one_too_low),),
         caught_by=11,
+    ),
+    "failed_directory_kept_in_isr": Variant(
+        "The replicas of a log directory that has failed stay in their ISRs",
+        (
+            (Brokers, "_directories_failed", _replicas_stay),
+            (BrokerCalls, "report_failed", _not_by_one),
+        ),
+        leaning=_with_disks("directory_fails"),
+    ),
+    "returned_directory_whole": Variant(
+        "A log directory that comes back after a loss of power counts as whole",
+        ((Returning, "where", _whole_in_its_place),),
+        leaning=_with_disks("directory_missing", "power"),
+    ),
+    "moved_replica_whole": Variant(
+        "An old copy of a replica in another log directory counts as whole",
+        ((Returning, "where", _whole_elsewhere),),
+        leaning=_with_disks("replica_copied", "replica_restored"),
+    ),
+    "replica_taken_twice": Variant(
+        "A replica is taken from whichever log directory has a copy of it",
+        ((LogDirectories, "by_id", _any_copy),),
+        leaning=_with_disks("replica_copied"),
     ),
     "failed_disk_believed": Variant(
         "B-S13: a log goes on after an error of its disk",

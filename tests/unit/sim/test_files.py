@@ -8,7 +8,7 @@ import random
 import pytest
 
 from broker.storage.files import Files
-from tests.sim.disk import Disk
+from tests.sim.disk import MOUNTS, Disk
 from tests.sim.files import SimFiles
 
 
@@ -81,3 +81,57 @@ def test_a_renamed_directory_keeps_its_open_files() -> None:
     assert files.read_all("/data/t-0-delete/0.log") == b"x"
     files.truncate(handle, 0)
     assert disk.cuts["/data/t-0-delete"] >= 1
+
+
+def several_disks() -> tuple[Disk, SimFiles]:
+    disk = Disk(mounts=MOUNTS)
+    files = SimFiles(disk, rng=random.Random(0))
+    for mount in MOUNTS:
+        files.mkdir(f"{mount}/b")
+        files.write_atomic(f"{mount}/b/f", b"there")
+    return disk, files
+
+
+def test_a_disk_that_fails_gives_errors_and_the_others_do_not() -> None:
+    disk, files = several_disks()
+    handle = files.open("/disk1/b/f")
+    disk.broken_mounts.add("/disk1")
+    with pytest.raises(OSError, match="input/output error"):
+        files.pread(handle, 5, 0)
+    with pytest.raises(OSError, match="input/output error"):
+        files.exists("/disk1/b/f")
+    assert files.read_all("/disk2/b/f") == b"there"
+    files.close(handle)
+    disk.broken_mounts.clear()
+    assert files.read_all("/disk1/b/f") == b"there"
+
+
+def test_a_disk_that_is_not_mounted_is_an_empty_directory() -> None:
+    disk, files = several_disks()
+    disk.absent_mounts.add("/disk1")
+    assert (files.listdir("/disk1"), files.exists("/disk1/b")) == ([], False)
+    with pytest.raises(FileNotFoundError):
+        files.read_all("/disk1/b/f")
+    with pytest.raises(AssertionError, match="not mounted"):
+        files.mkdir("/disk1/b")
+    disk.absent_mounts.clear()
+    assert files.read_all("/disk1/b/f") == b"there"
+
+
+def test_one_of_several_disks_may_be_full() -> None:
+    disk, files = several_disks()
+    disk.full_mounts.add("/disk1")
+    files.write_atomic("/disk2/b/f", b"more")
+    with pytest.raises(OSError, match="no space left"):
+        files.write_atomic("/disk1/b/f", b"more")
+    files.unlink("/disk1/b/f")
+    files.write_atomic("/disk1/b/f", b"more")
+
+
+def test_what_somebody_copied_is_there_for_good() -> None:
+    disk, files = several_disks()
+    disk.copy("/data/b", "/disk1/c")
+    disk.wipe("/data/b")
+    disk.lose_power(random.Random(0))
+    assert files.read_all("/disk1/c/f") == b"there"
+    assert not files.exists("/data/b")
