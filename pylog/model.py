@@ -25,6 +25,7 @@ TopicId = NewType("TopicId", str)
 (KIP-516).
 """
 
+NO_BROKER_EPOCH: Final = BrokerEpoch(-1)
 NO_LEADER: Final = BrokerId(-1)
 NO_EPOCH: Final = LeaderEpoch(-1)
 NO_PRODUCER_ID: Final = ProducerId(-1)

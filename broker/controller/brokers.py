@@ -140,7 +140,7 @@ class Brokers:
                     f"the directory {min(common)} belongs to broker {other.broker_id}: "
                     f"broker {request.broker_id} runs on a copy of it",
                 )
-        return self._duplicate(request, known)
+        return self._duplicate(request, known) or _outdated(request, known)
 
     def _duplicate(
         self, request: RegisterBroker, known: BrokerRegistration | None
@@ -350,6 +350,22 @@ class Brokers:
             self.stopping_cluster,
             self._ledger.decided.controller_epoch,
         )
+
+
+def _outdated(request: RegisterBroker, known: BrokerRegistration | None) -> Failure | None:
+    """The refusal of a late copy: which incarnations have ended is not known for ever."""
+    if (
+        known is None
+        or known.incarnation_id == request.incarnation_id
+        or known.broker_epoch == request.previous_broker_epoch
+    ):
+        return None
+    return Failure(
+        errors.StaleBrokerEpoch.code,
+        f"the incarnation {request.incarnation_id} of broker {request.broker_id} would replace "
+        f"the epoch {request.previous_broker_epoch}, but the epoch {known.broker_epoch} has "
+        "registered since; claim anew",
+    )
 
 
 def stale(known: BrokerRegistration | None, broker: BrokerId, epoch: BrokerEpoch) -> Failure:

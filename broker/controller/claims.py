@@ -24,7 +24,7 @@ from broker.controller.settings import ControllerSettings
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 from pylog.errors import InconsistentClusterId, InvalidRegistration, StaleBrokerEpoch
-from pylog.model import BrokerId
+from pylog.model import NO_BROKER_EPOCH, BrokerId
 
 RETRY_MS: Final = 200
 """Short beside the 300 ms that Spark takes to restart a task, and one small call per slot."""
@@ -66,7 +66,14 @@ class Claims:
             return BrokerClaim(NO_BROKER, None, image.cluster_id, image.controller_epoch, RETRY_MS)
         broker, directory = granted
         self._grants[broker] = _Grant(request.incarnation_id, directory, observed)
-        return BrokerClaim(broker, directory, image.cluster_id, image.controller_epoch)
+        known = image.brokers.get(broker)
+        return BrokerClaim(
+            broker,
+            directory,
+            image.cluster_id,
+            image.controller_epoch,
+            broker_epoch=NO_BROKER_EPOCH if known is None else known.broker_epoch,
+        )
 
     def holder(self, broker: BrokerId) -> str | None:
         """The incarnation to which the id is granted, while it has not registered."""

@@ -138,6 +138,7 @@ def encode_claimed(answer: BrokerClaim | Failure) -> cluster_pb2.ClaimBrokerResp
         cluster_id=answer.cluster_id,
         retry_after_ms=answer.retry_after_ms,
         controller_epoch=answer.controller_epoch,
+        broker_epoch=answer.broker_epoch,
     )
 
 
@@ -149,6 +150,7 @@ def decode_claimed(message: cluster_pb2.ClaimBrokerResponse) -> BrokerClaim | Fa
         message.cluster_id,
         ControllerEpoch(message.controller_epoch),
         message.retry_after_ms,
+        BrokerEpoch(message.broker_epoch),
     )
 
 
@@ -181,6 +183,7 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
             for directory in request.log_dirs
         ),
         offline_log_dirs=request.offline_log_dirs,
+        previous_broker_epoch=request.previous_broker_epoch,
     )
 
 
@@ -213,6 +216,7 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
             for directory in message.log_dirs
         ),
         offline_log_dirs=tuple(message.offline_log_dirs),
+        previous_broker_epoch=BrokerEpoch(message.previous_broker_epoch),
     )
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from broker.metadata.records import Endpoint, MetadataRecord
 from pylog.model import (
+    NO_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -61,6 +62,7 @@ class BrokerClaim:
     """The answer: an id and its directory, or `retry_after_ms` when it is too early to decide.
 
     `directory_id` None: no directory of that broker is on this host, make a new one.
+    `broker_epoch`: of the registration that the id has now; -1 for none.
     """
 
     broker_id: BrokerId
@@ -68,6 +70,7 @@ class BrokerClaim:
     cluster_id: str
     controller_epoch: ControllerEpoch
     retry_after_ms: int = 0
+    broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +96,10 @@ class RegisterBroker:
     `log_dirs` names the log directories that work, the first of them also in `directory_id`, and
     what is in them; `offline_log_dirs` has the ids of the others, an empty one for some directory
     whose id nobody knows. Without `log_dirs`: one directory, and it is not told what it holds.
+
+    `previous_broker_epoch`: as the claim told it. A registration replaces that one and nothing
+    newer: a late copy of it cannot put an incarnation that has ended in the place of the present
+    one. (KIP-966's field of that name is what the broker remembers of a clean stop.)
     """
 
     broker_id: BrokerId
@@ -112,6 +119,7 @@ class RegisterBroker:
     stream_endpoint: Endpoint | None = None
     log_dirs: tuple[LogDirectory, ...] = ()
     offline_log_dirs: tuple[str, ...] = ()
+    previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
 
     @property
     def live_log_dirs(self) -> tuple[LogDirectory, ...]:

@@ -6,7 +6,7 @@ from broker.metadata.messages import LogDirectory, RegisterBroker
 from broker.metadata.records import Endpoint
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.manager import LogManager
-from pylog.model import ControllerEpoch
+from pylog.model import BrokerEpoch, ControllerEpoch
 
 
 def registration_of(
@@ -19,6 +19,7 @@ def registration_of(
     replication_endpoint: Endpoint,
     stream_endpoint: Endpoint | None,
     highest_controller_epoch: ControllerEpoch,
+    previous_broker_epoch: BrokerEpoch,
     static_config: tuple[tuple[str, str], ...],
 ) -> RegisterBroker:
     """A registration with these logs as they are now; the rest as given."""
@@ -41,6 +42,7 @@ def registration_of(
         static_config=static_config,
         log_dirs=tuple(map(_told, logs.live)),
         offline_log_dirs=tuple(gone.directory_id for gone in logs.offline),
+        previous_broker_epoch=previous_broker_epoch,
     )
 
 

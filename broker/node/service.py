@@ -59,7 +59,7 @@ from broker.storage.manager.log_directories import LogDirectories
 from broker.streams.server import StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, TopicId
+from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog.rpc.v1 import admin_pb2_grpc
 
 _log = logging.getLogger("pylog.node")
@@ -116,6 +116,7 @@ class BrokerService:
         self._ended = asyncio.Event()
         self._link = ControllerLink(settings.controller, settings.secret)
         self._broker_id = BrokerId(-1)
+        self._replaced_epoch = NO_BROKER_EPOCH
         self._endpoint = Endpoint("", 0)
         self._replication_endpoint = Endpoint("", 0)
         self._stream_endpoint: Endpoint | None = None
@@ -142,7 +143,7 @@ class BrokerService:
             check_limits(self._config, files_max=open_files_max(), memory_max=memory_max())
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
-            self._broker_id = claim.broker_id
+            self._broker_id, self._replaced_epoch = claim.broker_id, claim.broker_epoch
             self._serve_metrics(claim)
             self._logs = await startup.open_logs(claim)
         except Stopped:
@@ -311,6 +312,7 @@ class BrokerService:
             replication_endpoint=self._replication_endpoint,
             stream_endpoint=self._stream_endpoint,
             highest_controller_epoch=epochs.highest,
+            previous_broker_epoch=self._replaced_epoch,
             static_config=without_secrets(self._settings.config),
         )
 

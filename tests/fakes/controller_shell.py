@@ -24,6 +24,7 @@ from broker.metadata.messages import (
 )
 from broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord
 from pylog.model import (
+    NO_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -118,8 +119,14 @@ class ControllerShell:
             "boot_id": f"boot-{broker}",
             "log_intact": True,
             "highest_controller_epoch": ControllerEpoch(-1),
+            "previous_broker_epoch": self.epoch_of(broker),
         }
         return RegisterBroker(**(values | changes))  # type: ignore[arg-type]
+
+    def epoch_of(self, broker: int) -> BrokerEpoch:
+        """The one that a claim would be told."""
+        known = self.controller.decided.brokers.get(BrokerId(broker))
+        return NO_BROKER_EPOCH if known is None else known.broker_epoch
 
     def register(self, broker: int, life: int = 1, **changes: object) -> Incarnation:
         """Registers; the broker is fenced and has no session stream."""

@@ -104,6 +104,7 @@ class BrokerStartup:
         """Become a broker of the cluster."""
         process = self._process
         assert process.logs is not None
+        assert self._claimed is not None
         request = registration_of(
             process.logs,
             incarnation_id=process.incarnation,
@@ -113,6 +114,7 @@ class BrokerStartup:
             replication_endpoint=Endpoint(process.name, 9093),
             stream_endpoint=None,
             highest_controller_epoch=process.membership.highest_controller_epoch,
+            previous_broker_epoch=self._claimed.broker_epoch,
             static_config=(),
         )
         process.ask_controller(ControllerProcess.serve_register, request, self._register_answered)

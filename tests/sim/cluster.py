@@ -423,12 +423,18 @@ class Cluster:
 
     def holds_alone(self, node: BrokerNode) -> bool:
         """Whether some partition counts on this broker only: it was made while no other was there,
-        or the log directories of the others failed. Then a loss is beyond the budget, and the
-        partition rightly stays offline.
+        the others have not made their replicas yet, or their log directories failed. Then a loss is
+        beyond the budget, and the partition rightly stays offline.
         """
         return (self.swarm.upkeep is not None or self.swarm.log_dirs > 1) and any(
-            {*partition.isr, *partition.eligible_leader_replicas} == {node.broker_id}
+            {
+                broker
+                for broker in (*partition.isr, *partition.eligible_leader_replicas)
+                if self.shadows.has_seen(broker, partition.topic_id, partition.partition)
+            }
+            <= {node.broker_id}
             for partition in self.image.partitions_of(node.broker_id)
+            if node.broker_id in (*partition.isr, *partition.eligible_leader_replicas)
         )
 
     def describe(self) -> str:

@@ -71,6 +71,10 @@ class Shadows:
             if ghost.key[0] == topic_id:
                 ghost.members = ()
 
+    def has_seen(self, broker: BrokerId, topic_id: TopicId, number: int) -> bool:
+        """Whether the broker has ever made its replica."""
+        return (broker, (topic_id, number)) in self._readings
+
     def observe(
         self, broker: BrokerId, state: PartitionState, directory: str, disk: Disk, min_insync: int
     ) -> None:

@@ -9,10 +9,10 @@ import pytest
 from broker.controller.effects import Effect, RejectSession, Report, TellSession
 from broker.controller.settings import ControllerSettings
 from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure, HeartbeatAccepted
+from broker.metadata.messages import BrokerRegistered, Failure, HeartbeatAccepted
 from broker.metadata.records import Endpoint
 from pylog import errors
-from pylog.model import NO_LEADER, BrokerId, ControllerEpoch
+from pylog.model import NO_BROKER_EPOCH, NO_LEADER, BrokerId, ControllerEpoch
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 B1 = BrokerId(1)
@@ -251,6 +251,45 @@ def test_a_late_registration_of_an_earlier_incarnation_is_refused() -> None:
     late = refusal(shell, 1, life=1)
     assert late.code == errors.StaleBrokerEpoch.code
     assert shell.controller.image.brokers[B1].broker_epoch == newer.epoch
+
+
+def test_a_late_registration_replaces_nobody_after_a_controller_start_either() -> None:
+    """Which incarnations have ended is forgotten then; which epoch it meant to replace is in it."""
+    first, _ = three()
+    first.create()
+    late = first.registration(1, life=2, log_intact=False)
+    first.register(1, life=2, log_intact=False)
+    newer = first.join(1, life=3)
+    shell = restarted(first)
+    before = shell.partition()
+    shell.open(newer)
+    answer = shell.call("register_broker", late)
+    assert isinstance(answer, Failure)
+    assert answer.code == errors.StaleBrokerEpoch.code
+    assert shell.controller.image.brokers[B1].broker_epoch == newer.epoch
+    assert shell.partition() == before
+    assert of_kind(shell, RejectSession) == []
+
+
+def test_the_first_registration_of_a_directory_is_late_too() -> None:
+    shell = ControllerShell()
+    first = shell.registration(1)
+    assert first.previous_broker_epoch == NO_BROKER_EPOCH
+    shell.register(1)
+    newer = shell.join(1, life=2)
+    again = restarted(shell)
+    assert isinstance(again.call("register_broker", first), Failure)
+    assert again.call("register_broker", shell.registration(1, life=2)) == BrokerRegistered(
+        newer.epoch, again.controller.controller_epoch
+    )
+
+
+def test_who_was_unregistered_registers_whatever_it_was_told() -> None:
+    shell, (one, *_) = three()
+    shell.lose(one)
+    request = shell.registration(1, life=2)
+    shell.call("unregister_broker", B1)
+    assert isinstance(shell.call("register_broker", request), BrokerRegistered)
 
 
 def test_a_new_incarnation_with_the_same_directory_is_accepted_at_once() -> None:

@@ -13,7 +13,7 @@ from broker.metadata.messages import (
     Failure,
 )
 from pylog import errors
-from pylog.model import BrokerId
+from pylog.model import NO_BROKER_EPOCH, BrokerId
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 
@@ -105,6 +105,17 @@ def test_permuted_roots_find_their_broker_at_once() -> None:
     tasks = restarted(full().shell)
     for task, broker in (("x", 3), ("y", 1), ("z", 2)):
         assert tasks.claim(task, directory(broker)) == (broker, f"directory-{broker}")
+
+
+def test_a_claim_tells_which_registration_would_be_replaced() -> None:
+    first = full()
+    tasks = restarted(first.shell)
+    answer = tasks.ask("x", directory(3))
+    assert isinstance(answer, BrokerClaim)
+    assert answer.broker_epoch == first.shell.controller.image.brokers[BrokerId(3)].broker_epoch
+    new = Tasks().ask("t")
+    assert isinstance(new, BrokerClaim)
+    assert new.broker_epoch == NO_BROKER_EPOCH
 
 
 def test_tasks_that_share_a_root_get_different_directories() -> None:

@@ -11,6 +11,7 @@ import os
 import random
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,6 +175,9 @@ class History:
             f"d-{broker}-{self.directories[broker]}", "boot", self.rng.random() < 0.8,
             ControllerEpoch(0), self._some_replicas(broker), self._some_replicas(broker),
         )  # fmt: skip
+        known = self.controller.decided.brokers.get(BrokerId(broker))
+        if known is not None and self.rng.random() < 0.95:
+            request = replace(request, previous_broker_epoch=known.broker_epoch)
         token = (self._token("register"), broker, self.lives[broker])
         self._perform(self.controller.register_broker(self.now_ms, request, token))
 

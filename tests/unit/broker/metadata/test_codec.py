@@ -78,7 +78,7 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         st.integers(-1, 99),
     )),
     ("claimed", FAILURES | st.builds(
-        messages.BrokerClaim, st.integers(-1, 9), st.none() | NAME, TEXT, INT64, INT32,
+        messages.BrokerClaim, st.integers(-1, 9), st.none() | NAME, TEXT, INT64, INT32, INT64,
     )),
     ("registration", st.builds(
         messages.RegisterBroker,
@@ -87,7 +87,7 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
         directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
         highest_controller_epoch=st.integers(-1, 9), failed_replicas=REPLICAS,
         lost_replicas=REPLICAS, offline_log_dirs=TEXTS, stream_endpoint=st.none() | ENDPOINTS,
-        log_dirs=st.lists(LOG_DIRECTORIES, max_size=2).map(tuple),
+        log_dirs=st.lists(LOG_DIRECTORIES, max_size=2).map(tuple), previous_broker_epoch=INT64,
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
     ("shutdown", FAILURES | st.builds(messages.ShutdownPermitted, INT32)),

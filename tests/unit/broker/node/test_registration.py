@@ -6,7 +6,7 @@ from broker.metadata.messages import LogDirectory, RegisterBroker
 from broker.metadata.records import Endpoint
 from broker.node.registration import registration_of
 from broker.storage.manager.log_directories import LogDirectories
-from pylog.model import ControllerEpoch
+from pylog.model import BrokerEpoch, ControllerEpoch
 from tests.fakes.logs import TOPIC_ID
 from tests.fakes.managers import running
 
@@ -21,6 +21,7 @@ def registration(logs: LogDirectories) -> RegisterBroker:
         replication_endpoint=Endpoint("h", 2),
         stream_endpoint=None,
         highest_controller_epoch=ControllerEpoch(1),
+        previous_broker_epoch=BrokerEpoch(17),
         static_config=(),
     )
 
@@ -29,4 +30,5 @@ def test_an_only_directory_tells_what_is_in_it_too() -> None:
     _, manager = running()
     told = registration(LogDirectories([manager]))
     assert told.log_dirs == (LogDirectory("directory-1", True, ((TOPIC_ID, 0),)),)
+    assert told.previous_broker_epoch == 17
     assert (told.directory_id, told.offline_log_dirs) == ("directory-1", ())
