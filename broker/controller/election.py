@@ -110,6 +110,7 @@ class Elections:
                 partition,
                 isr=without(partition.isr, broker),
                 lost=(broker,) if lost else (),
+                emptied=(broker,) if found.loss is Loss.ALL or removed else (),
                 failed=(*failed, broker) if found.offline or key in all_failed else failed,
                 directories=_with_directory(partition, broker, place),
             )
@@ -389,6 +390,7 @@ class Elections:
         *,
         isr: tuple[BrokerId, ...],
         lost: tuple[BrokerId, ...] = (),
+        emptied: tuple[BrokerId, ...] = (),
         unclean: bool = False,
         preferred: bool = False,
         directories: tuple[str, ...] | None = None,
@@ -402,6 +404,7 @@ class Elections:
             min_isr=self.min_isr(partition.topic_id),
             live=live,
             lost=lost,
+            emptied=emptied,
             unclean=unclean or self._unclean(partition.topic_id),
             preferred=preferred,
             directories=directories,

@@ -41,6 +41,7 @@ def next_state(
     min_isr: int,
     live: Live,
     lost: Collection[BrokerId] = (),
+    emptied: Collection[BrokerId] = (),
     unclean: bool = False,
     preferred: bool = False,
     directories: tuple[str, ...] | None = None,
@@ -49,14 +50,18 @@ def next_state(
 ) -> PartitionRecord | None:
     """The partition with this ISR and the leader that follows from it; None when nothing changes.
 
-    `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `unclean`: a
-    replica that may lack committed records may lead when no other can. `preferred`: the first
+    `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `emptied`: those of
+    them of which nothing is left. `unclean`: a replica that may lack committed records may lead
+    when no other can. `preferred`: the first
     replica leads if it can. `failed`: the replicas whose logs do not work, when that changes.
     `touch`: raise the partition epoch even if nothing else changes.
     """
     before = partition
     if failed is not None:
         partition = replace(partition, failed_replicas=failed)
+    if emptied:
+        known = (*partition.emptied_replicas, *emptied)
+        partition = replace(partition, emptied_replicas=tuple(dict.fromkeys(known)))
     broken = partition.failed_replicas
     isr = tuple(broker for broker in isr if broker not in lost and broker not in broken)
     elr, last_known = _eligible(partition, isr, min_isr, lost)
@@ -65,9 +70,7 @@ def next_state(
         usable = [broker for broker in partition.replicas if broker not in broken]
         leader = _first(usable, elr, live)
         if leader == NO_LEADER and unclean:
-            leader = _first(usable, last_known, live)
-            if leader == NO_LEADER:
-                leader = _first(usable, usable, live)
+            leader = _first(_by_likely_loss(partition, last_known), usable, live)
             if leader != NO_LEADER:
                 # Its log becomes the truth: whoever holds more will cut it, so nobody stays
                 # eligible for what they hold now.
@@ -87,6 +90,7 @@ def next_state(
             else partition.leader_epoch
         ),
         directories=partition.directories if directories is None else directories,
+        emptied_replicas=tuple(b for b in partition.emptied_replicas if b not in isr),
     )
     if changed == before and not touch:
         return None
@@ -118,6 +122,15 @@ def _leader(
     return elected
 
 
+def _by_likely_loss(partition: PartitionRecord, last_known: tuple[BrokerId, ...]) -> list[BrokerId]:
+    """All replicas, first those of which one may hope that they lack the least: who was eligible
+    last, then who was behind, then who began anew with nothing.
+    """
+    emptied = partition.emptied_replicas
+    behind = [broker for broker in partition.replicas if broker not in emptied]
+    return [*reversed(last_known), *behind, *emptied]
+
+
 def _first(replicas: Iterable[BrokerId], candidates: Collection[BrokerId], live: Live) -> BrokerId:
     for broker in replicas:
         if broker in candidates and live(broker):
@@ -140,4 +153,5 @@ def _eligible(
     if isr or works:
         elr = works
     once = dict.fromkeys(partition.last_known_elr + tuple(were))
-    return elr, tuple(broker for broker in once if broker not in isr and broker not in elr)
+    gone = {*isr, *elr, *partition.emptied_replicas}
+    return elr, tuple(broker for broker in once if broker not in gone)

@@ -141,6 +141,7 @@ def _encode_partition(record: PartitionRecord) -> records_pb2.PartitionRecord:
         adding_replicas=record.adding_replicas,
         removing_replicas=record.removing_replicas,
         failed_replicas=record.failed_replicas,
+        emptied_replicas=record.emptied_replicas,
     )
 
 
@@ -159,6 +160,7 @@ def _decode_partition(message: records_pb2.PartitionRecord) -> PartitionRecord:
         adding_replicas=_brokers(message.adding_replicas),
         removing_replicas=_brokers(message.removing_replicas),
         failed_replicas=_brokers(message.failed_replicas),
+        emptied_replicas=_brokers(message.emptied_replicas),
     )
 
 

@@ -122,7 +122,8 @@ class PartitionRecord:
 
     `replicas` in preference order; `isr` in order of joining; `directories` in the order of
     `replicas`. `failed_replicas`: their logs do not work in the present lives of their brokers;
-    they are not in the ISR and do not lead until a next life has caught up.
+    they are not in the ISR and do not lead until a next life has caught up. `emptied_replicas`:
+    their logs began anew, without what they held, and they have not been in the ISR since.
     """
 
     topic_id: TopicId
@@ -138,6 +139,7 @@ class PartitionRecord:
     adding_replicas: tuple[BrokerId, ...] = ()
     removing_replicas: tuple[BrokerId, ...] = ()
     failed_replicas: tuple[BrokerId, ...] = ()
+    emptied_replicas: tuple[BrokerId, ...] = ()
 
     def directory_of(self, broker: BrokerId) -> str:
         """The id of the log directory in which the broker has its replica; empty: not known."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,6 +121,14 @@ UNCLEAN_TABLE = {
         partition((1, 2, 3), (), -1, (3,), (2,)), (1, 2), (2, (2,), (), (), 1, 1)),
     "then any, in replica order": (
         partition((3, 2, 1), (), -1, (3,)), (1, 2), (2, (2,), (), (), 1, 1)),
+    "of those once eligible, who was so last": (
+        partition((1, 2, 3), (), -1, (), (1, 2)), (1, 2, 3), (2, (2,), (), (), 1, 1)),
+    "who began anew with nothing comes last, though the first replica": (
+        replace(partition((1, 2, 3), (), -1, (2,)), emptied_replicas=ids(1)),
+        (1, 3), (3, (3,), (), (), 1, 1)),
+    "and leads when nobody else is live": (
+        replace(partition((1, 2, 3), (), -1, (2,)), emptied_replicas=ids(1)),
+        (1,), (1, (1,), (), (), 1, 1)),
     "never one that is not live (B-R25)": (
         partition((1, 2, 3), (), -1, (), (1,)), (), None),
 }  # fmt: skip
@@ -132,6 +142,22 @@ def test_unclean_election(
 ) -> None:
     changed = next_state(before, isr=before.isr, min_isr=2, live=lambda b: b in live, unclean=True)
     assert summary(changed) == expected
+
+
+def test_an_emptied_replica_is_none_of_the_last_known_and_is_filled_once_in_sync() -> None:
+    before = partition((1, 2, 3), (), -1, (2, 1))
+    emptied = next_state(
+        before, isr=(), min_isr=2, live=lambda b: False, lost=ids(1), emptied=ids(1)
+    )
+    assert emptied is not None
+    assert summary(emptied) == (-1, (), (2,), (), 0, 1)
+    assert emptied.emptied_replicas == (1,)
+    led = next_state(emptied, isr=(), min_isr=2, live=lambda b: b == 2)
+    assert led is not None
+    assert (led.isr, led.emptied_replicas) == ((2,), (1,))
+    filled = next_state(led, isr=ids(2, 1), min_isr=2, live=lambda b: True)
+    assert filled is not None
+    assert (filled.isr, filled.emptied_replicas) == ((2, 1), ())
 
 
 def test_the_preferred_leader_comes_back_when_it_is_in_sync_and_live() -> None:
