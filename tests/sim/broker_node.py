@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from broker.storage.directories.roster import ROSTER, Roster
 from broker.storage.segments.retention import JUMP_MS
 from pylog.model import BrokerId
 from tests.sim.broker_process import BrokerProcess
@@ -118,6 +119,21 @@ class BrokerNode:
         drops = act == "fsync"
         self.cluster.shadows.before_failure(self.broker_id, directory, self.disk, drops=drops)
         return True
+
+    def would_be_whole(self) -> bool:
+        """Whether its directories say that a kill takes nothing. A full disk puts that off, its own
+        word to when there is room, the doubt that the others note to the next start.
+        """
+        boot = f"{self.machine.name}-boot-{self.disk.boot}".encode()
+        return all(self._says_intact(f"{m}/broker-{self.broker_id}", boot) for m in self.mounts)
+
+    def _says_intact(self, directory: str, boot: bytes) -> bool:
+        meta = self.disk.find(f"{directory}/meta.properties")
+        if not isinstance(meta, Inode) or boot not in meta.data:
+            return False
+        roster = self.disk.find(f"{directory}/{ROSTER}")
+        doubts = isinstance(roster, Inode) and Roster.decode(bytes(roster.data)).doubtful
+        return b"log.intact=true" in meta.data and not doubts
 
     def is_damaged(self) -> None:
         """From now on until it has come back into all its ISRs."""

@@ -229,7 +229,7 @@ class Cluster:
             self.shadows.trusted_again(record.broker_id)
 
     def _settle_damage(self, node: BrokerNode) -> None:
-        if not node.damaged or not node.registered_since:
+        if not node.damaged or not node.registered_since or not node.would_be_whole():
             return
         held = self.image.partitions_of(node.broker_id)
         if all(node.broker_id in partition.isr for partition in held):
