@@ -73,7 +73,7 @@ class World:
         self.sender = Sender(
             settings or SenderSettings(), self.accumulator, self.metadata, lambda: 0.5, halves
         )
-        self.alone = SendAlone(self.sender)
+        self.alone = SendAlone(self.sender.dispatcher)
         if producer_id is not None:
             assert self.poll() == ([RequestProducerId()] if self.idempotent else [])
             if self.idempotent:

@@ -29,7 +29,7 @@ class AtHand:
         self.is_wanted = True
         """Whether users' threads may send by themselves."""
         self._loop = loop
-        self._alone = SendAlone(loop.sender)
+        self._alone = SendAlone(loop.sender.dispatcher)
         self._opened_at = 0.0
 
     def opened(self, batch: Batch, *, alone: bool) -> None:

@@ -225,7 +225,7 @@ class Producer(Shown):
                 return batch  # another thread's
             # It is full. While nothing can be sent, it takes more; else it is closed, and due with
             # that, and keyless records go on to another partition.
-            if not self._loop.sender.may_grow(
+            if not self._loop.sender.dispatcher.may_grow(
                 self._clock.monotonic_ms(), batch.topic_partition
             ) or not (accumulator.extend_batch(buffer, batch)):
                 accumulator.close_batch(buffer, number)

@@ -153,7 +153,7 @@ class ProducerLoop:
         if self._kernels is not None:
             self._wait_for_kernels(self._kernels)
         if self._filled_bytes < HAND_OVER_BYTES or self.thread.is_current():
-            if not self.sender.would_wait(batch.topic_partition):
+            if not self.sender.dispatcher.would_wait(batch.topic_partition):
                 self.wake()
             return
         self.wake()

@@ -8,50 +8,50 @@ treated as lost on the way if it never is.
 
 from __future__ import annotations
 
+from pylog.client.sending.dispatcher import Dispatcher
 from pylog.client.sending.lanes import Lane
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import Effect, SendRequest
-from pylog.client.sending.sender import Sender
 from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 
 
 class SendAlone:
-    """A way through the sender, and owned as it is."""
+    """A way past the queue, owned as the sender is."""
 
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, dispatcher: Dispatcher) -> None:
         self.request: SendRequest | None = None
         """Taken, and not known to be written."""
-        self._sender = sender
+        self._dispatcher = dispatcher
 
     def take(self, now_ms: int, batch: Batch, broker: int) -> SendRequest | None:
         """The request of this batch, which is on its way with that; None, and nothing is changed,
         when anything else has to be looked at first.
         """
-        sender = self._sender
+        dispatcher = self._dispatcher
         tp = batch.topic_partition
-        lane = sender.lanes.get(tp)
-        leader = sender.metadata.leader(*tp)
+        lane = dispatcher.lanes.get(tp)
+        leader = dispatcher.metadata.leader(*tp)
         if lane is None or leader is None or leader.broker != broker:
             return None
         if (
-            sender.is_unsettled
-            or sender.settings.acks == 0
-            or not sender.accumulator.is_only(batch)
+            dispatcher.is_unsettled
+            or dispatcher.settings.acks == 0
+            or not dispatcher.accumulator.is_only(batch)
         ):
             return None
-        if lane.topic_id != sender.metadata.topic_id(tp.topic):
+        if lane.topic_id != dispatcher.metadata.topic_id(tp.topic):
             return None
-        if sender.settings.idempotent and lane.producer_id == NO_PRODUCER_ID:
+        if dispatcher.settings.idempotent and lane.producer_id == NO_PRODUCER_ID:
             return None
         effects: list[Effect] = []
-        if not sender.pipes.of(broker).may_take(now_ms):
+        if not dispatcher.pipes.of(broker).may_take(now_ms):
             return None
-        if sender.next_batch(now_ms, tp, broker, effects) is not batch:
+        if dispatcher.next_batch(now_ms, tp, broker, effects) is not batch:
             return None
-        sequence, correlation = lane.next_sequence, sender.correlation + 1
+        sequence, correlation = lane.next_sequence, dispatcher.correlation + 1
         try:
-            sender.enter(now_ms, tp, batch, broker)
-            sender.send(now_ms, broker, (batch,), effects)
+            dispatcher.enter(now_ms, tp, batch, broker)
+            dispatcher.send(now_ms, broker, (batch,), effects)
             request = effects[0]
             assert isinstance(request, SendRequest)
             self.request = request
@@ -62,15 +62,15 @@ class SendAlone:
         return request
 
     def _undo(self, batch: Batch, lane: Lane, broker: int, sequence: int, correlation: int) -> None:
-        sender = self._sender
-        sender.pipes.forget(broker, correlation)
+        dispatcher = self._dispatcher
+        dispatcher.pipes.forget(broker, correlation)
         if batch in lane.unresolved:
             lane.unresolved.remove(batch)
         if not lane.unresolved:
-            sender.busy.pop(batch.topic_partition, None)
+            dispatcher.busy.pop(batch.topic_partition, None)
         lane.next_sequence = sequence
         batch.producer_id, batch.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         batch.base_sequence = NO_SEQUENCE
         batch.attempts = 0
         batch.in_flight = False
-        sender.accumulator.put_back(batch)
+        dispatcher.accumulator.put_back(batch)

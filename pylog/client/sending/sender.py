@@ -23,10 +23,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pylog import errors
 from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.sending.accumulator import Accumulator
-from pylog.client.sending.broker_pipes import InFlight, Pipes
+from pylog.client.sending.dispatcher import Dispatcher
 from pylog.client.sending.lanes import Lane
 from pylog.client.sending.producer_batch import Batch, Split
-from pylog.client.sending.producer_id import ProducerId
 from pylog.client.sending.send_events import (
     Ack,
     BatchDone,
@@ -35,7 +34,6 @@ from pylog.client.sending.send_events import (
     Disconnect,
     Effect,
     RefreshMetadata,
-    SendRequest,
 )
 from pylog.client.sending.send_faults import (
     NOT_STORED,
@@ -47,7 +45,7 @@ from pylog.client.sending.send_faults import (
     topic_replaced,
 )
 from pylog.client.sending.send_settings import SenderSettings
-from pylog.model import NO_PRODUCER_ID, TopicPartition
+from pylog.model import NO_PRODUCER_ID
 
 
 class Sender:
@@ -63,16 +61,16 @@ class Sender:
     ) -> None:
         """`jitter()`: from 0 to 1, so that retries of many clients do not march in step."""
         self.settings = settings
-        self.id = ProducerId()
-        self.accumulator = accumulator
-        self.metadata = metadata
+        self.dispatcher = Dispatcher(settings, accumulator, metadata)
+        """What goes next."""
+        self.pipes = self.dispatcher.pipes
+        self._id = self.dispatcher.id
+        self._lanes = self.dispatcher.lanes
+        self._busy = self.dispatcher.busy
+        self._accumulator = accumulator
+        self._metadata = metadata
         self._jitter = jitter
         self._split = split
-        self.pipes = Pipes(settings.max_in_flight)
-        self.lanes: dict[TopicPartition, Lane] = {}
-        self.busy: dict[TopicPartition, None] = {}  # lanes with unresolved batches
-        self.is_unsettled = False  # a lane may have a gap, or a batch that is not in flight
-        self.correlation = 0
         self._faults = LastFaults()
         self._refresh_at_ms = 0
 
@@ -82,17 +80,20 @@ class Sender:
         """Everything that can be decided now."""
         effects: list[Effect] = []
         if self.settings.idempotent:
-            self.id.have(now_ms, effects)  # before the first record needs it
+            self._id.have(now_ms, effects)  # before the first record needs it
         self._expire(now_ms, effects)
         self._cut_overdue(now_ms, effects)
-        self.accumulator.mark_lingered(now_ms)
-        if self.is_unsettled:
+        self._accumulator.mark_lingered(now_ms)
+        if self.dispatcher.is_unsettled:
             self._settle_lanes(now_ms, effects)
-        self._drain(now_ms, effects)
-        if self.is_unsettled:
-            self.is_unsettled = any(
+        unknown = self.dispatcher.drain(now_ms, effects)
+        if unknown and now_ms >= self._refresh_at_ms:
+            self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
+            effects.append(RefreshMetadata(tuple(unknown)))
+        if self.dispatcher.is_unsettled:
+            self.dispatcher.is_unsettled = any(
                 lane.gap or not lane.all_in_flight
-                for lane in map(self.lanes.__getitem__, self.busy)
+                for lane in map(self._lanes.__getitem__, self._busy)
             )
         self.pipes.rest(now_ms)
         return effects
@@ -100,17 +101,17 @@ class Sender:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `poll` has something to do without another event; None for never."""
         times = []
-        if (linger := self.accumulator.next_linger_ms) is not None:
+        if (linger := self._accumulator.next_linger_ms) is not None:
             times.append(linger)
-        if self.accumulator.incomplete:
-            oldest = next(iter(self.accumulator.incomplete))
+        if self._accumulator.incomplete:
+            oldest = next(iter(self._accumulator.incomplete))
             times.append(oldest.created_ms + self.settings.delivery_timeout_ms)
-        for tp in self.busy if self.is_unsettled else ():
-            lane = self.lanes[tp]
+        for tp in self._busy if self.dispatcher.is_unsettled else ():
+            lane = self._lanes[tp]
             waits = lane.unresolved and not lane.unresolved[0].in_flight
             if waits and lane.retry_at_ms > now_ms:
                 times.append(lane.retry_at_ms)
-        times += [at for at in (self.id.retry_at_ms, self._refresh_at_ms) if at > now_ms]
+        times += [at for at in (self._id.retry_at_ms, self._refresh_at_ms) if at > now_ms]
         times += self.pipes.deadlines(now_ms, self.settings.request_timeout_ms)
         return min(times) if times else None
 
@@ -118,13 +119,13 @@ class Sender:
 
     def on_producer_id(self, now_ms: int, producer_id: int, producer_epoch: int) -> list[Effect]:
         """A fresh producer id came."""
-        self.id.came(producer_id, producer_epoch)
+        self._id.came(producer_id, producer_epoch)
         return self.poll(now_ms)
 
     def on_producer_id_failed(self, now_ms: int, error: errors.PylogError) -> list[Effect]:
         """No producer id yet. What no retry can cure fails every batch."""
-        self.id.failed()
-        self.id.retry_at_ms = now_ms + self._backoff(self.id.attempts)
+        self._id.failed()
+        self._id.retry_at_ms = now_ms + self._backoff(self._id.attempts)
         self._faults.befell_all(f"no producer id: {error}")
         return [] if error.retriable else self.fail_all(error)
 
@@ -169,38 +170,38 @@ class Sender:
     def on_metadata(self, now_ms: int) -> list[Effect]:
         """New metadata: lanes whose leader moved need not wait; deleted topics are found out."""
         effects: list[Effect] = []
-        for tp in list(self.busy):
-            lane = self.lanes[tp]
-            topic_id = self.metadata.topic_id(tp.topic)
+        for tp in list(self._busy):
+            lane = self._lanes[tp]
+            topic_id = self._metadata.topic_id(tp.topic)
             if topic_id and lane.topic_id and topic_id != lane.topic_id:
                 self._topic_was_replaced(lane, effects)
                 continue
-            leader = self.metadata.leader(*tp)
+            leader = self._metadata.leader(*tp)
             head = lane.unresolved[0] if lane.unresolved else None
             if leader is None or head is None or head.in_flight:
                 continue
             if leader.epoch > head.leader_epoch:
                 lane.retry_at_ms = now_ms
-        self.pipes.keep(self.metadata.brokers)
+        self.pipes.keep(self._metadata.brokers)
         return effects + self.poll(now_ms)
 
     def fail_all(self, error: errors.PylogError) -> list[Effect]:
         """Nothing is waited for any longer: the producer is closing, or cannot have an id."""
         effects: list[Effect] = []
-        for batch in list(self.accumulator.incomplete):
+        for batch in list(self._accumulator.incomplete):
             self._fail(batch, error, effects)
         return effects
 
     # ---- answers ------------------------------------------------------------------------------
 
     def _succeed(self, batch: Batch, ack: Ack, effects: list[Effect]) -> None:
-        lane = self.lanes[batch.topic_partition]
+        lane = self._lanes[batch.topic_partition]
         lane.acknowledge(batch)
         self._faults.passed(batch.topic_partition)
         if batch.resolved:
             return
-        self._leave(lane, batch)
-        self.accumulator.resolve(batch)
+        self.dispatcher.leave(lane, batch)
+        self._accumulator.resolve(batch)
         effects.append(BatchDone(batch, ack.base_offset, ack.log_append_time_ms))
 
     def _refuse(
@@ -212,8 +213,8 @@ class Sender:
         effects: list[Effect],
     ) -> None:
         tp = batch.topic_partition
-        lane = self.lanes[tp]
-        self.is_unsettled = True
+        lane = self._lanes[tp]
+        self.dispatcher.is_unsettled = True
         error = errors.from_code(ack.code, f"{tp}: {ack.message}" if ack.message else f"{tp}")
         if ack.code in SEQUENCE_REFUSED and self.settings.idempotent:
             self._refuse_sequence(now_ms, lane, batch, error, effects)
@@ -230,20 +231,20 @@ class Sender:
         if error.refreshes_metadata:
             stale[tp.topic] = None
         lane.retry_at_ms = now_ms + self._backoff(batch.attempts)
-        if ack.leader >= 0 and self.metadata.learn_leader(*tp, ack.leader, ack.leader_epoch):
+        if ack.leader >= 0 and self._metadata.learn_leader(*tp, ack.leader, ack.leader_epoch):
             lane.retry_at_ms = now_ms
 
     def _take_apart(self, lane: Lane, batch: Batch, effects: list[Effect]) -> None:
         """Send the records of a batch too large in smaller ones, under its sequences (KIP-126)."""
         tp = batch.topic_partition
-        self.accumulator.topics[tp.topic].grows = False
-        batch_size = self.accumulator.batch_size
+        self._accumulator.topics[tp.topic].grows = False
+        batch_size = self._accumulator.batch_size
         parts = self._split(batch, batch_size if batch.size > 2 * batch_size else batch.size // 2)
         assert len(parts) > 1
         assert sum(part.count for part in parts) == batch.count
         lane.replace(batch, parts)
         lane.retry_at_ms = 0
-        self.accumulator.replace(batch, parts)
+        self._accumulator.replace(batch, parts)
         effects.append(BatchSplit(batch, tuple(parts)))
 
     def _refuse_sequence(
@@ -271,8 +272,8 @@ class Sender:
         for batch in list(lane.unresolved):
             self._fail(batch, topic_replaced(tp.topic), effects)
         lane.gap = False
-        self.busy.pop(tp, None)
-        lane.start_over(self.metadata.topic_id(tp.topic))
+        self._busy.pop(tp, None)
+        lane.start_over(self._metadata.topic_id(tp.topic))
 
     # ---- failing ------------------------------------------------------------------------------
 
@@ -283,29 +284,24 @@ class Sender:
         effects: list[Effect],
         record_index: int = -1,
     ) -> None:
-        lane = self.lanes.get(batch.topic_partition)
+        lane = self._lanes.get(batch.topic_partition)
         if lane is not None and batch in lane.unresolved:
-            self.is_unsettled = True
+            self.dispatcher.is_unsettled = True
             lane.gap = lane.gap or (self.settings.idempotent and not lane.take_back(batch))
-            self._leave(lane, batch)
+            self.dispatcher.leave(lane, batch)
         else:
-            self.accumulator.drop(batch)
-        self.accumulator.resolve(batch)
+            self._accumulator.drop(batch)
+        self._accumulator.resolve(batch)
         effects.append(BatchFailed(batch, error, record_index))
 
-    def _leave(self, lane: Lane, batch: Batch) -> None:
-        lane.unresolved.remove(batch)
-        if not lane.unresolved and not lane.gap:
-            self.busy.pop(lane.topic_partition, None)
-
     def _expire(self, now_ms: int, effects: list[Effect]) -> None:
-        incomplete = self.accumulator.incomplete
+        incomplete = self._accumulator.incomplete
         while incomplete:
             batch = next(iter(incomplete))
             if batch.created_ms + self.settings.delivery_timeout_ms > now_ms:
                 return
             tp, timeout_ms = batch.topic_partition, self.settings.delivery_timeout_ms
-            led = self.metadata.leader(*tp) is not None
+            led = self._metadata.leader(*tp) is not None
             self._fail(batch, timed_out(batch, timeout_ms, led, self._faults.of(tp)), effects)
 
     # ---- overdue and broken streams -----------------------------------------------------------
@@ -328,12 +324,12 @@ class Sender:
             effects.append(RefreshMetadata(tuple(topics)))
 
     def _moved(self, broker: int, batch: Batch) -> bool:
-        leader = self.metadata.leader(*batch.topic_partition)
+        leader = self._metadata.leader(*batch.topic_partition)
         return leader is not None and leader.broker != broker and leader.epoch > batch.leader_epoch
 
     def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
         self._faults.befell_all(fault)
-        self.is_unsettled = True
+        self.dispatcher.is_unsettled = True
         topics: dict[str, None] = {}
         for batch in self.pipes.cut(broker):
             batch.in_flight = False
@@ -342,7 +338,7 @@ class Sender:
                 continue
             topics[batch.topic_partition.topic] = None
             self._faults.befell(batch.topic_partition, fault)
-            lane = self.lanes[batch.topic_partition]
+            lane = self._lanes[batch.topic_partition]
             lane.retry_at_ms = now_ms + self._backoff(lane.unresolved[0].attempts)
             if batch.attempts > self.settings.retries:
                 self._fail(batch, errors.NetworkException(fault), effects)
@@ -352,8 +348,8 @@ class Sender:
     # ---- gaps ---------------------------------------------------------------------------------
 
     def _settle_lanes(self, now_ms: int, effects: list[Effect]) -> None:
-        for tp in [tp for tp in self.busy if self.lanes[tp].gap]:
-            lane = self.lanes[tp]
+        for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
+            lane = self._lanes[tp]
             if lane.unresolved and lane.unresolved[0].refused:
                 for batch in lane.refuse_followers():
                     self._fail(batch, lost_before(batch), effects)
@@ -361,140 +357,20 @@ class Sender:
                 continue  # an answer, or a time-out, is still to come
             if not lane.unresolved and lane.bridged:
                 lane.gap = False
-                del self.busy[tp]
+                del self._busy[tp]
             elif self._adopt_fresh_id(now_ms, lane, effects):
                 lane.gap = False
                 if not lane.unresolved:
-                    del self.busy[tp]
+                    del self._busy[tp]
 
     def _adopt_fresh_id(self, now_ms: int, lane: Lane, effects: list[Effect]) -> bool:
         """Leave the producer id whose sequence broke; batches surely not stored come along."""
-        if lane.producer_id == self.id.number:
-            self.id.number = NO_PRODUCER_ID  # used up; other lanes keep it while it works
-        if not self.id.have(now_ms, effects):
+        if lane.producer_id == self._id.number:
+            self._id.number = NO_PRODUCER_ID  # used up; other lanes keep it while it works
+        if not self._id.have(now_ms, effects):
             return False
-        lane.adopt(self.id.number, self.id.epoch)
+        lane.adopt(self._id.number, self._id.epoch)
         return True
-
-    # ---- draining -----------------------------------------------------------------------------
-
-    def _drain(self, now_ms: int, effects: list[Effect]) -> None:
-        unknown: dict[str, None] = {}
-        candidates = self.accumulator.due()
-        if self.is_unsettled:  # retries first
-            candidates = [*self.busy, *(tp for tp in candidates if tp not in self.busy)]
-        while candidates:
-            by_broker: dict[int, list[Batch]] = {}
-            sizes: dict[int, int] = {}
-            again: list[TopicPartition] = []  # these may have something for one more request
-            for tp in candidates:
-                broker = self._broker_for(now_ms, tp, unknown)
-                if broker is None:
-                    continue
-                batch = self.next_batch(now_ms, tp, broker, effects)
-                if batch is None:
-                    continue
-                size = sizes.get(broker, 0) + batch.size
-                if broker in by_broker and size > self.settings.max_request_size:
-                    again.append(tp)
-                    continue
-                self.enter(now_ms, tp, batch, broker)
-                if self.accumulator.peek(tp) is not None:
-                    again.append(tp)
-                by_broker.setdefault(broker, []).append(batch)
-                sizes[broker] = size
-            for broker, batches in by_broker.items():
-                self.send(now_ms, broker, tuple(batches), effects)
-            candidates = again
-        if unknown and now_ms >= self._refresh_at_ms:
-            self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
-            effects.append(RefreshMetadata(tuple(unknown)))
-
-    def would_wait(self, tp: TopicPartition) -> bool:
-        """Whether a batch of the partition cannot go before one of its leader's answers comes."""
-        leader = self.metadata.leader(*tp)
-        return leader is not None and self.pipes.of(leader.broker).full
-
-    def may_grow(self, now_ms: int, tp: TopicPartition) -> bool:
-        """Whether a full batch of the partition had better take more than wait as it is."""
-        leader = self.metadata.leader(*tp)
-        used = self.accumulator.used
-        return leader is not None and self.pipes.may_grow(leader.broker, used, now_ms)
-
-    def _broker_for(self, now_ms: int, tp: TopicPartition, unknown: dict[str, None]) -> int | None:
-        """The leader, if it may get another request now."""
-        leader = self.metadata.leader(*tp)
-        if leader is None:
-            unknown[tp.topic] = None
-            return None
-        pipe = self.pipes.of(leader.broker)
-        if pipe.may_take(now_ms):
-            return leader.broker
-        if self.accumulator.peek(tp) is not None:
-            pipe.stall(now_ms)
-        return None
-
-    def next_batch(
-        self, now_ms: int, tp: TopicPartition, broker: int, effects: list[Effect]
-    ) -> Batch | None:
-        """The partition's next batch if its order allows one now; it stays where it is."""
-        lane = self.lanes.get(tp)
-        if lane is not None and lane.unresolved:
-            head = lane.unresolved[0]
-            if not lane.all_in_flight:
-                waits = head.in_flight or head.refused or lane.retry_at_ms > now_ms
-                return None if waits else head
-            if lane.broker != broker:
-                return None
-        if lane is not None and lane.gap:
-            return None
-        batch = self.accumulator.peek(tp)
-        if batch is None:
-            return None
-        if batch.grew and not batch.closed and self.pipes.of(broker).is_busy:
-            return None  # it takes more records meanwhile
-        if not self.settings.idempotent:
-            return batch
-        needs_id = lane is None or lane.producer_id == NO_PRODUCER_ID
-        return None if needs_id and not self.id.have(now_ms, effects) else batch
-
-    def enter(self, now_ms: int, tp: TopicPartition, batch: Batch, broker: int) -> None:
-        """The batch is being sent: into its lane if this is the first time."""
-        lane = self.lanes.get(tp)
-        if lane is None:
-            lane = self.lanes[tp] = Lane(tp)
-        lane.broker = broker
-        if batch.attempts == 0:
-            topic_id = self.metadata.topic_id(tp.topic)
-            if topic_id != lane.topic_id:
-                lane.start_over(topic_id)
-            taken = self.accumulator.take(tp, now_ms)
-            assert taken is batch
-            if self.settings.idempotent:
-                if lane.producer_id == NO_PRODUCER_ID:
-                    lane.producer_id, lane.producer_epoch = self.id.number, self.id.epoch
-                lane.sequence(batch)
-            lane.unresolved.append(batch)
-            self.busy[tp] = None
-        leader = self.metadata.leader(*tp)
-        assert leader is not None
-        batch.leader_epoch = leader.epoch
-        batch.attempts += 1
-        batch.in_flight = True
-
-    def send(
-        self, now_ms: int, broker: int, batches: tuple[Batch, ...], effects: list[Effect]
-    ) -> None:
-        self.correlation += 1
-        effects.append(SendRequest(broker, self.correlation, batches))
-        size = sum(batch.size for batch in batches)
-        acked = self.settings.acks != 0
-        self.pipes.track(broker, self.correlation, InFlight(now_ms, batches if acked else ()), size)
-        for batch in () if acked else batches:  # nobody answers
-            batch.in_flight = False
-            self._leave(self.lanes[batch.topic_partition], batch)
-            self.accumulator.resolve(batch)
-            effects.append(BatchDone(batch, -1, -1))
 
     def _backoff(self, attempts: int) -> int:
         return self.settings.backoff_ms(attempts, self._jitter())

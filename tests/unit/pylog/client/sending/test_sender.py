@@ -90,14 +90,14 @@ def test_answers_of_one_message_are_taken_in_before_anything_is_sent() -> None:
     world = World()
     batches = [world.add() for _ in range(7)]
     world.poll()
-    assert world.sender.would_wait(batches[0].topic_partition)
+    assert world.sender.dispatcher.would_wait(batches[0].topic_partition)
     effects = world.sender.on_acks(world.now_ms, 1, [(n, [OK]) for n in (1, 2, 3, 4)])
     assert effects == [
         *(BatchDone(batch, 0, -1) for batch in batches[:4]),
         SendRequest(1, 6, (batches[5],)),
         SendRequest(1, 7, (batches[6],)),
     ]
-    assert not world.sender.would_wait(batches[0].topic_partition)
+    assert not world.sender.dispatcher.would_wait(batches[0].topic_partition)
 
 
 def test_an_unknown_leader_asks_for_metadata_and_the_batch_waits() -> None:

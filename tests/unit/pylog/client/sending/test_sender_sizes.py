@@ -54,7 +54,7 @@ def test_a_full_batch_may_grow_in_a_steady_stream() -> None:
     world = World(batch_max_size=4_000)
 
     def may_grow(tp: TopicPartition = T0) -> bool:
-        return world.sender.may_grow(world.now_ms, tp)
+        return world.sender.dispatcher.may_grow(world.now_ms, tp)
 
     assert not may_grow()
     large = 600_000
@@ -78,7 +78,7 @@ def test_a_full_batch_may_grow_when_much_waits() -> None:
     for _ in range(4):
         world.accumulator.add_encoded(world.now_ms, T0, b"x" * 600_000, 1, 0)
     world.poll()
-    assert world.sender.may_grow(world.now_ms, T0)
+    assert world.sender.dispatcher.may_grow(world.now_ms, T0)
 
 
 def test_a_batch_that_still_grows_waits_while_its_broker_is_busy() -> None:
