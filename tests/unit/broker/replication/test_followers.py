@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from broker.config import BrokerConfig
 from broker.metadata.image import MetadataDelta
 from broker.metadata.messages import Failure
@@ -29,11 +27,6 @@ from pylog.model import (
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
-
-
-@pytest.fixture
-def group(tmp_path: Path) -> BrokerGroup:
-    return BrokerGroup(tmp_path)
 
 
 def test_unacknowledged_records_of_an_old_leader_are_cut(group: BrokerGroup) -> None:

@@ -5,63 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from broker.replication.messages import (
     DeleteReplicaLater,
     PartitionBatch,
     Produce,
-    ReplicaFetch,
     ReplicaFetchDone,
     ReplicaFetched,
-    ReplicaPartitionFetch,
     SendAlterPartition,
 )
 from broker.replication.replicas import NEW_LOGS_AT_ONCE
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.model import (
-    BrokerEpoch,
     BrokerId,
-    LeaderEpoch,
-    Offset,
     TopicId,
 )
 from pylog.records.builder import encode_batch
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
+from tests.fakes.replica_fetches import fetch_of
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
-
-
-@pytest.fixture
-def group(tmp_path: Path) -> BrokerGroup:
-    return BrokerGroup(tmp_path)
-
-
-def fetch_of(
-    group: BrokerGroup, follower: int, offset: int, *, last_epoch: int = 0, **more: int
-) -> ReplicaFetch:
-    """A fetch as broker `follower` would send it for partition 0."""
-    broker = BrokerId(follower)
-    return ReplicaFetch(
-        broker,
-        BrokerEpoch(more.get("broker_epoch", group.image.brokers[broker].broker_epoch)),
-        more.get("max_wait_ms", 500),
-        more.get("min_bytes", 1),
-        1 << 20,
-        (
-            ReplicaPartitionFetch(
-                TOPIC_ID,
-                0,
-                LeaderEpoch(more.get("leader_epoch", group.record().leader_epoch)),
-                Offset(offset),
-                LeaderEpoch(last_epoch),
-                Offset(0),
-                1 << 20,
-                Offset(more.get("high_watermark", -1)),
-            ),
-        ),
-    )
 
 
 def test_acks_all_is_answered_once_every_in_sync_replica_has_the_batch(group: BrokerGroup) -> None:

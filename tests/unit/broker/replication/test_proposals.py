@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from broker.metadata.messages import PartitionsAltered
 from pylog.model import (
@@ -14,11 +11,6 @@ from pylog.model import (
 from tests.fakes.broker_group import BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
-
-
-@pytest.fixture
-def group(tmp_path: Path) -> BrokerGroup:
-    return BrokerGroup(tmp_path)
 
 
 def test_a_frozen_follower_leaves_and_comes_back(group: BrokerGroup) -> None:

@@ -2,39 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
 from pylog import errors
-from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.decoding import Decoder
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 from pylog.records.record import Record
+from tests.fakes.consumers import consumer, fill
 from tests.fakes.fake_cluster import FakeCluster
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster(2) as running:
-        running.create_topic("t", 3)
-        yield running
-
-
-def fill(cluster: FakeCluster, count: int, partition: int = 0, topic: str = "t") -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as p:
-        for i in range(count):
-            p.send(topic, b"%d" % i, key=b"k", partition=partition, timestamp_ms=1_000 + i)
-
-
-def consumer(cluster: FakeCluster, *topics: str, **config: Any) -> Consumer:
-    given: dict[str, Any] = {"auto_offset_reset": "earliest", **config}
-    return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **given)
 
 
 def test_a_fault_that_is_caught_late_stops_nothing(cluster: FakeCluster) -> None:

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
-from pylog.client.producer.producer import Producer
 from pylog.model import TopicPartition
+from tests.fakes.consumers import consumer, fill
 from tests.fakes.fake_cluster import FakeCluster
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster(2) as running:
-        running.create_topic("t", 3)
-        yield running
-
-
-def fill(cluster: FakeCluster, count: int, partition: int = 0, topic: str = "t") -> None:
-    with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as p:
-        for i in range(count):
-            p.send(topic, b"%d" % i, key=b"k", partition=partition, timestamp_ms=1_000 + i)
-
-
-def consumer(cluster: FakeCluster, *topics: str, **config: Any) -> Consumer:
-    given: dict[str, Any] = {"auto_offset_reset": "earliest", **config}
-    return Consumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **given)
 
 
 def test_a_call_that_waits_hears_of_the_close() -> None:
