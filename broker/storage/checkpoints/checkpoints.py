@@ -87,7 +87,7 @@ def _read(files: Files, path: str, *, columns: int) -> list[list[str]]:
         return []
     try:
         if status.kind != "file":
-            raise ValueError(f"it is a {status.kind}")
+            raise ValueError("it is no file")
         lines = files.read_all(path).decode("ascii").splitlines()
         if not lines or int(lines[0]) != _VERSION:
             raise ValueError(f"the first line is {lines[0]!r}" if lines else "it is empty")

@@ -155,6 +155,7 @@ class Log:
         if not len(self._segments):
             self._segments.add(log_start_offset, self.config, wall_ms)
         self._bounds.end = self._segments.active.end_offset
+        log_start_offset = last_stop.judge_start(self.directory, log_start_offset, self._bounds.end)
         self._bounds.start = max(log_start_offset, self._segments[0].base_offset)
         self._durable.point = min(last_stop.recovery_point, self._bounds.end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:

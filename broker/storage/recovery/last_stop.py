@@ -1,11 +1,14 @@
-"""What is known of a log before it is opened, and what opening it has found. Data only."""
+"""What is known of a log before it is opened, and what opening it has found. No file is touched."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.storage.segments.segment import SegmentFacts
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,26 @@ class LastStop:
     def clean(cls, facts: Mapping[int, SegmentFacts] | None = None) -> LastStop:
         """An orderly stop: no CRC to check, and with `facts` nothing at all."""
         return cls(recovery_point=2**63 - 1, verify_from=None, facts=facts, in_order=True)
+
+    def judge_start(self, directory: str, start: int, end: int) -> int:
+        """The `start` that a checkpoint gives, unless the log cannot have lost what it would need.
+
+        A start behind the end means that deleted records were lost together with all behind them,
+        and nothing is readable. A log that was closed in order has lost nothing: 0 is returned.
+        """
+        if start <= end:
+            return start
+        if self.in_order:
+            logger.warning(
+                "%s was closed in order and ends at %d: that it starts at %d is not believed",
+                directory, end, start,
+            )  # fmt: skip
+            return 0
+        logger.warning(
+            "%s ends at %d and starts at %d: what is left was deleted before, and goes",
+            directory, end, start,
+        )  # fmt: skip
+        return start
 
 
 @dataclass(slots=True)

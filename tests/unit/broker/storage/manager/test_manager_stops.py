@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT
 from broker.storage.directories.clean_marker import CLEAN_MARKER
 from broker.storage.directories.partition_directories import DAMAGED_LOGS
 from broker.storage.errors import (
@@ -32,6 +33,19 @@ def test_a_clean_stop_needs_no_checks() -> None:
     log = log_of(again)
     assert (log.recovery_point, log.log_end_offset) == (3, 3)
     assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")  # a crash from here on is a crash
+
+
+def test_73_a_log_start_beyond_the_end_of_a_closed_log_is_not_believed() -> None:
+    files, manager = running()
+    manager.close(clean=True)
+    files.write_atomic(f"{ROOT}/{LOG_START_CHECKPOINT}", b"0\n1\nt 0 9999\n")
+    log = log_of(open_manager(files))
+    assert (log.log_start_offset, log.log_end_offset) == (0, 3)
+    # but where power was lost, records that were deleted may have gone with all behind them
+    files.write_atomic(f"{ROOT}/{LOG_START_CHECKPOINT}", b"0\n1\nt 0 9999\n")
+    files.kill()
+    log = log_of(open_manager(files, boot="boot-2"))
+    assert (log.log_start_offset, log.log_end_offset) == (9999, 9999)
 
 
 def test_a_kill_keeps_everything() -> None:
