@@ -10,22 +10,25 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 import click
 
 from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
 
 P = ParamSpec("P")
+T = TypeVar("T")
 
 DEFAULT_SERVERS: Final = "127.0.0.1:9092"
 WAIT_S: Final = 1.0
 """For a cluster that nobody has started: somebody may just be doing it."""
 COMPLETION_SECONDS_MAX: Final = 1.0
 NUMBER_MAX: Final = 1e6
+TRY_AGAIN_S: Final = 0.2
 
 
 class Seconds(click.FloatRange):
@@ -60,11 +63,32 @@ class Settings:
             "client_routing": self.routing,
         }
 
+    def once_brokers_are_there(self, create: Callable[[], T]) -> T:
+        """What `create` gives. A cluster that has just been started may have too few brokers yet:
+        with a `--wait` that was asked for it is tried again for so long.
+        """
+        wait_s = self.wait_s if self.wait_s > WAIT_S else 0
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + wait_s * 1000
+        while True:
+            try:
+                return create()
+            except (errors.InvalidReplicationFactor, errors.PartialFailure) as error:
+                if not _too_few_brokers(error) or SYSTEM_CLOCK.monotonic_ms() >= deadline_ms:
+                    raise
+            SYSTEM_CLOCK.sleep(TRY_AGAIN_S)
+
     def admin(self) -> AdminClient:
         """An admin client for the cluster."""
         from pylog.client.admin.admin import AdminClient
 
         return AdminClient(**self.client())
+
+
+def _too_few_brokers(error: errors.PylogError) -> bool:
+    if not isinstance(error, errors.PartialFailure):
+        return True
+    faults = error.errors.values()
+    return not error.results and all(isinstance(f, errors.InvalidReplicationFactor) for f in faults)
 
 
 def with_settings(command: Callable[Concatenate[Settings, P], Any]) -> Callable[..., Any]:

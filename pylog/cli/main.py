@@ -153,7 +153,8 @@ def _version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> N
     default=WAIT_S,
     show_default=True,
     metavar="S",
-    help="How long to try again while nothing listens at the servers' addresses, in seconds.",
+    help="How long to try again while nothing listens at the servers' addresses, in seconds; where "
+    "given, also how long `topics create` waits for brokers of a cluster that starts.",
 )
 @click.option(
     "--routing",

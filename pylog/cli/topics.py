@@ -87,7 +87,9 @@ def create(
         if if_not_exists:
             there = set(admin.list_topics(internal=True))
             wanted = [topic for topic in wanted if topic.name not in there]
-        created = admin.create_topics(wanted, validate_only=dry_run) if wanted else {}
+        created = settings.once_brokers_are_there(
+            lambda: admin.create_topics(wanted, validate_only=dry_run) if wanted else {}
+        )
         for name, topic_id in created.items():
             show(name, topic_id)
 

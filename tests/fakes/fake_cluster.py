@@ -49,6 +49,8 @@ class FakeCluster:
         self.hidden_topics: set[str] = set()
         self.late_topics: set[str] = set()
         """Topics that brokers other than the controller do not know yet."""
+        self.starting = 0
+        """So many topics are still refused, as before brokers are registered."""
         self.is_gateway = False
         """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -397,6 +399,11 @@ class _Service(
             if asked.name in self._cluster.topics:
                 told.error.code = errors.TopicAlreadyExists.code
                 told.error.message = f"topic {asked.name} exists"
+                continue
+            if self._cluster.starting > 0:
+                self._cluster.starting -= 1
+                told.error.code = errors.InvalidReplicationFactor.code
+                told.error.message = "replication factor 1, but only 0 brokers are registered"
                 continue
             topic = self._cluster.create_topic(asked.name, max(asked.num_partitions, 1))
             told.topic_id = topic.topic_id

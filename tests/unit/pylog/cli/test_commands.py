@@ -57,6 +57,21 @@ def test_topics(cluster: FakeCluster, run: Run) -> None:
     assert run("topics", "list")[:2] == (0, "b\n")
 
 
+def test_creating_topics_waits_for_the_brokers_where_asked_to(
+    cluster: FakeCluster, run: Run
+) -> None:
+    cluster.starting = 3
+    status, out, err = run("topics", "create", "t")
+    assert (status, out) == (1, "")
+    assert "only 0 brokers are registered" in err
+    assert run("--wait", "30", "topics", "create", "t")[:2] == (0, "created t\n")
+    cluster.starting = 4
+    assert run("--wait", "30", "topics", "create", "a", "b")[:2] == (0, "created a\ncreated b\n")
+    assert cluster.starting == 0
+    cluster.starting = 1
+    assert run("--wait", "30", "topics", "create", "c", "d")[:2] == (1, "created d\n")
+
+
 def test_produce_and_consume(cluster: FakeCluster, run: Run, tmp_path: Path) -> None:
     cluster.create_topic("t", 1)
     lines = tmp_path / "lines"
