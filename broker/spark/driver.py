@@ -350,7 +350,7 @@ class Driver:
         context = SparkContext._active_spark_context
         if context is not None:
             # Executors that end in the midst of a stop are no news, and fill pages.
-            await self._loop.run_in_executor(None, context.setLogLevel, "OFF")
+            await self._loop.run_in_executor(None, jvm.silence, context)
             stopping = self._loop.run_in_executor(None, context.stop)
             with contextlib.suppress(Exception):
                 # Whatever Spark has to say at this point changes nothing: its JVM ends next.

@@ -119,6 +119,17 @@ def hand_over_signals(on_signal: Callable[[str], None]) -> None:
             jvm.sun.misc.Signal.handle(jvm.sun.misc.Signal(name), _SignalHandler(on_signal))
 
 
+def silence(context: SparkContext) -> None:
+    """Nothing more of Spark's reaches standard error: neither by its log nor past it, as Scala's
+    thread pools print what they cannot run any more.
+    """
+    context.setLogLevel("OFF")
+    java: Any = context._jvm
+    java.java.lang.System.setErr(
+        java.java.io.PrintStream(java.java.io.OutputStream.nullOutputStream())
+    )
+
+
 def halt(status: int) -> None:
     """Ends the JVM at once, with this exit status; what it held open, the system closes."""
     jvm: Any = SparkContext._jvm

@@ -128,8 +128,12 @@ class SparkCluster:
             in_time = SYSTEM_CLOCK.monotonic_ms() < deadline
             assert in_time, f"not ready within {timeout} s: {self._log_tail()}"
 
+    def log(self) -> str:
+        """What was said on standard error so far, by all that were started."""
+        return self._log.read_text(errors="replace")
+
     def _log_tail(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
+        return self.log()[-3000:]
 
     def _read(self, process: subprocess.Popen[str]) -> None:
         assert process.stdout is not None
