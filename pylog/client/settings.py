@@ -71,7 +71,8 @@ _COMMON: Final = (
         "reconnect.backoff.ms",
         int,
         50,
-        "The first wait before a broken connection is made again.",
+        "The first wait before a broken gRPC connection is made again. Framed streams are opened "
+        "anew as requests are tried again, after retry.backoff.ms.",
         low=1,
         high=LONG_MAX,
     ),
@@ -79,7 +80,7 @@ _COMMON: Final = (
         "reconnect.backoff.max.ms",
         int,
         1_000,
-        "The longest wait between attempts to connect.",
+        "The longest wait between attempts to connect over gRPC.",
         low=1,
         high=LONG_MAX,
     ),
