@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills sim variants integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills policy-changes sim variants integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -56,6 +56,9 @@ storage-model: setup ## 10,000 random lives of a log against plain Python, 10,00
 
 storage-kills: setup ## 1,000 kills of a storage process, 500 inside the cleaner, 200 while records are deleted
 	$(PY) -m tests.verify.storage_kills --acks 1000 --cleaner 500 --deletions 200
+
+policy-changes: setup ## 300 changes of topics' policies on three brokers that are written, cleaned, read and killed
+	$(PY) -m tests.verify.policy_changes --changes 300 $(if $(SEED),--seed $(SEED))
 
 notebook: setup ## executes the notebooks
 	$(PYTEST) -m slow tests/notebooks

@@ -1,0 +1,157 @@
+"""What a topic of one partition must hold after its policies have changed. Pure.
+
+A producer of one thread writes keys over and over; a value None is a tombstone. Of what is gone:
+
+- from the start: by age (`retention.ms`) or size (`retention.bytes`), under a policy that deletes;
+- from the middle: what a later record of its key has superseded, or a tombstone of its time, under
+  a policy that compacts, and not before `min.compaction.lag.ms`.
+
+Everything else must be there as it was written, and a log start never goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+RECORD_OVERHEAD_MAX = 100
+"""Bytes on disk of a record in a batch of its own, besides key and value."""
+
+
+class Policy(NamedTuple):
+    """The settings by which a topic's records may go; -1: without limit."""
+
+    deletes: bool = True
+    compacts: bool = False
+    retention_ms: int = -1
+    retention_bytes: int = -1
+    delete_retention_ms: int = 0
+    min_lag_ms: int = 0
+
+
+@dataclass(slots=True)
+class Written:
+    """A record that was sent. `offset` None: nothing is known of it (yet)."""
+
+    key: bytes
+    value: bytes | None
+    at_ms: int
+    offset: int | None = None
+
+    @property
+    def bytes_max(self) -> int:
+        """What it can take on disk."""
+        return len(self.key) + len(self.value or b"") + RECORD_OVERHEAD_MAX
+
+
+class Found(NamedTuple):
+    """A record that was read."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(slots=True)
+class Judge:
+    """Invariant: `written` is in the order of sending, which is the order of the log."""
+
+    written: list[Written] = field(default_factory=list)
+    start: int = 0
+    broken: list[str] = field(default_factory=list)
+    """Promises that were not kept."""
+    starts_moved: int = 0
+    _in_force: list[tuple[int, Policy]] = field(default_factory=list)  # (until when, policy)
+    _now: Policy = field(default_factory=Policy)
+    _next: Policy | None = None
+    _absent: set[int] = field(default_factory=set)  # at the last read of all
+
+    # ---- policies -------------------------------------------------------------------------------
+
+    def changing(self, policy: Policy) -> None:
+        """From now on brokers may go by that policy, too."""
+        self._next = policy
+
+    def changed(self, now_ms: int) -> None:
+        """No broker goes by the earlier one any more."""
+        assert self._next is not None
+        self._in_force.append((now_ms, self._now))
+        self._now, self._next = self._next, None
+
+    def _policies_since(self, since_ms: int) -> list[Policy]:
+        found = [policy for until, policy in self._in_force if until >= since_ms]
+        return [*found, self._now, *([] if self._next is None else [self._next])]
+
+    # ---- the start ------------------------------------------------------------------------------
+
+    def on_start(self, start: int, since_ms: int, now_ms: int) -> None:
+        """The log starts there, read after the last start, which was asked for at `since_ms`."""
+        if start < self.start:
+            self.broken.append(f"the log start went back from {self.start} to {start}")
+        elif start > self.start:
+            self.starts_moved += 1
+            if not any(self._may_go(start, p, now_ms) for p in self._policies_since(since_ms)):
+                self.broken.append(
+                    f"the log start moved from {self.start} to {start}: no policy since allowed it"
+                )
+        self.start = start
+
+    def _may_go(self, start: int, policy: Policy, now_ms: int) -> bool:
+        if not policy.deletes:
+            return False
+        gone = [w.at_ms for w in self.written if w.offset is not None and w.offset < start]
+        newest = max(gone, default=0)
+        if 0 <= policy.retention_ms <= now_ms - newest:
+            return True
+        left = sum(w.bytes_max for w in self.written if w.offset is None or w.offset >= start)
+        return 0 <= policy.retention_bytes <= left
+
+    # ---- the records ----------------------------------------------------------------------------
+
+    def on_read(
+        self, found: Iterable[Found], begin: int, end: int, now_ms: int, *, slowly: bool = False
+    ) -> int:
+        """All that a reader found from offset `begin`, where the log started at the latest when it
+        had done, to `end`; how many records it did without. `slowly`: not in one go.
+        """
+        there = {each.offset: each for each in found}
+        absent: set[int] = set()
+        later: dict[bytes, Written] = {}
+        for record in reversed(self.written):
+            at = record.offset
+            if at is not None and begin <= at < end:
+                seen = there.get(at)
+                if seen is None:
+                    absent.add(at)
+                    self._judge_gone(record, later.get(record.key), now_ms)
+                elif (seen.key, seen.value) != (record.key, record.value):
+                    self.broken.append(f"offset {at} holds {seen}, written was {record}")
+                elif not slowly:
+                    self._judge_kept(record, later.get(record.key))
+            later[record.key] = record
+        if not slowly:
+            self._absent = absent
+        return len(absent)
+
+    def _judge_gone(self, record: Written, successor: Written | None, now_ms: int) -> None:
+        needed_ms = record.at_ms if successor is None else successor.at_ms
+        policies = [p for p in self._policies_since(needed_ms) if p.compacts]
+        age_ms = now_ms - record.at_ms
+        if not policies:
+            self.broken.append(f"{record} is gone, though nothing has compacted it")
+        elif all(age_ms < p.min_lag_ms for p in policies):
+            self.broken.append(f"{record} is gone before min.compaction.lag.ms")
+        elif successor is None and record.value is not None:
+            self.broken.append(f"{record} is gone, the last value of its key")
+        elif successor is None and all(age_ms < p.delete_retention_ms for p in policies):
+            self.broken.append(f"the tombstone {record} is gone before delete.retention.ms")
+
+    def _judge_kept(self, record: Written, successor: Written | None) -> None:
+        """A value must not outlive the tombstone that took it back. Both may go while one reads,
+        so the tombstone counts as gone if the read before did not find it.
+        """
+        if successor is None or successor.value is not None or record.value is None:
+            return
+        if successor.offset in self._absent:
+            self.broken.append(f"{record} is there, its tombstone at {successor.offset} was gone")
