@@ -9,8 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.admin import admin_wire
@@ -18,6 +17,7 @@ from pylog.client.admin.admin_types import ConfigEntry, ConfigResource, LogDirDe
 from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
+from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster, ClusterSettings
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
@@ -54,7 +54,7 @@ OFFSET_SPECS: Final = {
 }
 
 
-class AdminClient(Shown):
+class AdminClient(Closing, Shown):
     """Administers a cluster. Thread safe.
 
     Each call takes `timeout` in seconds (None: `default_api_timeout_ms`). For several items that do
@@ -422,17 +422,6 @@ class AdminClient(Shown):
 
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
-        self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
         self.close()
 
     if not TYPE_CHECKING:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterable
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from pylog.client.admin.admin import AdminClient
+from pylog.client.closing import AsyncClosing
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 
 P = ParamSpec("P")
@@ -29,7 +29,7 @@ def _awaited(
     return call
 
 
-class AsyncAdminClient:
+class AsyncAdminClient(AsyncClosing):
     """As AdminClient, each method to be awaited. For one event loop or several."""
 
     def __init__(self, *, bootstrap_servers: str | Iterable[str], **config: Any) -> None:
@@ -49,17 +49,6 @@ class AsyncAdminClient:
     elect_leaders = _awaited(AdminClient.elect_leaders)
     unregister_broker = _awaited(AdminClient.unregister_broker)
     close = _awaited(AdminClient.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     if not TYPE_CHECKING:
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from operator import length_hint
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pylog import errors
+from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.subscription import Partitions
@@ -32,7 +32,7 @@ LOOK_AGAIN_S: Final = 0.5
 T = TypeVar("T")
 
 
-class AsyncConsumer:
+class AsyncConsumer(AsyncClosing):
     """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
 
     For one task at a time on one event loop; `wakeup()` may come from anywhere. Deserializers and
@@ -198,17 +198,6 @@ class AsyncConsumer:
     async def close(self) -> None:
         """Let go of connections and buffers."""
         await self._elsewhere(self._inner.close)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     if not TYPE_CHECKING:
 

@@ -11,11 +11,11 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.closing import Closing
 from pylog.client.cluster.cluster import Cluster, ClusterSettings
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.offsets import list_offsets, raise_faults
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Consumer(Shown):
+class Consumer(Closing, Shown):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
     Consumer groups are not offered yet. Given topics, the consumer assigns itself all their
@@ -430,17 +430,6 @@ class Consumer(Shown):
 
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
-        self.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
         self.close()
 
     if not TYPE_CHECKING:

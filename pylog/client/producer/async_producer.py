@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Mapping
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from pylog.client.closing import AsyncClosing
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
@@ -56,7 +56,7 @@ class AsyncDelivery:
         return repr(self._handle).replace("DeliveryHandle", "AsyncDelivery", 1)
 
 
-class AsyncProducer:
+class AsyncProducer(AsyncClosing):
     """Sends records. Settings, guarantees and errors are `Producer`'s. For one loop at a time.
 
     Callbacks and interceptors still run on pylog's thread, not on the loop.
@@ -138,17 +138,6 @@ class AsyncProducer:
     async def close(self, timeout: float | None = None) -> None:
         """As `Producer.close`."""
         await asyncio.to_thread(self._producer.close, timeout)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
 
     if not TYPE_CHECKING:
 

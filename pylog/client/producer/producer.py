@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from threading import get_ident
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.client.arguments import whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
+from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
 from pylog.client.producer.at_hand import AtHand
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Producer(Shown):
+class Producer(Closing, Shown):
     """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice.
 
     Settings are Kafka's with underscores (`linger_ms=5`); an unknown one raises InvalidConfig,
@@ -460,17 +460,6 @@ class Producer(Shown):
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`: a last moment for what is buffered."""
         self.close(timeout=1.0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     if not TYPE_CHECKING:
 
