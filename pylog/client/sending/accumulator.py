@@ -288,6 +288,11 @@ class Accumulator:
         """When the oldest lingering batch becomes due."""
         return self._lingering[0].created_ms + self.linger_ms if self._lingering else None
 
+    @property
+    def has_due(self) -> bool:
+        """Whether any partition has something to send."""
+        return bool(self._due)
+
     def due(self) -> list[TopicPartition]:
         """Partitions that have something to send, the longest waiting first."""
         return list(self._due)

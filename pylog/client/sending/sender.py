@@ -150,7 +150,10 @@ class Sender:
                     self._refuse(now_ms, batch, ack, stale, effects)
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
-        return effects + self.poll(now_ms)
+        if self.dispatcher.is_unsettled or self._accumulator.has_due:
+            return effects + self.poll(now_ms)
+        self.pipes.rest(now_ms)  # what else a poll does is a matter of time, and has its deadline
+        return effects
 
     def on_written(self, now_ms: int, broker: int, correlation: int) -> list[Effect]:
         """With acks=0: the request went out, another may follow."""

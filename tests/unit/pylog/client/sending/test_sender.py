@@ -279,3 +279,12 @@ def test_closing_fails_what_is_left() -> None:
     effects = world.sender.fail_all(errors.ClientClosed("closed"))
     assert [e.batch for e in effects if isinstance(e, BatchFailed)] == [sent, waiting, unsent]
     assert world.accumulator.used == 0
+
+
+def test_an_answer_with_nothing_else_to_send_leaves_its_broker_at_rest() -> None:
+    world = World()
+    batch = world.add()
+    world.poll()
+    world.now_ms += 3
+    assert world.acks(1, 1, OK) == [BatchDone(batch, 0, -1)]
+    assert world.sender.pipes.of(1).idle_ms == world.now_ms
