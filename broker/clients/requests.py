@@ -33,6 +33,7 @@ _BATCH: Final = attrgetter("batch")
 
 Perform = Callable[[Sequence[Effect]], None]
 Produced = Callable[[log_pb2.ProduceResponse], None]
+Found = Callable[[Sequence[PartitionData]], None]
 Acked = Callable[[Sequence[PartitionAck]], None]
 Taken = list[tuple[Produce, Acked]]
 
@@ -61,6 +62,36 @@ class _Answers:
         if others:
             first.following.extend(others)
         self._done(first)
+
+
+class _Fetching:
+    """Who waits for a fetch's answers: the replica manager's token."""
+
+    __slots__ = ("_began", "_count", "_done", "_stands")
+
+    def __init__(
+        self,
+        count: Callable[[Sequence[PartitionData], float], None],
+        done: Found,
+        stands: Found | None,
+    ) -> None:
+        self._began = ticks()
+        self._count = count
+        self._done = done
+        self._stands = stands
+
+    def __call__(self, partitions: Sequence[PartitionData]) -> None:
+        """The last answer."""
+        self._count(partitions, ticks() - self._began)
+        self._done(partitions)
+
+    def stands(self, partitions: Sequence[PartitionData]) -> None:
+        """An answer that others follow."""
+        assert self._stands is not None
+        now = ticks()
+        self._count(partitions, now - self._began)
+        self._began = now
+        self._stands(partitions)
 
 
 class ClientRequests:
@@ -184,23 +215,20 @@ class ClientRequests:
     # ---- fetch ---------------------------------------------------------------------------------
 
     def fetch(
-        self, request: log_pb2.FetchRequest, done: Callable[[Sequence[PartitionData]], None]
+        self, request: log_pb2.FetchRequest, done: Found, stands: Found | None = None
     ) -> object:
-        """Begin a long poll; `done` gets what it finds, maybe before this returns.
+        """Begin a long poll; `done` gets what it finds, maybe before this returns. `stands` gets
+        each answer after which the fetch goes on; None: it is answered once.
 
         Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
         """
         if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
             bound(len(request.partitions))
-        began = ticks()
-
-        def found(partitions: Sequence[PartitionData]) -> None:
-            self._count_fetch(partitions, ticks() - began)
-            done(partitions)
-
+        token = _Fetching(self._count_fetch, done, stands)
         now_ms = self._clock.monotonic_ms()
-        self._perform(self._manager.fetch(now_ms, wire.fetch_from(request), found))
-        return found
+        fetch = wire.fetch_from(request, may_stand=stands is not None)
+        self._perform(self._manager.fetch(now_ms, fetch, token))
+        return token
 
     def cancel(self, token: object) -> None:
         """Nobody waits for that long poll any more: its place is free. `done` is not called."""

@@ -13,6 +13,7 @@ from broker.replication.messages import (
     PartitionData,
     PartitionFetch,
     Produce,
+    Standing,
 )
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.rpc.fetch_wire import Partition, encode_pieces
@@ -58,7 +59,7 @@ def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceR
     return log_pb2.ProduceResponse(correlation=correlation, acks=said)
 
 
-def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
+def fetch_from(request: log_pb2.FetchRequest, *, may_stand: bool = False) -> Fetch:
     """A fetch request as the replica manager takes it."""
     items = []
     for item in request.partitions:
@@ -73,18 +74,22 @@ def fetch_from(request: log_pb2.FetchRequest) -> Fetch:
                 LeaderEpoch(item.last_fetched_epoch),
             )
         )
+    answers = request.standing_answers if may_stand else 0
     return Fetch(
         request.max_wait_ms,
         request.min_bytes,
         request.max_bytes,
         tuple(items),
         request.isolation_level == log_pb2.READ_COMMITTED,
+        Standing(answers, request.standing_bytes) if answers > 1 else None,
     )
 
 
-def fetched(correlation: int, partitions: Sequence[PartitionData]) -> Chunks:
+def fetched(
+    correlation: int, partitions: Sequence[PartitionData], *, stands: bool = False
+) -> Chunks:
     """Its answer, as the bytes of a `FetchResponse` in pieces."""
-    return encode_pieces(correlation, map(_fetched, partitions))
+    return encode_pieces(correlation, map(_fetched, partitions), stands=stands)
 
 
 def _fetched(item: PartitionData) -> Partition:

@@ -18,6 +18,7 @@ from broker.replication.messages import (
     Effect,
     EpochEnds,
     FetchDone,
+    FetchStands,
     ProduceDone,
     ReplicaFailed,
     ReplicaFetchDone,
@@ -92,6 +93,9 @@ class Engine:
                 if isinstance(effect, (ProduceDone, FetchDone, ReplicaFetchDone)):  # nearly all are
                     answer: Any = effect[0]
                     answer(effect[1])
+                elif isinstance(effect, FetchStands):
+                    standing: Any = effect[0]
+                    standing.stands(effect[1])
                 elif isinstance(effect, SendReplicaFetch):
                     self._send_fetch(effect)
                 else:

@@ -4,6 +4,9 @@ A request is answered at once when any partition has an error or enough bytes ar
 it waits; each move of a high watermark looks at that partition alone, and the whole request is
 read when it is answered. Bytes that are not in memory are brought there on another thread
 (`ColdRead`), and then everything is checked and read afresh.
+
+A fetch may stand (`Standing`): answered with little, and with nothing more to read, it waits again
+from where the answer ended, so that its reader need not ask again for each record.
 """
 
 from __future__ import annotations
@@ -20,17 +23,26 @@ from broker.replication.messages import (
     EpochEnd,
     Fetch,
     FetchDone,
+    FetchStands,
     PartitionData,
     PartitionFetch,
+    Standing,
 )
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingOperation, WaitingRoom
 from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
-from pylog.model import Offset
-from pylog.records.batch import Buffer
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.batch import Buffer, last_header
 
 PARTITION_BYTES_MIN: Final = 1
+STANDING_BYTES_MAX: Final = 1 << 20
+"""Of batches that a reader has not asked for again, and may not have taken."""
+STANDING_BURST: Final = 8
+STANDING_PER_MS: Final = 2
+"""A fetch that is answered more often than that ends: until its reader asks again more comes, and
+goes in one answer.
+"""
 _MAX_BYTES: Final = attrgetter("max_bytes")
 
 
@@ -51,7 +63,7 @@ class Warmup:
 class DelayedFetch(WaitingOperation):
     """A consumer's fetch that waits for bytes."""
 
-    __slots__ = ("_available", "_fetches", "_room", "_total", "_wanted", "request")
+    __slots__ = ("_available", "_fetches", "_room", "_total", "request", "wanted")
 
     def __init__(
         self,
@@ -63,15 +75,15 @@ class DelayedFetch(WaitingOperation):
     ) -> None:
         super().__init__(token)
         self.request = request
-        self._wanted = wanted
+        self.wanted = wanted
         self._fetches = fetches
         self._room = room
         self._available: dict[Partition, int] = {}
         self._total = 0
 
     def is_satisfied(self, key: Partition | None) -> bool:
-        for partition in self._wanted if key is None else (key,):
-            item = self._wanted[partition]
+        for partition in self.wanted if key is None else (key,):
+            item = self.wanted[partition]
             if (
                 partition.leading is None or partition.leader_epoch != item.current_leader_epoch
             ) and partition.leader_fault(item.current_leader_epoch) is not None:
@@ -115,6 +127,8 @@ class Fetches:
             self._refuse(request, token, fault)
             return
         request = self._clamped(request)
+        if request.standing is not None:
+            request = self._standing_from_now(request, request.standing)
         wanted: dict[Partition, PartitionFetch] = {}
         find = self._hosted.find
         for item in request.partitions:
@@ -131,8 +145,11 @@ class Fetches:
         if full is not None:
             self._refuse(request, token, full)
             return
-        deadline = self._room.now_ms + request.max_wait_ms
-        self._room.wait(self._room.fetches, operation, tuple(wanted), deadline)
+        self._wait(operation)
+
+    def _wait(self, operation: DelayedFetch) -> None:
+        deadline = self._room.now_ms + operation.request.max_wait_ms
+        self._room.wait(self._room.fetches, operation, tuple(operation.wanted), deadline)
 
     def on_cold_read(self, read: ColdRead) -> None:
         """The pages were read: check and read everything again, now without asking."""
@@ -155,6 +172,7 @@ class Fetches:
         room = request.max_bytes
         cold: list[PagesCold] = []
         found: list[PartitionData] = []
+        read: dict[Partition, PartitionFetch] = {}
         for item in request.partitions:
             partition = self._hosted.find(item.topic_partition, item.topic_id)
             if isinstance(partition, Missing):
@@ -176,11 +194,52 @@ class Fetches:
                 continue
             room -= len(data.records)
             found.append(data)
+            read[partition] = item
         if cold:
             self._cold[token] = request
             self._room.outbox.append(ColdRead(token, Warmup(request, cold)))
             return
-        self._room.outbox.append(FetchDone(token, tuple(found)))
+        following = self._following(request, token, found, read) if request.standing else None
+        if following is None:
+            self._room.outbox.append(FetchDone(token, tuple(found)))
+        else:
+            self._room.outbox.append(FetchStands(token, tuple(found)))
+            self._wait(following)
+
+    def _following(
+        self,
+        request: Fetch,
+        token: object,
+        found: list[PartitionData],
+        read: dict[Partition, PartitionFetch],
+    ) -> DelayedFetch | None:
+        """What waits behind an answer of a standing fetch; None when the fetch ends with it."""
+        before = request.standing
+        assert before is not None
+        answers, left, given, since_ms = before
+        left -= sum(len(data.records) for data in found)
+        given += 1
+        allowed = STANDING_BURST + STANDING_PER_MS * (self._room.now_ms - since_ms)
+        if answers <= 1 or left <= 0 or given > allowed or len(read) < len(request.partitions):
+            return None
+        wanted: dict[Partition, PartitionFetch] = {}
+        for data, (partition, item) in zip(found, read.items(), strict=True):
+            # Who names no epoch would not learn that the log was cut meanwhile.
+            if data.failure is not None or data.diverging or item.current_leader_epoch < 0:
+                return None
+            wanted[partition] = _behind(item, data.records)
+        following = Fetch(
+            request.max_wait_ms,
+            request.min_bytes,
+            request.max_bytes,
+            tuple(wanted.values()),
+            request.read_committed,
+            Standing(answers - 1, left, given, since_ms),
+        )
+        operation = DelayedFetch(token, following, wanted, self, self._room)
+        if operation.is_satisfied(None) or self._room.full() is not None:
+            return None
+        return operation
 
     def _read(
         self,
@@ -274,6 +333,12 @@ class Fetches:
             return Failure(InvalidRequest.code, "a partition stands in the request more than once")
         return None
 
+    def _standing_from_now(self, request: Fetch, standing: Standing) -> Fetch:
+        if request.max_wait_ms <= 0:
+            return request._replace(standing=None)
+        left = min(standing.bytes, STANDING_BYTES_MAX)
+        return request._replace(standing=Standing(standing.answers, left, 0, self._room.now_ms))
+
     def _clamped(self, request: Fetch) -> Fetch:
         """Sizes and waits brought into sensible ranges (bad input 31): never an error."""
         settings = self._room.settings
@@ -301,4 +366,20 @@ class Fetches:
             request.max_wait_ms,
         ) and items is request.partitions:
             return request
-        return Fetch(max_wait_ms, min_bytes, max_bytes, items, request.read_committed)
+        standing = request.standing
+        return Fetch(max_wait_ms, min_bytes, max_bytes, items, request.read_committed, standing)
+
+
+def _behind(item: PartitionFetch, records: Buffer) -> PartitionFetch:
+    """The question that follows the answer with these records."""
+    last = last_header(records) if len(records) else None
+    if last is None:
+        return item
+    return PartitionFetch(
+        item.topic_partition,
+        item.topic_id,
+        Offset(last.next_offset),
+        item.max_bytes,
+        item.current_leader_epoch,
+        LeaderEpoch(last.partition_leader_epoch),
+    )

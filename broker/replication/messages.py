@@ -81,10 +81,22 @@ class PartitionFetch(NamedTuple):
     last_fetched_epoch: LeaderEpoch = LeaderEpoch(-1)
 
 
+class Standing(NamedTuple):
+    """What is left of a fetch that may be answered again: answers, and bytes of batches. `given`
+    answers have gone since `since_ms`.
+    """
+
+    answers: int
+    bytes: int
+    given: int = 0
+    since_ms: int = 0
+
+
 class Fetch(NamedTuple):
     """A consumer's long poll:
 
-    answered when `min_bytes` are there, after `max_wait_ms`, or at once on any error.
+    answered when `min_bytes` are there, after `max_wait_ms`, or at once on any error; once, or
+    while it is `standing` again from where the answer ended.
     """
 
     max_wait_ms: int
@@ -92,6 +104,7 @@ class Fetch(NamedTuple):
     max_bytes: int
     partitions: tuple[PartitionFetch, ...]
     read_committed: bool = False
+    standing: Standing | None = None
 
 
 class EpochEnd(NamedTuple):
@@ -297,6 +310,13 @@ class FetchDone(NamedTuple):
     partitions: tuple[PartitionData, ...]
 
 
+class FetchStands(NamedTuple):
+    """Answer a Fetch, which goes on: `token.stands` gets the answer."""
+
+    token: object
+    partitions: tuple[PartitionData, ...]
+
+
 class ReplicaFetchDone(NamedTuple):
     """Answer a follower's fetch."""
 
@@ -399,6 +419,7 @@ class DeleteReplicaLater:
 Effect = (
     ProduceDone
     | FetchDone
+    | FetchStands
     | ReplicaFetchDone
     | DeleteRecordsDone
     | SendReplicaFetch

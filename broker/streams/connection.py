@@ -51,6 +51,16 @@ class _Slot:
         self.answer: bytes | None = None
 
 
+class _Fetching:
+    """A fetch that was not answered for the last time. `stands`: it was answered before."""
+
+    __slots__ = ("stands", "token")
+
+    def __init__(self) -> None:
+        self.stands = False
+        self.token: object | None = None
+
+
 class Listener(Protocol):
     """What connections need of who listens."""
 
@@ -74,7 +84,8 @@ class StreamConnection(asyncio.BufferedProtocol):
     """Lives on the broker's loop.
 
     Invariant: `_waiting` holds frames only while `_is_held`; a stream of fetches has at most one
-    under way, and begins none before its client has taken the answers so far.
+    under way, and begins none before its client has taken the answers so far. The next frame ends
+    one that stands.
     """
 
     def __init__(self, server: Listener) -> None:
@@ -88,7 +99,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._checking: asyncio.Task[None] | None = None
-        self._fetching: object | None = None
+        self._fetching: _Fetching | None = None
         self._writing_paused = False
         self._reading_paused = False
         self._handling = False
@@ -113,9 +124,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._slots.clear()
         if self._checking is not None:
             self._checking.cancel()
-        if self._fetching is not None:
-            self._server.requests.cancel(self._fetching)
-            self._fetching = None
+        self._end_fetch()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._cutter.free_buffer()
@@ -149,7 +158,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     @property
     def is_inside_frame(self) -> bool:
         """Whether the client, which has greeted, owes the rest of a frame."""
-        if self._reading_paused or self._fetching is not None:
+        if self._reading_paused or (self._fetching is not None and not self._fetching.stands):
             return False
         if self.state in (State.GREETING, State.CLOSED):
             return False
@@ -178,7 +187,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Whether the next frame must wait."""
         if self._writing_paused or self._checking is not None:
             return True
-        return self._fetching is not None or len(self._slots) >= PRODUCE_PIPELINE_MAX
+        if self._fetching is not None:
+            return not self._fetching.stands
+        return len(self._slots) >= PRODUCE_PIPELINE_MAX
 
     def _advance(self) -> None:
         """Handle what can be handled; read on only when nothing waits."""
@@ -235,6 +246,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         answer = self._server.greet(said)
         self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
         self._cutter.frame_bytes_max = self._server.frame_bytes_max
+        if self.state is State.FETCH and self._transport is not None:
+            # Or what consumers wait for would be written when all that came together is handled.
+            self._transport.set_write_buffer_limits(0)
         self._write([answer])
 
     def _write(self, chunks: Chunks) -> None:
@@ -286,15 +300,27 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _fetch(self, message: memoryview) -> None:
         request = log_pb2.FetchRequest.FromString(bytes(message))
-        answered = False
+        self._end_fetch()  # one that stands: its client asks something else by now
+        fetching = self._fetching = _Fetching()
 
         def done(partitions: Sequence[PartitionData]) -> None:
-            nonlocal answered
-            answered, self._fetching = True, None
-            answer = fetched(request.correlation, partitions)
-            self._write(streams.framed(streams.MESSAGE, answer))
-            self._advance()
+            if self._fetching is fetching:
+                self._fetching = None
+                answer = fetched(request.correlation, partitions)
+                self._write(streams.framed(streams.MESSAGE, answer))
+                self._advance()
 
-        token = self._server.requests.fetch(request, done)
-        if not answered:
-            self._fetching = token
+        def stands(partitions: Sequence[PartitionData]) -> None:
+            if self._fetching is fetching:
+                fetching.stands = True
+                answer = fetched(request.correlation, partitions, stands=True)
+                self._write(streams.framed(streams.MESSAGE, answer))
+                self._advance()
+
+        fetching.token = self._server.requests.fetch(request, done, stands)
+
+    def _end_fetch(self) -> None:
+        """Nobody waits for what the fetch under way finds."""
+        fetching, self._fetching = self._fetching, None
+        if fetching is not None and fetching.token is not None:
+            self._server.requests.cancel(fetching.token)

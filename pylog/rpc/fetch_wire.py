@@ -8,7 +8,7 @@ made of one, and not at all where it is read.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from pylog.rpc.framing import Chunks
 from pylog.rpc.v1 import log_pb2
@@ -23,8 +23,10 @@ from pylog.rpc.varint import (
 )
 
 _CORRELATION: Final = 1 << 3 | VARINT
+_STANDS: Final = 3 << 3 | VARINT
 _PARTITIONS: Final = b"\x12"
 _BATCHES: Final = b"\x3a"
+_IT_STANDS: Final = b"\x18\x01"
 _PARTITIONS_FIELD: Final = 2
 _BATCHES_FIELD: Final = 7
 
@@ -32,12 +34,24 @@ Partition = tuple[log_pb2.PartitionData, Buffer]
 """What an answer says of a partition, its `batches` left out, and the batches."""
 
 
-def encode_response(correlation: int, partitions: Iterable[Partition]) -> bytes:
+class Response(NamedTuple):
+    """An answer. `stands`: the same request will be answered again."""
+
+    correlation: int
+    partitions: list[Partition]
+    stands: bool = False
+
+
+def encode_response(
+    correlation: int, partitions: Iterable[Partition], *, stands: bool = False
+) -> bytes:
     """The message's bytes."""
-    return b"".join(encode_pieces(correlation, partitions))
+    return b"".join(encode_pieces(correlation, partitions, stands=stands))
 
 
-def encode_pieces(correlation: int, partitions: Iterable[Partition]) -> Chunks:
+def encode_pieces(
+    correlation: int, partitions: Iterable[Partition], *, stands: bool = False
+) -> Chunks:
     """The message's bytes in pieces; the batches are the very same buffers."""
     pieces: Chunks = [log_pb2.FetchResponse(correlation=correlation).SerializeToString()]
     for data, batches in partitions:
@@ -49,11 +63,13 @@ def encode_pieces(correlation: int, partitions: Iterable[Partition]) -> Chunks:
         whole = varint(len(said) + len(_BATCHES) + len(size) + len(batches))
         pieces.append(b"".join((_PARTITIONS, whole, said, _BATCHES, size)))
         pieces.append(batches)
+    if stands:
+        pieces.append(_IT_STANDS)
     return pieces
 
 
-def parse_response(message: bytes | memoryview) -> tuple[int, list[Partition]]:
-    """(correlation, partitions); their batches are views of a large `message`.
+def parse_response(message: bytes | memoryview) -> Response:
+    """The answer; its batches are views of a large `message`.
 
     Raises protobuf's DecodeError for bytes that are no such message.
     """
@@ -63,11 +79,13 @@ def parse_response(message: bytes | memoryview) -> tuple[int, list[Partition]]:
         except (IndexError, Unusual):
             pass  # protobuf's parser says what is wrong, if anything is
     response = log_pb2.FetchResponse.FromString(bytes(message))
-    return response.correlation, [(data, data.batches) for data in response.partitions]
+    found: list[Partition] = [(data, data.batches) for data in response.partitions]
+    return Response(response.correlation, found, response.stands)
 
 
-def _scan(message: bytes | memoryview) -> tuple[int, list[Partition]]:
+def _scan(message: bytes | memoryview) -> Response:
     correlation = 0
+    stands = False
     partitions: list[Partition] = []
     position, end = 0, len(message)
     while position < end:
@@ -78,11 +96,13 @@ def _scan(message: bytes | memoryview) -> tuple[int, list[Partition]]:
         elif tag == _PARTITIONS_FIELD << 3 | LENGTH_DELIMITED:
             partitions.append(_partition(message, position, position + value))
             position += value
+        elif tag == _STANDS:
+            stands = bool(value)
         else:
             raise Unusual
     if position != end:
         raise Unusual
-    return correlation, partitions
+    return Response(correlation, partitions, stands)
 
 
 def _partition(message: bytes | memoryview, start: int, end: int) -> Partition:

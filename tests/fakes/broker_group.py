@@ -42,6 +42,7 @@ from broker.replication.messages import (
     Effect,
     Fetch,
     FetchDone,
+    FetchStands,
     PartitionAck,
     PartitionBatch,
     PartitionFetch,
@@ -130,6 +131,8 @@ class BrokerGroup:
         self.logs: dict[BrokerId, LogDirectories] = {}
         self.files: dict[BrokerId, FilesWithoutSync] = {}
         self.answers: dict[object, Effect] = {}
+        self.standing: dict[object, list[FetchStands]] = {}
+        """Answers of fetches that went on then."""
         self.other_effects: list[tuple[BrokerId, Effect]] = []
         self.cut_links: set[tuple[BrokerId, BrokerId]] = set()
         self.controller_reachable = True
@@ -392,6 +395,9 @@ class BrokerGroup:
             case ProduceDone() | FetchDone() | DeleteRecordsDone():
                 assert effect.token not in self.answers, "answered twice"
                 self.answers[effect.token] = effect
+            case FetchStands():
+                assert effect.token not in self.answers, "answered after the last answer"
+                self.standing.setdefault(effect.token, []).append(effect)
             case SendReplicaFetch():
                 self._fetch_from(sender, effect)
             case ReplicaFetchDone():

@@ -17,10 +17,14 @@ import grpc
 
 from pylog import errors
 from pylog.model import topic_id_from_bytes
+from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2, log_pb2, log_pb2_grpc
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
+
+STANDING_LOOK_S = 0.02
+"""How often a fetch that stands looks whether its client asks something else."""
 
 
 class FakeCluster:
@@ -251,9 +255,30 @@ class _Service(
         self, requests: Iterator[log_pb2.FetchRequest], context: Any
     ) -> Iterator[log_pb2.FetchResponse]:
         for request in requests:
-            yield self._fetch(request, context)
+            response, left = self._fetch(request, context), request.standing_answers
+            while response is not None:
+                left -= 1
+                response.stands = left > 0 and self._goes_on(request, response, context)
+                yield response
+                response = self._fetch(request, context, again=True) if response.stands else None
 
-    def Fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse:
+    def _goes_on(
+        self, request: log_pb2.FetchRequest, response: log_pb2.FetchResponse, context: Any
+    ) -> bool:
+        """Whether the fetch stands, and then from where the answer ends."""
+        if not hasattr(context, "asked_again") or any(p.error.code for p in response.partitions):
+            return False
+        ends = {
+            (p.topic, p.partition): [*iter_headers(p.batches)][-1][1].next_offset
+            for p in response.partitions
+        }
+        request.standing_bytes -= sum(len(p.batches) for p in response.partitions)
+        for asked in request.partitions:
+            place = asked.topic, asked.partition
+            asked.fetch_offset = ends.get(place, asked.fetch_offset)
+        return request.standing_bytes > 0
+
+    def Fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse | None:
         return self._fetch(request, context)
 
     def OffsetForLeaderEpoch(
@@ -271,10 +296,15 @@ class _Service(
                 answer.end_offset = partition.epoch_ends.get(asked.leader_epoch, partition.end)
         return response
 
-    def _fetch(self, request: log_pb2.FetchRequest, context: Any) -> log_pb2.FetchResponse:
+    def _fetch(
+        self, request: log_pb2.FetchRequest, context: Any, *, again: bool = False
+    ) -> log_pb2.FetchResponse | None:
+        """The answer; None where another one came behind a request that stands."""
         cluster = self._cluster
         with cluster.changed:
-            cluster.fetch_requests.append(request)
+            asked = log_pb2.FetchRequest()
+            asked.CopyFrom(request)
+            cluster.fetch_requests.append(asked)
             cluster.changed.notify_all()
             if cluster.fetch_faults:
                 fault = cluster.fetch_faults.popleft()
@@ -294,8 +324,16 @@ class _Service(
                 response = self._fetch_now(request)
                 return bool(response.partitions) or cluster.stopping or not context.is_active()
 
-            cluster.changed.wait_for(ready, request.max_wait_ms / 1000)
-            return self._fetch_now(request)
+            def superseded() -> bool:
+                return again and context.asked_again()
+
+            left_s = request.max_wait_ms / 1000
+            step_s = STANDING_LOOK_S if again else left_s
+            while not superseded() and not cluster.changed.wait_for(ready, min(step_s, left_s)):
+                left_s -= step_s
+                if left_s <= 0:
+                    break
+            return None if superseded() else self._fetch_now(request)
 
     def _fetch_now(self, request: log_pb2.FetchRequest) -> log_pb2.FetchResponse:
         cluster = self._cluster

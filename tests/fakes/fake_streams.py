@@ -33,10 +33,16 @@ class _Context:
         raise Dropped
 
     def is_active(self) -> bool:
+        return self._peeked() != b""
+
+    def asked_again(self) -> bool:
+        """Whether another request, or the end, has come behind the one that is being answered."""
+        return self._peeked() is not None
+
+    def _peeked(self) -> bytes | None:
         with contextlib.suppress(BlockingIOError):
-            flags = socket.MSG_PEEK | socket.MSG_DONTWAIT
-            return self._connection.recv(1, flags) != b""
-        return True
+            return self._connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        return None
 
 
 class FakeStreamPort:

@@ -67,6 +67,9 @@ class FakeTransport:
         assert not self.reading
         self.reading = True
 
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.limit = high
+
     def is_closing(self) -> bool:
         return self.closing
 
@@ -188,8 +191,9 @@ def produce(correlation: int, batch: bytes = PLAIN, acks: int = -1) -> bytes:
     return b"".join(streams.framed(streams.MESSAGE, encode_message([request], "")))
 
 
-def fetch(correlation: int) -> bytes:
+def fetch(correlation: int, *, standing: int = 0) -> bytes:
     request = log_pb2.FetchRequest(correlation=correlation, max_wait_ms=500, min_bytes=1)
+    request.standing_answers, request.standing_bytes = standing, 1000
     request.partitions.add(topic="t", partition=0, max_bytes=1000)
     return b"".join(streams.framed(streams.MESSAGE, [request.SerializeToString()]))
 

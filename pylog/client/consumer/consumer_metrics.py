@@ -31,7 +31,7 @@ class ConsumerMetrics:
     # ---- events -------------------------------------------------------------------------------
 
     def fetch_sent(self, now_ms: int, correlation: int) -> None:
-        """A fetch goes out."""
+        """A fetch goes out, or one that stands goes on: to a user both are questions."""
         if len(self._sent_ms) >= _UNANSWERED_MAX:
             self._sent_ms.clear()  # of streams that broke
         self._fetches += 1

@@ -35,15 +35,14 @@ from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
 from pylog.model import TopicPartition
-from pylog.records.batch import Buffer
+from pylog.rpc.fetch_wire import Response
 from pylog.rpc.v1 import log_pb2
 
 GIVE_WAY_S: Final = 20e-6
 FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 
-_Response = tuple[int, list[tuple[log_pb2.PartitionData, Buffer]]]
-_Stream = RequestStream[bytes, _Response]
+_Stream = RequestStream[bytes, Response]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +149,16 @@ class FetchLoop:
             self._perform(effects)
         self._set_timer(now_ms, next_ms)
 
-    def _step_here(self, broker: int, correlation: int, answers: list[Fetched]) -> None:
+    def _step_here(
+        self, broker: int, correlation: int, answers: list[Fetched], stands: bool
+    ) -> None:
         """An answer that the user's thread has read: what comes of it is done here, or handed over
         to the loop where it takes more than to write.
         """
         with self.turn:
             now_ms = self._clock.monotonic_ms()
             with self.lock:
-                effects = self.fetcher.on_fetched(now_ms, broker, correlation, answers)
+                effects = self.fetcher.on_fetched(now_ms, broker, correlation, answers, stands)
                 next_ms = self.fetcher.next_deadline_ms(now_ms)
             while effects and not self._handed_over and self._send_here(effects[0]):
                 del effects[0]
@@ -264,19 +265,23 @@ class FetchLoop:
         self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
         return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
 
-    def _on_response(self, broker: int, response: _Response) -> None:
-        correlation, partitions = response
+    def _on_response(self, broker: int, response: Response) -> None:
+        correlation, partitions, stands = response
         answers = [fetched_of(data, batches) for data, batches in partitions]
         size = sum(len(answer.batches) for answer in answers)
-        self.metrics.fetch_answered(self._clock.monotonic_ms(), correlation, size)
+        now_ms = self._clock.monotonic_ms()
+        self.metrics.fetch_answered(now_ms, correlation, size)
+        if stands:
+            self.metrics.fetch_sent(now_ms, correlation)
         few = size <= FEW_BYTES
         if not self._thread.is_current():
-            self._step_here(broker, correlation, answers)
+            self._step_here(broker, correlation, answers, stands)
             if not few:  # to fetch ahead pays more
                 self._thread.call(self.lent.take_back)
             return
         waits = self.user_waits or self.lent.somebody_waits
-        self.step(self.fetcher.place, broker, correlation, answers, give_way=few and size > 0)
+        give_way = few and size > 0
+        self.step(self.fetcher.place, broker, correlation, answers, stands, give_way=give_way)
         for stream in self._streams.values():
             if stream.broker == broker:
                 self.lent.answered(stream, awaited=few and waits)

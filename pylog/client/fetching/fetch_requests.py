@@ -15,6 +15,11 @@ from pylog.client.fetching.fetch_events import FetchItem
 from pylog.rpc.framing import Chunks
 from pylog.rpc.varint import varint, zigzag
 
+STANDING_ANSWERS: Final = 64
+"""How often one request is answered, while little comes at a time."""
+STANDING_BYTES: Final = 16 * 1024
+"""Of batches in all these answers: what a consumer may get that it has no room for, or has paused.
+"""
 _UINT64: Final = 2**64 - 1
 
 
@@ -34,7 +39,9 @@ class FetchRequests:
         self._limits = _number(b"\x18", min_bytes) + _number(b"\x20", max_bytes)
         self._limits += b"\x28\x01" if read_committed else b""
         self._partition_bytes = _number(b"\x28", partition_bytes)
+        standing_bytes = min(STANDING_BYTES, partition_bytes, max_bytes)
         self._end = _text(b"\x3a", client_id) + _text(b"\x42", rack)
+        self._end += _number(b"\x48", STANDING_ANSWERS) + _number(b"\x50", standing_bytes)
 
     def encode(self, correlation: int, max_wait_ms: int, items: Sequence[FetchItem]) -> bytes:
         """The request's bytes."""

@@ -49,12 +49,21 @@ class Partition:
 
 @dataclass(slots=True)
 class InFlight:
-    """A fetch that was not answered yet."""
+    """A fetch that was not answered for the last time. `wanted`: of each partition the generation
+    and the offset that the next answer is about. `stands`: it was answered before, and its lane may
+    be given to another one; `sent_ms` is then when it was answered.
+    """
 
     correlation: int
     sent_ms: int
     max_wait_ms: int
-    generations: dict[TopicPartition, int]
+    wanted: dict[TopicPartition, tuple[int, int]]
+    stands: bool = False
+
+    def asks_for(self, partition: Partition) -> bool:
+        """Whether it asks for what the partition needs next."""
+        wanted = self.wanted.get(partition.topic_partition)
+        return wanted == (partition.generation, partition.fetch_offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,19 +28,13 @@ from pylog.client.fetching.fetch_events import (
     RefreshMetadata,
 )
 from pylog.client.fetching.fetch_state import Chunk, FetcherSettings, InFlight, Partition
+from pylog.client.fetching.flights import LANES, Flights
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog.records.batch import last_header
 from pylog.records.transactions import without_aborted
 
 STUCK_AFTER_MS: Final = 1_000
 """How long after `fetch.max.wait.ms` an answer is overdue, and the leader looked up again."""
-LANES: Final = (0, 1)
-"""Streams to each broker. One long poll is enough while it asks for all partitions; the second is
-for those that it had to leave out, because their buffers were full, and that the user has read.
-"""
-CUT_AFTER_MS: Final = 20
-"""A fetch that is out for so long brings no data by itself: it may be cut for what the user waits
-for. A younger one is on its way back, most likely."""
 BY_DURATION: Final = "by_duration"
 """The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
 _RESETS: Final = {"latest": LATEST_TIMESTAMP, "earliest": EARLIEST_TIMESTAMP}
@@ -64,11 +58,10 @@ class Fetcher:
         self._jitter = jitter
         self._wall_ms = wall_ms
         self._first_generation = 0  # above those of all partitions that were given up
-        self._in_flight: dict[tuple[int, int], InFlight] = {}  # by broker and lane
+        self._flights = Flights()
         self._correlation = 0
         self._turn = 0
         self._refresh_at_ms = 0
-        self._cut_at_ms = 0
 
     # ---- the user's side ----------------------------------------------------------------------
 
@@ -145,7 +138,7 @@ class Fetcher:
 
     def start_over(self) -> None:
         """A thread was interrupted in here: nothing counts but what the user got."""
-        self._in_flight.clear()
+        self._flights.clear()
         for partition in self.partitions.values():
             if partition.position is not None:
                 self.seek(partition, partition.position)
@@ -181,8 +174,8 @@ class Fetcher:
     def next_deadline_ms(self, now_ms: int) -> int | None:
         """When `poll` has something to do without another event; None for never."""
         times = [p.retry_at_ms for p in self.partitions.values() if p.retry_at_ms > now_ms]
-        times += [t for t in (self._refresh_at_ms, self._cut_at_ms) if t > now_ms]
-        for flight in self._in_flight.values():
+        times += [t for t in (self._refresh_at_ms, self._flights.cut_at_ms) if t > now_ms]
+        for _, _, flight in self._flights:
             overdue = flight.sent_ms + flight.max_wait_ms + STUCK_AFTER_MS
             times.append(overdue if overdue > now_ms else now_ms + STUCK_AFTER_MS)
         return min(times) if times else None
@@ -208,15 +201,21 @@ class Fetcher:
 
     def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
         wanted = self._wanted(now_ms, unknown)
-        self._cut_at_ms = 0
+        flights = self._flights
+        flights.cut_at_ms = 0
         for broker, partitions in wanted.items():
-            if self._must_cut(now_ms, broker, partitions):
-                busy = [lane for lane in LANES if self._in_flight.pop((broker, lane), None)]
+            asked = [p for p in partitions if not flights.ask_for(broker, p)]
+            if not asked:
+                continue
+            lane = flights.end_standing(broker, asked)
+            if flights.must_cut(now_ms, broker, partitions):
+                busy = [lane for lane in LANES if flights.pop(broker, lane)]
                 effects += [CancelFetch(broker, lane) for lane in busy]
-            asked = [p for p in partitions if not self._is_asked_for(broker, p)]
-            free = self._free_lane(broker)
-            if asked and free is not None:
-                effects.append(self._ask(now_ms, broker, free, asked))
+            if lane is None:
+                lane = flights.free_lane(broker)
+            if lane is not None:
+                asked = [p for p in partitions if not flights.ask_for(broker, p)]
+                effects.append(self._ask(now_ms, broker, lane, asked))
 
     def _wanted(self, now_ms: int, unknown: dict[str, None]) -> dict[int, list[Partition]]:
         """Partitions that there is room for, by leader."""
@@ -240,45 +239,19 @@ class Fetcher:
                 wanted.setdefault(leader.broker, []).append(partition)
         return wanted
 
-    def _is_asked_for(self, broker: int, partition: Partition) -> bool:
-        tp = partition.topic_partition
-        for lane in LANES:
-            flight = self._in_flight.get((broker, lane))
-            if flight is not None and flight.generations.get(tp) == partition.generation:
-                return True
-        return False
-
-    def _free_lane(self, broker: int) -> int | None:
-        return next((lane for lane in LANES if (broker, lane) not in self._in_flight), None)
-
-    def _must_cut(self, now_ms: int, broker: int, partitions: Sequence[Partition]) -> bool:
-        """Whether a long poll stands in the user's way: it asks for another position, or all of
-        them leave out what the user has come to.
-        """
-        flights = [f for lane in LANES if (f := self._in_flight.get((broker, lane))) is not None]
-        for partition in partitions:
-            if not partition.urgent or not flights or self._is_asked_for(broker, partition):
-                continue
-            if any(partition.topic_partition in flight.generations for flight in flights):
-                return True
-            if len(flights) == len(LANES):
-                self._cut_at_ms = max(flight.sent_ms for flight in flights) + CUT_AFTER_MS
-                return self._cut_at_ms <= now_ms
-        return False
-
     def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:
         # Who comes first gets the bytes: everybody in turn (KIP-74).
         self._turn += 1
         first = self._turn % len(partitions)
         items = []
-        generations = {}
+        wanted = {}
         for partition in partitions[first:] + partitions[:first]:
             tp = partition.topic_partition
             leader = self._metadata.leader(*tp)
             assert leader is not None
             partition.urgent = False
             partition.topic_id = partition.topic_id or self._metadata.topic_id(tp.topic)
-            generations[tp] = partition.generation
+            wanted[tp] = (partition.generation, partition.fetch_offset)
             items.append(
                 FetchItem(
                     tp,
@@ -290,22 +263,22 @@ class Fetcher:
             )
         self._correlation += 1
         wait_ms = self.settings.fetch_max_wait_ms
-        self._in_flight[broker, lane] = InFlight(self._correlation, now_ms, wait_ms, generations)
+        self._flights.put(broker, lane, InFlight(self._correlation, now_ms, wait_ms, wanted))
         return Fetch(broker, self._correlation, wait_ms, tuple(items), lane)
 
     def _cut_overdue(self, now_ms: int, effects: list[Effect]) -> None:
         stuck: dict[str, None] = {}
-        for (broker, lane), flight in list(self._in_flight.items()):
+        for broker, lane, flight in self._flights:
             overdue_ms = now_ms - flight.sent_ms - flight.max_wait_ms
             if overdue_ms < STUCK_AFTER_MS:
                 continue
-            leaders = [self._metadata.leader(*tp) for tp in flight.generations]
+            leaders = [self._metadata.leader(*tp) for tp in flight.wanted]
             moved = any(leader is not None and leader.broker != broker for leader in leaders)
             if moved or overdue_ms >= self.settings.request_timeout_ms:
-                del self._in_flight[broker, lane]
+                self._flights.pop(broker, lane)
                 effects.append(CancelFetch(broker, lane))
             else:
-                stuck.update(dict.fromkeys(tp.topic for tp in flight.generations))
+                stuck.update(dict.fromkeys(tp.topic for tp in flight.wanted))
         if stuck and now_ms >= self._refresh_at_ms:
             self._refresh_at_ms = now_ms + STUCK_AFTER_MS
             effects.append(RefreshMetadata(tuple(stuck)))
@@ -313,41 +286,61 @@ class Fetcher:
     # ---- answers ------------------------------------------------------------------------------
 
     def on_fetched(
-        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+        self,
+        now_ms: int,
+        broker: int,
+        correlation: int,
+        answers: Sequence[Fetched],
+        stands: bool = False,
     ) -> list[Effect]:
-        """A fetch was answered."""
-        return self.place(now_ms, broker, correlation, answers) + self.poll(now_ms)
+        """A fetch was answered. `stands`: it will be answered again."""
+        stood = self._flights.stands(broker, correlation)
+        effects = self.place(now_ms, broker, correlation, answers, stands)
+        if stood and stands and not effects:
+            return effects  # nothing is to be asked that was not to be at the answer before
+        return effects + self.poll(now_ms)
 
     def place(
-        self, now_ms: int, broker: int, correlation: int, answers: Sequence[Fetched]
+        self,
+        now_ms: int,
+        broker: int,
+        correlation: int,
+        answers: Sequence[Fetched],
+        stands: bool = False,
     ) -> list[Effect]:
         """The first half of `on_fetched`: what came is there for the user, nothing new is asked
         for. With many partitions asking takes longer than anything else between broker and user.
         """
-        for lane in LANES:
-            flight = self._in_flight.get((broker, lane))
-            if flight is not None and flight.correlation == correlation:
-                break
-        else:
+        flight = self._flights.answered(now_ms, broker, correlation, stands)
+        if flight is None:
             return []
-        del self._in_flight[broker, lane]
         effects: list[Effect] = []
         stale: dict[str, None] = {}
         for answer in answers:
             partition = self.partitions.get(answer.topic_partition)
-            if partition is None:
-                continue
-            if flight.generations.get(answer.topic_partition) != partition.generation:
+            if partition is None or not flight.asks_for(partition):
                 continue
             if answer.diverging_end is not None:
                 self._on_truncated(partition, answer, effects)
             elif answer.code == 0:
                 self._on_data(partition, answer)
+                if stands and len(answer.batches):
+                    self._goes_on(flight, partition)
             else:
                 self._on_fault(now_ms, partition, answer, stale, effects)
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
         return effects
+
+    def _goes_on(self, flight: InFlight, partition: Partition) -> None:
+        """The next answer is about what follows, unless this one could not be read."""
+        if flight.asks_for(partition):
+            del flight.wanted[partition.topic_partition]
+        else:
+            flight.wanted[partition.topic_partition] = (
+                partition.generation,
+                partition.fetch_offset,
+            )
 
     def _on_data(self, partition: Partition, answer: Fetched) -> None:
         partition.failures = 0
@@ -435,11 +428,11 @@ class Fetcher:
 
     def on_fetch_failed(self, now_ms: int, broker: int, lane: int = 0) -> list[Effect]:
         """The stream broke. Positions stay; whoever leads now is asked again."""
-        flight = self._in_flight.pop((broker, lane), None)
+        flight = self._flights.pop(broker, lane)
         if flight is None:
             return []
         topics: dict[str, None] = {}
-        for tp in flight.generations:
+        for tp in flight.wanted:
             partition = self.partitions.get(tp)
             if partition is not None:
                 topics[tp.topic] = None

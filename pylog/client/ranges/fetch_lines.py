@@ -15,14 +15,13 @@ from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.streams.carrier import Message
 from pylog.client.streams.stream import FETCH, RequestStream
-from pylog.rpc.fetch_wire import Partition
+from pylog.rpc.fetch_wire import Partition, Response
 from pylog.rpc.v1 import log_pb2
 
 IDLE_MAX: Final = 4
 """Streams to one broker that are kept while nobody reads."""
 
-_Answer = tuple[int, list[Partition]]
-_Stream = RequestStream[log_pb2.FetchRequest, _Answer]
+_Stream = RequestStream[log_pb2.FetchRequest, Response]
 
 
 def pack_fetch(queue: deque[log_pb2.FetchRequest]) -> Message:
@@ -36,7 +35,7 @@ class _Line:
     def __init__(self, broker: int, server: Server, cluster: Cluster) -> None:
         self.broken = False
         self.server = server
-        self.answer: asyncio.Future[_Answer] | None = None
+        self.answer: asyncio.Future[Response] | None = None
         self.stream: _Stream = RequestStream(
             broker,
             server,
@@ -47,7 +46,7 @@ class _Line:
             on_broken=self._on_broken,
         )
 
-    def _on_response(self, _broker: int, answer: _Answer) -> None:
+    def _on_response(self, _broker: int, answer: Response) -> None:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(answer)
 
@@ -70,12 +69,12 @@ class FetchLines:
     ) -> list[Partition]:
         """The answer's partitions; BrokerUnreachable names the address and the fault."""
         line = self._take(broker, server)
-        answer: asyncio.Future[_Answer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         line.answer = answer
         line.stream.send(request)
         try:
             async with asyncio.timeout(max(timeout_s, 0.001)):
-                _, partitions = await answer
+                partitions = (await answer).partitions
         except TimeoutError:
             raise errors.BrokerUnreachable(
                 f"{server}: no answer within {timeout_s:.3g} s"

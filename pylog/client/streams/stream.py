@@ -19,7 +19,7 @@ from pylog.client.streams.carrier import Carrier, Message, StreamType
 from pylog.client.streams.framed_carrier import FramedCarrier
 from pylog.client.streams.grpc_carrier import GrpcCarrier
 from pylog.rpc import streams
-from pylog.rpc.fetch_wire import Partition, parse_response
+from pylog.rpc.fetch_wire import Response, parse_response
 from pylog.rpc.v1 import log_pb2
 
 RequestT = TypeVar("RequestT")
@@ -31,7 +31,7 @@ PRODUCE: Final = StreamType(
     log_pb2.ProduceResponse.FromString,
     lambda body: log_pb2.ProduceResponse.FromString(bytes(body)),
 )
-FETCH: Final[StreamType[tuple[int, list[Partition]]]] = StreamType(
+FETCH: Final[StreamType[Response]] = StreamType(
     streams.FETCH, "/pylog.v1.Log/FetchStream", parse_response, parse_response
 )
 
@@ -167,7 +167,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
     def answered(self, response: ResponseT) -> None:
         """A broker's message came."""
         with self.lock:
-            self._unanswered -= 1
+            if self._unanswered:  # a fetch that stands is answered again and again
+                self._unanswered -= 1
         if self._refused is not None:
             (way, reason), self._refused = self._refused, None
             self._fallen = True

@@ -140,7 +140,7 @@ class PartitionAck(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., base_offset: _Optional[int] = ..., log_append_time_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., current_leader: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., record_index: _Optional[int] = ...) -> None: ...
 
 class FetchRequest(_message.Message):
-    __slots__ = ("correlation", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "partitions", "client_id", "rack_id")
+    __slots__ = ("correlation", "max_wait_ms", "min_bytes", "max_bytes", "isolation_level", "partitions", "client_id", "rack_id", "standing_answers", "standing_bytes")
     CORRELATION_FIELD_NUMBER: _ClassVar[int]
     MAX_WAIT_MS_FIELD_NUMBER: _ClassVar[int]
     MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
@@ -149,6 +149,8 @@ class FetchRequest(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     RACK_ID_FIELD_NUMBER: _ClassVar[int]
+    STANDING_ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    STANDING_BYTES_FIELD_NUMBER: _ClassVar[int]
     correlation: int
     max_wait_ms: int
     min_bytes: int
@@ -157,7 +159,9 @@ class FetchRequest(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionFetch]
     client_id: str
     rack_id: str
-    def __init__(self, correlation: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., isolation_level: _Optional[_Union[IsolationLevel, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetch, _Mapping]]] = ..., client_id: _Optional[str] = ..., rack_id: _Optional[str] = ...) -> None: ...
+    standing_answers: int
+    standing_bytes: int
+    def __init__(self, correlation: _Optional[int] = ..., max_wait_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., max_bytes: _Optional[int] = ..., isolation_level: _Optional[_Union[IsolationLevel, str]] = ..., partitions: _Optional[_Iterable[_Union[PartitionFetch, _Mapping]]] = ..., client_id: _Optional[str] = ..., rack_id: _Optional[str] = ..., standing_answers: _Optional[int] = ..., standing_bytes: _Optional[int] = ...) -> None: ...
 
 class PartitionFetch(_message.Message):
     __slots__ = ("topic", "topic_id", "partition", "fetch_offset", "max_bytes", "current_leader_epoch", "last_fetched_epoch")
@@ -178,12 +182,14 @@ class PartitionFetch(_message.Message):
     def __init__(self, topic: _Optional[str] = ..., topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., fetch_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., last_fetched_epoch: _Optional[int] = ...) -> None: ...
 
 class FetchResponse(_message.Message):
-    __slots__ = ("correlation", "partitions")
+    __slots__ = ("correlation", "partitions", "stands")
     CORRELATION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    STANDS_FIELD_NUMBER: _ClassVar[int]
     correlation: int
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionData]
-    def __init__(self, correlation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionData, _Mapping]]] = ...) -> None: ...
+    stands: bool
+    def __init__(self, correlation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionData, _Mapping]]] = ..., stands: _Optional[bool] = ...) -> None: ...
 
 class PartitionData(_message.Message):
     __slots__ = ("error", "topic", "partition", "high_watermark", "last_stable_offset", "log_start_offset", "batches", "aborted", "current_leader", "current_leader_epoch", "preferred_read_replica", "diverging")

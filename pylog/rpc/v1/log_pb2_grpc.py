@@ -111,7 +111,8 @@ class LogServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FetchStream(self, request_iterator, context):
-        """One or two streams per (consumer, broker); on each one long poll at a time, answered in order.
+        """One or two streams per (consumer, broker); on each one long poll at a time, answered in order,
+        once or, where it stands, several times.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from broker.clients.requests import PRODUCE_PIPELINE_MAX
 from broker.replication.messages import (
     PartitionData,
+    Standing,
 )
 from broker.streams import server as stream_server
 from broker.streams.connection import State
@@ -285,6 +286,65 @@ def test_one_fetch_at_a_time() -> None:
     assert world.correlations() == [2]
     assert len(world.manager.fetched) == 3
     assert world.transport.reading
+
+
+def standing(world: World, index: int, size: int = 3) -> None:
+    """Answer the fetch that came at that place, which goes on."""
+    token: Any = world.manager.fetched[index][1]
+    token.stands([PartitionData(T0, records=b"r" * size)])
+
+
+def test_a_fetch_that_stands_is_answered_again_and_again() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1, standing=64))
+    ((asked, _),) = world.manager.fetched
+    assert asked.standing == Standing(64, 1000)
+    standing(world, 0)
+    standing(world, 0)
+    world.manager.fetched[0][1]([])
+    bodies = [log_pb2.FetchResponse.FromString(body) for _, body in world.answers()]
+    assert [(body.correlation, body.stands) for body in bodies] == [
+        (1, True),
+        (1, True),
+        (1, False),
+    ]
+    assert sum(world.counters.seconds["Fetch"].counts) == 3
+    world.feed(fetch(2))
+    assert len(world.manager.fetched) == 2
+    assert not world.manager.cancelled
+
+
+def test_the_next_request_ends_what_stands_but_not_what_was_never_answered() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1, standing=64) + fetch(2, standing=64))
+    assert len(world.manager.fetched) == 1
+    standing(world, 0)
+    first, second = (token for _, token in world.manager.fetched)
+    assert world.manager.cancelled == [first]
+    standing(world, 1)
+    world.feed(fetch(3))
+    assert world.manager.cancelled == [first, second]
+    standing(world, 1)  # was on its way when the third came
+    world.manager.fetched[2][1]([])
+    assert world.correlations() == [1, 2, 3]
+
+
+def test_a_client_that_hangs_up_ends_what_stands() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1, standing=64))
+    standing(world, 0)
+    world.connection.connection_lost(None)
+    assert world.manager.cancelled == [world.manager.fetched[0][1]]
+    standing(world, 0)
+
+
+def test_half_a_request_behind_what_stands_counts_as_begun() -> None:
+    world = World(streams.FETCH)
+    world.feed(fetch(1, standing=64))
+    world.feed(fetch(2)[:5])
+    assert not world.connection.is_inside_frame  # its client waits for an answer
+    standing(world, 0)
+    assert world.connection.is_inside_frame
 
 
 def test_who_does_not_take_his_answers_gets_no_more() -> None:

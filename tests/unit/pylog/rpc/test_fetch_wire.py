@@ -46,20 +46,26 @@ def whole(correlation: int, answers: list[fetch_wire.Partition]) -> log_pb2.Fetc
 
 
 @settings(suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
-@given(st.integers(0, 2**64 - 1), st.lists(partitions(), max_size=4))
-def test_the_bytes_are_protobufs(correlation: int, answers: list[fetch_wire.Partition]) -> None:
+@given(st.integers(0, 2**64 - 1), st.lists(partitions(), max_size=4), st.booleans())
+def test_the_bytes_are_protobufs(
+    correlation: int, answers: list[fetch_wire.Partition], stands: bool
+) -> None:
     expected = whole(correlation, answers)
-    ours = fetch_wire.encode_response(correlation, answers)
+    expected.stands = stands
+    ours = fetch_wire.encode_response(correlation, answers, stands=stands)
     assert log_pb2.FetchResponse.FromString(ours) == expected
     for message in (ours, expected.SerializeToString()):
-        parsed, found = fetch_wire.parse_response(message)
-        assert whole(parsed, found) == expected
+        parsed = fetch_wire.parse_response(message)
+        assert parsed.stands == stands
+        expected.stands = False
+        assert whole(*parsed[:2]) == expected
+        expected.stands = stands
 
 
 def test_large_batches_are_not_copied() -> None:
     batches = bytes(100_000)
     message = fetch_wire.encode_response(7, [(log_pb2.PartitionData(topic="t"), batches)])
-    _, ((data, found),) = fetch_wire.parse_response(message)
+    _, ((data, found),), _ = fetch_wire.parse_response(message)
     assert isinstance(found, memoryview)
     assert found.obj is message
     assert found == batches
@@ -76,7 +82,7 @@ def test_garbage_is_what_protobuf_says_it_is(garbage: bytes, cut: int) -> None:
             with pytest.raises(DecodeError):
                 fetch_wire.parse_response(message)
             continue
-        correlation, found = fetch_wire.parse_response(message)
+        correlation, found, _ = fetch_wire.parse_response(message)
         answers = expected.partitions
         assert correlation == expected.correlation
         assert [bytes(batches) for _, batches in found] == [data.batches for data in answers]

@@ -247,7 +247,7 @@ def test_interrupted_anywhere_all_records_come_once(
                 found.extend(record.value for record in records)
             return interrupted
 
-        assert interrupt_everywhere(check, every=3) > 30
+        assert interrupt_everywhere(check, every=2) > 30
     expected = [b"%s%d" % (how, at) for at in range(1, number + 1) for how in (b"", b"after ")]
     assert found == expected
     assert readers

@@ -6,7 +6,12 @@ import random
 from collections import deque
 
 from pylog.client.fetching.fetch_events import FetchItem
-from pylog.client.fetching.fetch_requests import FetchRequests, pack_encoded
+from pylog.client.fetching.fetch_requests import (
+    STANDING_ANSWERS,
+    STANDING_BYTES,
+    FetchRequests,
+    pack_encoded,
+)
 from pylog.model import TopicPartition
 from pylog.rpc.v1 import log_pb2
 
@@ -38,6 +43,8 @@ def test_the_bytes_are_those_of_protobuf() -> None:
             isolation_level="READ_COMMITTED" if committed else "READ_UNCOMMITTED",
             client_id=client,
             rack_id=rack,
+            standing_answers=STANDING_ANSWERS,
+            standing_bytes=min(STANDING_BYTES, numbers[2], numbers[3]),
             partitions=[
                 log_pb2.PartitionFetch(
                     topic=item.topic_partition.topic,
