@@ -29,6 +29,7 @@ from tools.kafka_jars import JarsMissing, libs
 
 START_S: Final = 60
 STOP_S: Final = 30
+WOKEN_S: Final = 1.0
 JAVA_RUN_S: Final = 120
 CLUSTER_ID: Final = "cGdsb2dQZWVyc0JlbmNoLg"
 JVM: Final = (
@@ -124,6 +125,7 @@ class KafkaCluster:
             for process in self.processes:
                 process.send_signal(signal.SIGCONT)
         _await(lambda: _all_there(self), "Kafka's brokers, woken")
+        time.sleep(WOKEN_S)  # noqa: TID251 - what fell due meanwhile is done first
 
 
 @contextlib.contextmanager

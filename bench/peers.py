@@ -107,24 +107,25 @@ def idle(pair: Pair) -> None:
 
 def latency(pair: Pair, scale: float) -> None:
     """End to end at 1,000 records a second, linger 0, acks=all."""
-    samples, warm = max(200, int(4_000 * scale)), max(200, int(15_000 * scale))
+    samples, warm, again = (max(200, int(n * scale)) for n in (4_000, 15_000, 1_000))
 
-    def ours(count: int, rate: int) -> list[float]:
+    def ours(count: int) -> list[float]:
         with pair.theirs.asleep():
-            return cluster.end_to_end(pair.ours, pair.ours_fresh(), count, rate)
+            # A second that is not counted: either side has just been idle, or stopped.
+            cluster.end_to_end(pair.ours, pair.ours_fresh(), again, RATE)
+            return cluster.end_to_end(pair.ours, pair.ours_fresh(), count, RATE)
 
-    sides: Mapping[str, Callable[[int, int], list[float]]] = {
-        "pylog": ours,
-        C_CLIENT: lambda count, rate: kafka_peer.end_to_end(
-            pair.theirs, pair.theirs_fresh(), count, rate
-        ),
-    }
+    def theirs(count: int) -> list[float]:
+        kafka_peer.end_to_end(pair.theirs, pair.theirs_fresh(), again, RATE)
+        return kafka_peer.end_to_end(pair.theirs, pair.theirs_fresh(), count, RATE)
+
+    sides: Mapping[str, Callable[[int], list[float]]] = {"pylog": ours, C_CLIENT: theirs}
     for run in sides.values():
-        run(warm, RATE)
+        run(warm)
     taken: dict[str, list[list[float]]] = {name: [] for name in sides}
     for _ in range(pair.runs):
         for name, run in sides.items():
-            taken[name].append(run(samples, RATE))
+            taken[name].append(run(samples))
     for row, share in (("end to end p50, ms", 0.5), ("end to end p99, ms", 0.99)):
         figures = [
             printed(
