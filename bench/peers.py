@@ -1,7 +1,8 @@
 """`python -m bench.peers [--only PART] [--brokers N] [--scale S]`: pylog beside Kafka, in one run.
 
 Needs Java 17, Kafka's jars (`tools/kafka_jars.py`; Maven fetches them) and the extra `peers`. Both
-clusters are up and one is asked at a time; Kafka's processes are stopped while pylog is.
+clusters are up and one is asked at a time; where throughput is measured, Kafka's processes are
+stopped while pylog is asked.
 Each row is a median of runs taken in turns. What counts is the ratio of pylog's to the peer's;
 `wanted` is the ratio at which pylog aims.
 """
@@ -27,8 +28,6 @@ from bench.streams import broker_pids
 from pylog import LocalCluster
 
 RUNS: Final = 5
-TINY: Final = 0.01
-"""A scale up to which one run of each does: whether it runs is all that is asked."""
 IDLE_S: Final = 3.0
 RATE: Final = 1_000
 
@@ -65,7 +64,7 @@ class Pair:
     ours: LocalCluster
     theirs: kafka_peer.KafkaCluster
     names: itertools.count[int]
-    runs: int = RUNS
+    runs: int
 
     @property
     def brokers(self) -> int:
@@ -106,14 +105,16 @@ def idle(pair: Pair) -> None:
 
 
 def latency(pair: Pair, scale: float) -> None:
-    """End to end at 1,000 records a second, linger 0, acks=all."""
+    """End to end at 1,000 records a second, linger 0, acks=all.
+
+    Before each run comes a second that is not counted: that side was idle. Kafka is not stopped
+    here: for some seconds after it a JVM has slow records.
+    """
     samples, warm, again = (max(200, int(n * scale)) for n in (4_000, 15_000, 1_000))
 
     def ours(count: int) -> list[float]:
-        with pair.theirs.asleep():
-            # A second that is not counted: either side has just been idle, or stopped.
-            cluster.end_to_end(pair.ours, pair.ours_fresh(), again, RATE)
-            return cluster.end_to_end(pair.ours, pair.ours_fresh(), count, RATE)
+        cluster.end_to_end(pair.ours, pair.ours_fresh(), again, RATE)
+        return cluster.end_to_end(pair.ours, pair.ours_fresh(), count, RATE)
 
     def theirs(count: int) -> list[float]:
         kafka_peer.end_to_end(pair.theirs, pair.theirs_fresh(), again, RATE)
@@ -226,24 +227,25 @@ def check_peer() -> None:
 
 
 @contextmanager
-def pair_of(brokers: int, scale: float) -> Iterator[Pair]:
+def pair_of(brokers: int, runs: int) -> Iterator[Pair]:
     """Both clusters, running; both are ended whatever happens."""
     # An end from outside unwinds, too: no broker stays.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))
     with kafka_peer.kafka_cluster(brokers) as theirs, cluster.cluster(brokers) as ours:
-        yield Pair(ours, theirs, itertools.count(), RUNS if scale > TINY else 1)
+        yield Pair(ours, theirs, itertools.count(), runs)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
+    parser.add_argument("--runs", type=int, default=RUNS, help="of which a row is the median")
     parser.add_argument("--only", choices=sorted(PARTS), action="append")
     parser.add_argument("--brokers", type=int, choices=(1, 3), action="append")
     options = parser.parse_args()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     check_peer()
     for brokers in options.brokers or (1, 3):
-        with pair_of(brokers, options.scale) as pair:
+        with pair_of(brokers, options.runs) as pair:
             idle(pair)
             for name in options.only or PARTS:
                 PARTS[name](pair, options.scale)

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from bench import cluster, kafka_peer, spark
 from bench.memory_rows import MICRO_BATCH_ROWS
-from bench.peers import CONNECTOR, Pair, check_peer, compare, idle, pair_of
+from bench.peers import CONNECTOR, RUNS, Pair, check_peer, compare, idle, pair_of
 from tools.kafka_jars import JarsMissing, spark_connector
 
 
@@ -74,7 +74,9 @@ class Both:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
-    scale = parser.parse_args().scale
+    parser.add_argument("--runs", type=int, default=RUNS, help="of which a row is the median")
+    options = parser.parse_args()
+    scale = options.scale
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -83,7 +85,7 @@ def main() -> None:
         connector = spark_connector()
     except JarsMissing as missing:
         sys.exit(f"bench.peers_spark: {missing}")
-    with pair_of(1, scale) as pair:
+    with pair_of(1, options.runs) as pair:
         idle(pair)
         both = Both(pair, spark.session(connector))
         for size, rows in ((100, 2_000_000), (1_000, 400_000)):
