@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pylog.cli.context import Settings, with_settings
+from pylog.cli.context import Settings, print_json, with_settings
 
 if TYPE_CHECKING:
     from broker.dump.rows import Row
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 @click.option("--segments", is_flag=True, help="Only logs, and one line for each segment.")
 @with_settings
 def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segments: bool) -> int:
-    """Decode files of a data directory: PATH is a file, or a directory with all below it.
+    """Decode the files of a data directory.
 
-    Logs with their records, offset and time indexes (compared with their log), aborted
-    transactions, producers' snapshots, checkpoints, the metadata log and its snapshots. The exit
-    status is 1 when a file does not make sense; nothing is changed.
+    PATH is a file, or a directory with all below it: logs with their records, offset and time
+    indexes (compared with their log), aborted transactions, producers' snapshots, checkpoints, the
+    metadata log and its snapshots. The exit status is 1 when a file does not make sense; nothing
+    is changed.
     """
     # what decodes is not loaded for `pylog --help`
     from broker.dump.rows import BadFile, rows_of
@@ -70,7 +71,7 @@ def _print_json(rows: Iterator[Row], file: Path | None, batches_only: bool) -> N
         shown = {name: value for name, value in row.items() if name != "kind"}
         if file is not None:
             shown = {"file": str(file), **shown}
-        click.echo(json.dumps(shown, ensure_ascii=False))
+        print_json(shown)
 
 
 def _print_text(rows: Iterator[Row], file: Path, batches_only: bool) -> None:

@@ -8,6 +8,7 @@ import json
 import logging
 import math
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
@@ -172,8 +173,9 @@ def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
 
 
 def print_json(value: object) -> None:
-    """One object on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    """One object on one line; in ASCII where the output takes no other text."""
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    click.echo(json.dumps(value, ensure_ascii=encoding != "utf8"))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -196,6 +196,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(_ClosedInput())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A locale that cannot write a character is no reason to write nothing.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = cli.main(
             args=None if arguments is None else list(arguments),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from broker.storage.directories.roster import ROSTER, Roster, write_roster
 from broker.storage.files import OsFiles
 from broker.storage.log.log import Log
 from pylog.cli.context import Settings
+from pylog.cli.main import main
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of
@@ -96,6 +99,22 @@ def test_records_of_a_log(folder: Path) -> None:
         (0, 2, 4),
         (3, 3, 4),
     ]
+
+
+def test_an_output_that_takes_few_characters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(batch_of("\u043a\U0001f600".encode(), base_offset=0))
+    for more in ([], ["--json"]):
+        out = io.BytesIO()
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out, encoding="latin-1"))
+        assert main([*more, "dump", str(file)]) == 0
+        shown = out.getvalue().decode("ascii")
+        if more:
+            assert json.loads(shown)["value"] == "\u043a\U0001f600"
+        else:
+            assert r"value: \u043a\U0001f600" in shown
 
 
 def test_indexes_snapshots_and_checkpoints(folder: Path) -> None:
