@@ -27,8 +27,8 @@ from pylog.client.cluster.shown import Shown
 from pylog.client.cluster.wire import error_of, metadata_request, snapshot_of
 from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
 from pylog.client.settings import ADMIN_SETTINGS
-from pylog.client.subscription import one_partition, some_partitions
 from pylog.client.timeouts import seconds
+from pylog.client.topics_and_partitions import one_partition, some_partitions
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import INT_MAX
 from pylog.model import (

@@ -15,8 +15,8 @@ from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.subscription import Partitions
 from pylog.client.timeouts import seconds
+from pylog.client.topics_and_partitions import Partitions
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 from pylog.records.record import Record

@@ -26,12 +26,13 @@ from pylog.client.consumer.consumer_settings import UserCode, fetcher_settings, 
 from pylog.client.consumer.fetch_loop import FetchLoop, FetchSettings
 from pylog.client.consumer.one_thread import OneThread
 from pylog.client.consumer.poll_waiting import PollWaiting, not_assigned
+from pylog.client.consumer.subscription import Subscription
 from pylog.client.fetching.fetch_state import Partition
 from pylog.client.fetching.fetcher import Fetcher
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
-from pylog.client.subscription import (
+from pylog.client.timeouts import seconds, seconds_or_none
+from pylog.client.topics_and_partitions import (
     Partitions,
-    Subscription,
     check_topic,
     is_single,
     one_partition,
@@ -39,7 +40,6 @@ from pylog.client.subscription import (
     some_partitions,
     times_by_partition,
 )
-from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import (
     EARLIEST_TIMESTAMP,

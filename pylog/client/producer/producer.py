@@ -25,8 +25,8 @@ from pylog.client.producer.producer_settings import UserCode, parse_settings
 from pylog.client.sending.accumulator import TopicBuffer
 from pylog.client.sending.partitioners import TopicPartitions
 from pylog.client.sending.producer_batch import BATCH_OVERHEAD, RECORD_OVERHEAD, Batch, HeaderList
-from pylog.client.subscription import check_topic
 from pylog.client.timeouts import seconds_or_none
+from pylog.client.topics_and_partitions import check_topic
 from pylog.clock import wall_ns
 from pylog.model import RecordMetadata, TopicPartition
 from pylog.records.batch import read_header
