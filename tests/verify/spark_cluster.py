@@ -28,8 +28,9 @@ def process_table() -> dict[int, tuple[int, str]]:
         if not entry.name.isdigit():
             continue
         try:
-            stat = (entry / "stat").read_text()
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+            # Whatever runs beside us: names and arguments need not be UTF-8.
+            stat = (entry / "stat").read_text(errors="replace")
+            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue
         state, parent = stat.rpartition(")")[2].split()[:2]
