@@ -30,6 +30,7 @@ from broker.node.host import is_this_machine
 from broker.node.settings import parse_address
 from broker.spark import checks, executor, jvm
 from broker.spark.guardian import command as guardian_command
+from broker.spark.memory import executor_memory
 from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
 
@@ -257,6 +258,7 @@ class Driver:
             advertised_host=settings.advertised_host if self._one_host else None,
             allow_plaintext=settings.allow_plaintext,
             config=settings.broker_config,
+            executor_memory=executor_memory(dict(self._conf.getAll())),
         )
 
     def _from_thread(self, callback: Any) -> Any:

@@ -57,6 +57,8 @@ class TaskSettings:
     advertised_host: str | None
     allow_plaintext: bool
     config: dict[str, str]
+    executor_memory: str = ""
+    """The heap of the JVM beside the broker, as Spark writes it."""
 
 
 def incarnation(application_id: str, slot: int, attempt: int) -> str:
@@ -94,8 +96,12 @@ def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator
     Raises BrokerCannotRun when no restart can help, and BrokerEnded when one is wanted.
     """
     from broker import logs
+    from broker.spark.memory import machine_bytes, memory_warning
 
     logs.set_up(settings.config)
+    warning = memory_warning(settings.executor_memory, machine_bytes())
+    if warning:
+        logger.warning("%s", warning)
     yield _Task(slot, settings).run()
 
 
