@@ -40,7 +40,7 @@ def problems(conf: Mapping[str, str], *, brokers: int) -> list[Problem]:
     found: list[Problem] = []
     master = conf.get("spark.master", "")
     found += _slots(conf, master, brokers)
-    found += _failures(conf, master)
+    found += _failures(conf, master, brokers)
     for key, reason in (
         ("spark.speculation", "a speculative copy of a task would be a second broker of one id"),
         (
@@ -143,18 +143,20 @@ def _slots(conf: Mapping[str, str], master: str, brokers: int) -> list[Problem]:
     return found
 
 
-def _failures(conf: Mapping[str, str], master: str) -> list[Problem]:
+def _failures(conf: Mapping[str, str], master: str, brokers: int) -> list[Problem]:
     """Spark must go on restarting brokers for as long as the application lives."""
     found = []
     local = _LOCAL.fullmatch(master)
     if local is not None:
-        failures = local["failures"]
+        failures, threads = local["failures"], local["threads"] or "1"
+        if threads != "*" and int(threads) < brokers:
+            return []  # `_slots` says already what to write, with the failures
         if failures is None or int(failures) < FAILURES_MIN:
             found.append(
                 Problem(
                     "spark.master",
                     master,
-                    f"local[{local['threads'] or 1},{FAILURES_MIN}]",
+                    f"local[{threads},{FAILURES_MIN}]",
                     "plain local[N] allows one task failure, whatever spark.task.maxFailures says",
                 )
             )

@@ -40,6 +40,8 @@ def test_the_shipped_cluster_configuration_is_fine(master: str) -> None:
         ({"spark.master": "local-cluster[2,1,512]"}, "spark.master"),
         ({"spark.master": "local[2,1000000]"}, "spark.master"),
         ({"spark.master": "local[3]"}, "spark.master"),
+        ({"spark.master": "local[2]"}, "spark.master"),
+        ({"spark.master": "local"}, "spark.master"),
         ({"spark.master": "yarn"}, "spark.executor.maxNumFailures"),
     ],
 )
