@@ -307,6 +307,26 @@ class Brokers:
             self._change(registration, fenced=registration.fenced, stopping=True)
             self.out.append(Report(f"broker {registration.broker_id} stops in order"))
 
+    def stop_cluster(self) -> None:
+        """All brokers are told to stop; from now on none is fenced for having done so."""
+        self.stopping_cluster = True
+        brokers = self._ledger.decided.brokers
+        self.out += [
+            self.greeting(session, fenced=brokers[session.broker_id].fenced)
+            for session in self._sessions
+            if session.streams > 0
+        ]
+
+    def cluster_stopped(self) -> None:
+        """All brokers are fenced at once. One after the other, as they register again, the last
+        would be alone in the ISRs, and without its disk the partitions would be offline.
+        """
+        for _, registration in sorted(self._ledger.decided.brokers.items()):
+            if not registration.fenced:
+                stopping = registration.in_controlled_shutdown
+                self._change(registration, fenced=True, stopping=stopping)
+        self._elections.on_cluster_stopped()
+
     def unregister(self, broker: BrokerId) -> BrokerUnregistered | Failure:
         """Forgets a broker that is gone for good."""
         if broker not in self._ledger.decided.brokers:

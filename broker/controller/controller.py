@@ -204,7 +204,6 @@ class Controller:
                     registration.incarnation_id,
                     last_seen=observed,
                     heard=False,
-                    lost=registration.fenced,
                 )
             )
         self._timers.guard_ends = observed + self._settings.session_timeout_ms
@@ -369,14 +368,14 @@ class Controller:
         that all in-sync replicas of today are so after the next start.
         """
         self._observe(now_ms)
-        self._brokers.stopping_cluster = True
-        brokers = self._ledger.decided.brokers
-        effects: list[Effect] = [
-            self._brokers.greeting(session, fenced=brokers[session.broker_id].fenced)
-            for session in self._sessions
-            if session.streams > 0
-        ]
-        return self._leave(effects)
+        self._brokers.stop_cluster()
+        return self._leave([])
+
+    def cluster_stopped(self, now_ms: int) -> list[Effect]:
+        """The last thing before the controller ends, when all have stopped or had the time to."""
+        self._observe(now_ms)
+        self._brokers.cluster_stopped()
+        return self._leave([])
 
     # ---- partitions and producer ids -----------------------------------------------------------
 

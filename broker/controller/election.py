@@ -78,6 +78,15 @@ class Elections:
             if broker in partition.isr:
                 self._change(partition, isr=without(partition.isr, broker))
 
+    def on_cluster_stopped(self) -> None:
+        """All brokers are fenced: every member of an ISR is eligible, for each holds all that was
+        committed. A leader that runs on knows of nothing else, and so commits nothing that one of
+        them lacks: its wish for a smaller ISR comes too late.
+        """
+        for partition in list(self._ledger.decided.partitions()):
+            if partition.isr:
+                self._change(partition, isr=())
+
     def on_registered(self, request: RegisterBroker, returning: Returning) -> Returned:
         """A new incarnation, still fenced.
 

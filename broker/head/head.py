@@ -255,6 +255,7 @@ class Head:
         deadline_ms = SYSTEM_CLOCK.monotonic_ms() + timeout_seconds * 1000
         while service.open_sessions and SYSTEM_CLOCK.monotonic_ms() < deadline_ms:
             await asyncio.sleep(0.02)
+        shell.perform(shell.controller.cluster_stopped(SYSTEM_CLOCK.monotonic_ms()))
         return not service.open_sessions
 
     async def stop(self) -> None:

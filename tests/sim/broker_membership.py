@@ -104,6 +104,8 @@ class BrokerMembership:
     def on_session_state(self, effect: TellSession) -> None:
         """What the controller thinks of us."""
         self._process.cluster.scheduler.note("session", self._process.name, effect.fenced)
+        if effect.should_stop:
+            self._process.stop_with_cluster()
 
     def on_session_rejected(self, effect: RejectSession) -> None:
         """Another incarnation has our id: stop serving."""

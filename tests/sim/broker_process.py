@@ -284,20 +284,28 @@ class BrokerProcess(Actor):
         self._stopping = True
         self.cluster.scheduler.note("stopping", self.name)
 
-        def permitted(_answer: object) -> None:
-            assert self.logs is not None
-            assert self.core is not None
-            try:
-                self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
-                self.logs.close(clean=True)
-                self.cluster.sometimes["clean stop"] += 1
-            except (OSError, errors.PylogError) as error:
-                self.cluster.scheduler.note("close", self.name, error)
-            self.node.kill(away_ms)
-
         self.ask_controller(
-            ControllerProcess.serve_shutdown, (self.broker_id, self.broker_epoch), permitted
+            ControllerProcess.serve_shutdown,
+            (self.broker_id, self.broker_epoch),
+            lambda _answer: self._close(away_ms),
         )
+
+    def stop_with_cluster(self) -> None:
+        """All stop: nobody is left to lead."""
+        if self.core is not None and not self._stopping:
+            self._stopping = True
+            self.timer(self.node.rng.random() * 300, self._close, self.cluster.swarm.away_ms)
+
+    def _close(self, away_ms: float) -> None:
+        assert self.logs is not None
+        assert self.core is not None
+        try:
+            self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
+            self.logs.close(clean=True)
+            self.cluster.sometimes["clean stop"] += 1
+        except (OSError, errors.PylogError) as error:
+            self.cluster.scheduler.note("close", self.name, error)
+        self.node.kill(away_ms)
 
     # ---- what others ask
 

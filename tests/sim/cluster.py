@@ -54,7 +54,7 @@ class Cluster:
         """`leaning` changes what the seed has drawn."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(rng("swarm"), rng("upkeep"), rng("disks")))
+        self.swarm: Swarm = leaning(draw(*map(rng, ("swarm", "upkeep", "disks", "cluster stops"))))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)

@@ -220,6 +220,17 @@ class ControllerProcess(Actor):
 
     # ---- what brokers ask
 
+    def stop_cluster(self, wait_ms: float, away_ms: float) -> None:
+        """The driver stops in order, and waits so long for the brokers."""
+        self.perform(self.core.stop_cluster(self.machine.now_ms()))
+        self.timer(wait_ms, self._cluster_stopped, away_ms)
+
+    def _cluster_stopped(self, away_ms: float) -> None:
+        self.perform(self.core.cluster_stopped(self.machine.now_ms()))
+        self.log.flush()
+        self.cluster.sometimes["cluster stop"] += 1
+        self.node.kill(away_ms)
+
     def serve_claim(self, request: Any, answer: Answer) -> None:
         self.perform(self.core.claim_broker(self.machine.now_ms(), request, answer))
 

@@ -44,6 +44,7 @@ class Nemesis:
             "cut_controller": self._cut_controller,
             "controller_kill": self._controller_kill,
             "kill_all": self._kill_all,
+            "cluster_stop": self._cluster_stop,
             "disk_full": self._disk_full,
             "stop": self._stop,
             "delete_records": cluster.administrator.delete_records,
@@ -161,6 +162,11 @@ class Nemesis:
         if self.rng.random() < 0.5:
             self.cluster.controller.kill(self._away_ms())
         self.cluster.sometimes["kill all"] += 1
+
+    def _cluster_stop(self) -> None:
+        process = self.cluster.controller.process
+        if process is not None:
+            process.hear(process.stop_cluster, self.rng.randint(50, 1_500), self._away_ms())
 
     def _disk_full(self) -> None:
         disk = self._target().disk

@@ -34,6 +34,7 @@ REQUIRED = (
     "kill all",
     "power loss",
     "clean stop",
+    "cluster stop",
     "cold read",
     "read",
     "retention",

@@ -57,6 +57,8 @@ DISK_FAULTS = (
 
 DISKS_SHARE = 0.3
 
+CLUSTER_STOPS_SHARE = 0.15
+
 POLICIES = ("delete", "delete", "compact", "compact", "compact,delete")
 
 
@@ -109,7 +111,12 @@ class Swarm:
     log_dirs: int = 1  # of each broker
 
 
-def draw(rng: random.Random, upkeep_rng: random.Random, disks_rng: random.Random) -> Swarm:
+def draw(
+    rng: random.Random,
+    upkeep_rng: random.Random,
+    disks_rng: random.Random,
+    stops_rng: random.Random,
+) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng)
     late = rng.random() < LATE_LIVES_SHARE
@@ -119,6 +126,8 @@ def draw(rng: random.Random, upkeep_rng: random.Random, disks_rng: random.Random
         swarm = _forgetful(swarm, upkeep_rng)
     if not late and disks_rng.random() < DISKS_SHARE:
         swarm = several_disks(swarm, disks_rng)
+    if not late and stops_rng.random() < CLUSTER_STOPS_SHARE:
+        swarm = replace(swarm, faults=(*swarm.faults, "cluster_stop"))
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from broker.controller.controller import Controller
 from broker.controller.effects import (
     AppendRecords,
@@ -24,11 +26,15 @@ from broker.metadata.admin import (
 )
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import (
+    AlterPartition,
     BrokerRegistered,
+    BrokerState,
     BrokerUnregistered,
     Failure,
     HeartbeatAccepted,
     MetadataBatch,
+    PartitionIsr,
+    PartitionsAltered,
     ProducerIdBlock,
     ShutdownPermitted,
 )
@@ -319,6 +325,51 @@ def test_a_cluster_that_stops_in_order_keeps_its_in_sync_replicas() -> None:
         shell.broken(broker)
     shell.advance(10_000)
     assert shell.partition() == before
+    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
+    stopped = shell.partition()
+    assert (stopped.leader, stopped.isr) == (NO_LEADER, ())
+    assert stopped.eligible_leader_replicas == before.isr
+    assert shell.controller.image.live_brokers() == []
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_after_a_stop_of_the_cluster_any_of_the_in_sync_replicas_leads(first: int) -> None:
+    """Also when the others have lost their disks, and with one in-sync replica enough."""
+    shell = ControllerShell()
+    brokers = [shell.join(n) for n in (1, 2, 3)]
+    shell.create()
+    shell.perform(shell.controller.stop_cluster(shell.now_ms))
+    for broker in brokers:
+        shell.broken(broker)
+    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
+    image = MetadataImage.from_records(
+        shell.controller.image.records(), shell.controller.image.offset
+    )
+    again = ControllerShell(image, settings=shell.settings, now_ms=5)
+    for other in {1, 2, 3} - {first}:
+        again.register(other, life=2, log_intact=False)
+    again.join(first, life=2)
+    partition = again.partition()
+    assert (partition.leader, partition.isr) == (first, (first,))
+
+
+def test_a_leader_that_outlives_the_stop_cannot_shrink_its_isr() -> None:
+    shell = ControllerShell()
+    one, *_ = [shell.join(n) for n in (1, 2, 3)]
+    shell.create()
+    before = shell.partition()
+    shell.perform(shell.controller.stop_cluster(shell.now_ms))
+    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
+    wish = PartitionIsr(
+        before.topic_id, 0, before.leader_epoch, before.partition_epoch,
+        (BrokerState(one.broker_id, one.epoch),),
+    )  # fmt: skip
+    answer = shell.call("alter_partition", AlterPartition(one.broker_id, one.epoch, (wish,)))
+    assert isinstance(answer, PartitionsAltered)
+    assert [altered.failure.code for altered in answer.partitions if altered.failure] == [
+        errors.FencedLeaderEpoch.code
+    ]
+    assert shell.partition().eligible_leader_replicas == before.isr
 
 
 def test_a_broker_is_unregistered_only_when_it_is_gone() -> None:
