@@ -331,7 +331,8 @@ class PartitionGhost:
 
     def cleaned_by(self, believed_ms: int, ahead_ms: int) -> None:
         """A pass may begin that goes by this time. Its clock may be ahead of the true one as far as
-        its broker may believe it; one that is behind dates tombstones too early, for all replicas.
+        its broker may believe it; one that is behind dates tombstones too early, for all replicas:
+        the date is in the batch and copied with it, as in Kafka (KIP-534).
         """
         self._believed_ms = max(self._believed_ms, believed_ms)
         self._behind_ms = max(self._behind_ms, -ahead_ms)

@@ -405,6 +405,6 @@ VARIANTS: dict[str, Variant] = {
     "failed_disk_believed": Variant(
         "B-S13: a log goes on after an error of its disk",
         ((FaultGuard, "fail", _forgiven),),
-        caught_by=104,
+        caught_by=248,
     ),
 }
