@@ -49,7 +49,11 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segmen
                     _print_json(rows, file if several else None, batches_only)
                 else:
                     _print_text(rows, file, batches_only)
+            except BrokenPipeError:
+                raise  # whoever reads the output has seen enough
             except (BadFile, OSError) as error:
+                if isinstance(error, FileNotFoundError) and file != path:
+                    continue  # a broker that runs has deleted it meanwhile
                 damaged += 1
                 click.echo(f"pylog: {file}: {error}", err=True)
     return 1 if damaged else 0

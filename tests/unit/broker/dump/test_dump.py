@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,23 @@ def test_kafkas_segments_as_a_whole() -> None:
         (0, 11), (11, 141), (141, 158),
     ]  # fmt: skip
     assert [row["aborted_transactions"] for row in found] == [0, 11, 2]
+
+
+def test_a_reader_that_has_seen_enough_is_no_damage(folder: Path) -> None:
+    command = [sys.executable, "-m", "pylog.cli.main", "dump", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+
+
+def test_a_file_that_goes_meanwhile_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / f"{9:020d}.log.deleted").symlink_to(folder / "gone")
+    monkeypatch.setattr(Path, "is_file", lambda self: True)
+    assert run(folder).return_value == 0
 
 
 def test_what_is_none_of_ours(tmp_path: Path) -> None:
