@@ -43,7 +43,6 @@ class Topic:
         self.gone = 0
         self._bootstrap = bootstrap
         self._rng = random.Random(seed)
-        self._started_ms = SYSTEM_CLOCK.wall_ms()
         self.load = KeyedLoad(bootstrap, name, self.judge.written, rate=rate, seed=seed)
         self.reader = Reader(bootstrap, name)
 
@@ -91,11 +90,9 @@ class Topic:
     def look_at_start(self, admin: AdminClient) -> int:
         """Where the log starts, judged."""
         partition = TopicPartition(self.name, 0)
-        begun_ms = SYSTEM_CLOCK.wall_ms()
         found = admin.list_offsets({partition: "earliest"})[partition]
         start = 0 if found is None else found.offset
-        self.judge.on_start(start, self._started_ms, SYSTEM_CLOCK.wall_ms())
-        self._started_ms = begun_ms
+        self.judge.on_start(start, SYSTEM_CLOCK.wall_ms())
         return start
 
     def look_at_records(self, admin: AdminClient) -> list[Found]:

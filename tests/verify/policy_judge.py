@@ -85,26 +85,35 @@ class Judge:
 
     # ---- the start ------------------------------------------------------------------------------
 
-    def on_start(self, start: int, since_ms: int, now_ms: int) -> None:
-        """The log starts there, read after the last start, which was asked for at `since_ms`."""
+    def on_start(self, start: int, now_ms: int) -> None:
+        """The leader's log starts there.
+
+        Each replica looks for itself what may go, so another leader may have moved its start at any
+        time since the records were there: one of the policies since must have allowed it.
+        """
         if start < self.start:
             self.broken.append(f"the log start went back from {self.start} to {start}")
         elif start > self.start:
             self.starts_moved += 1
-            if not any(self._may_go(start, p, now_ms) for p in self._policies_since(since_ms)):
+            gone = [w.at_ms for w in self.written if w.offset is not None and w.offset < start]
+            newest_ms = max(gone, default=0)
+            past = [(p, until) for until, p in self._in_force if until >= newest_ms]
+            present = [(p, now_ms) for p in (self._now, self._next) if p is not None]
+            if not any(self._may_go(start, newest_ms, p, ms) for p, ms in past + present):
                 self.broken.append(
-                    f"the log start moved from {self.start} to {start}: no policy since allowed it"
+                    f"the log start moved from {self.start} to {start}, the newest record before "
+                    f"being {now_ms - newest_ms} ms old: none of {past + present} allowed it"
                 )
         self.start = start
 
-    def _may_go(self, start: int, policy: Policy, now_ms: int) -> bool:
+    def _may_go(self, start: int, newest_ms: int, policy: Policy, until_ms: int) -> bool:
+        """Whether a log could start there by a policy, in force until then."""
         if not policy.deletes:
             return False
-        gone = [w.at_ms for w in self.written if w.offset is not None and w.offset < start]
-        newest = max(gone, default=0)
-        if 0 <= policy.retention_ms <= now_ms - newest:
+        if 0 <= policy.retention_ms <= until_ms - newest_ms:
             return True
-        left = sum(w.bytes_max for w in self.written if w.offset is None or w.offset >= start)
+        later = (w for w in self.written if w.offset is None or w.offset >= start)
+        left = sum(w.bytes_max for w in later if w.at_ms <= until_ms)
         return 0 <= policy.retention_bytes <= left
 
     # ---- the records ----------------------------------------------------------------------------

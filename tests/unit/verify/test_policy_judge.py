@@ -89,12 +89,21 @@ def test_tombstones() -> None:
 )
 def test_the_start_moves_by_age_or_size(policy: Policy, allowed: bool) -> None:
     judge = judged(policy)
-    judge.on_start(2, 1_500, 2_000)
+    judge.on_start(2, 2_000)
     assert (judge.broken == []) == allowed
+
+
+def test_a_start_that_a_policy_of_before_allowed_in_its_time() -> None:
+    judge = judged(Policy(retention_ms=500), KEEP)  # until 2,000 ms
+    judge.on_start(2, 9_000)
+    assert judge.broken == []
+    judge.written.append(Written(b"a", b"4", 1_800, 4))
+    judge.on_start(5, 9_000)
+    assert "the newest record before being 7200 ms old" in judge.broken[0]
 
 
 def test_the_start_never_goes_back() -> None:
     judge = judged(Policy(retention_ms=0))
-    judge.on_start(2, 1_500, 2_000)
-    judge.on_start(1, 2_000, 2_500)
+    judge.on_start(2, 2_000)
+    judge.on_start(1, 2_500)
     assert "went back from 2 to 1" in judge.broken[0]
