@@ -110,7 +110,9 @@ def test_nothing_of_it_outlives_an_orderly_stop(cluster: SparkCluster) -> None:
     while any(alive(pid) for pid in below) and SYSTEM_CLOCK.monotonic_ms() < deadline:
         SYSTEM_CLOCK.sleep(0.1)
     assert not [pid for pid in below if alive(pid)]
-    assert cluster.log().rpartition("INFO pylog.spark ")[2].endswith("]: stopped\n")
+    _, last, after = cluster.log().rpartition("]: stopped\n")
+    assert last
+    assert "\n\tat " not in after, after
 
 
 def test_permuted_data_roots_lose_nothing_and_copy_nothing(tmp_path: Path) -> None:
