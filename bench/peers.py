@@ -108,7 +108,7 @@ def latency(pair: Pair, scale: float) -> None:
     """End to end at 1,000 records a second, linger 0, acks=all.
 
     Before each run comes a second that is not counted: that side was idle. Kafka is not stopped
-    here: for some seconds after it a JVM has slow records.
+    here, so that no JVM has just been woken.
     """
     samples, warm, again = (max(200, int(n * scale)) for n in (4_000, 15_000, 1_000))
 
