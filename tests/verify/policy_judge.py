@@ -144,17 +144,28 @@ class Judge:
         return len(absent)
 
     def _judge_gone(self, record: Written, successor: Written | None, now_ms: int) -> None:
-        needed_ms = record.at_ms if successor is None else successor.at_ms
-        policies = [p for p in self._policies_since(needed_ms) if p.compacts]
+        if record.value is None and self._expired(record, now_ms):
+            return
+        if successor is None and record.value is not None:
+            self.broken.append(f"{record} is gone, the last value of its key")
+            return
+        since_ms = record.at_ms if successor is None else successor.at_ms
+        policies = [p for p in self._policies_since(since_ms) if p.compacts]
         age_ms = now_ms - record.at_ms
         if not policies:
             self.broken.append(f"{record} is gone, though nothing has compacted it")
         elif all(age_ms < p.min_lag_ms for p in policies):
             self.broken.append(f"{record} is gone before min.compaction.lag.ms")
-        elif successor is None and record.value is not None:
-            self.broken.append(f"{record} is gone, the last value of its key")
-        elif successor is None and all(age_ms < p.delete_retention_ms for p in policies):
+        elif successor is None:
             self.broken.append(f"the tombstone {record} is gone before delete.retention.ms")
+
+    def _expired(self, tombstone: Written, now_ms: int) -> bool:
+        """Whether it may have gone by its time, be there a later record of its key or not."""
+        age_ms = now_ms - tombstone.at_ms
+        return any(
+            p.compacts and max(p.min_lag_ms, p.delete_retention_ms) <= age_ms
+            for p in self._policies_since(tombstone.at_ms)
+        )
 
     def _judge_kept(self, record: Written, successor: Written | None) -> None:
         """A value must not outlive the tombstone that took it back. Both may go while one reads,

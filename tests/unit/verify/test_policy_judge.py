@@ -77,6 +77,17 @@ def test_tombstones() -> None:
     assert "its tombstone at 4 was gone" in judge.broken[0]
 
 
+def test_a_tombstone_may_have_gone_before_its_key_was_written_again() -> None:
+    judge = judged(COMPACT, KEEP)  # COMPACT until 2,000 ms
+    judge.written += [Written(b"a", None, 400, 4), Written(b"a", b"5", 2_500, 5)]
+    rest = [*found(3), Found(5, b"a", b"5")]
+    judge.on_read(rest, 0, 6, 3_000)
+    assert judge.broken == []
+    judge.written[4].at_ms = 2_400
+    judge.on_read(rest, 0, 6, 3_000)
+    assert "nothing has compacted it" in judge.broken[0]
+
+
 @pytest.mark.parametrize(
     ("policy", "allowed"),
     [
