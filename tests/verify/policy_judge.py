@@ -99,22 +99,39 @@ class Judge:
             newest_ms = max(gone, default=0)
             past = [(p, until) for until, p in self._in_force if until >= newest_ms]
             present = [(p, now_ms) for p in (self._now, self._next) if p is not None]
-            if not any(self._may_go(start, newest_ms, p, ms) for p, ms in past + present):
+            if not any(self._may_go(start, p, ms) for p, ms in past + present):
                 self.broken.append(
                     f"the log start moved from {self.start} to {start}, the newest record before "
                     f"being {now_ms - newest_ms} ms old: none of {past + present} allowed it"
                 )
         self.start = start
 
-    def _may_go(self, start: int, newest_ms: int, policy: Policy, until_ms: int) -> bool:
+    def _may_go(self, start: int, policy: Policy, until_ms: int) -> bool:
         """Whether a log could start there by a policy, in force until then."""
         if not policy.deletes:
             return False
-        if 0 <= policy.retention_ms <= until_ms - newest_ms:
+        if 0 <= policy.retention_ms <= until_ms - self._newest_before(start, until_ms):
             return True
         later = (w for w in self.written if w.offset is None or w.offset >= start)
         left = sum(w.bytes_max for w in later if w.at_ms <= until_ms)
         return 0 <= policy.retention_bytes <= left
+
+    def _newest_before(self, start: int, until_ms: int) -> int:
+        """When the newest record below was sent that must have been there until then: a segment is
+        as old as the newest of what compaction has left of it.
+        """
+        superseded: set[bytes] = set()
+        newest_ms = 0
+        for record in reversed(self.written):
+            if record.at_ms > until_ms:
+                continue
+            if record.offset is not None and record.offset < start and record.at_ms > newest_ms:
+                may_be_gone = record.value is None or record.key in superseded
+                policies = self._policies_since(record.at_ms) if may_be_gone else ()
+                if not any(policy.compacts for policy in policies):
+                    newest_ms = record.at_ms
+            superseded.add(record.key)
+        return newest_ms
 
     # ---- the records ----------------------------------------------------------------------------
 

@@ -113,6 +113,18 @@ def test_a_start_that_a_policy_of_before_allowed_in_its_time() -> None:
     assert "the newest record before being 7200 ms old" in judge.broken[0]
 
 
+def test_a_segment_is_as_old_as_what_compaction_left_of_it() -> None:
+    def moved(*policies: Policy) -> list[str]:
+        judge = judged(*policies)  # the last one is in force at 3,100 ms
+        judge.written += [Written(b"a", b"4", 1_500, 4), Written(b"a", b"5", 2_900, 5)]
+        judge.on_start(5, 3_100)
+        return judge.broken
+
+    old = Policy(retention_ms=2_000)
+    assert moved(COMPACT, old) == []
+    assert "the newest record before being 1600 ms old" in moved(KEEP, old)[0]
+
+
 def test_the_start_never_goes_back() -> None:
     judge = judged(Policy(retention_ms=0))
     judge.on_start(2, 2_000)
