@@ -62,6 +62,9 @@ class Administrator(Actor):
     def create(self, then: Callable[[], None] = lambda: None) -> None:
         """The topic, with all that the swarm wants of it."""
         self.busy = True
+        if self.cluster.image.brokers and not self.cluster.has_whole_broker():
+            self._again(partial(self.create, then))
+            return
 
         def heard(answer: Any) -> None:
             failure = answer if isinstance(answer, Failure | None) else answer.topics[0].failure
@@ -105,6 +108,10 @@ class Administrator(Actor):
         self._grow(len(topic.partitions) + 1)
 
     def _grow(self, count: int) -> None:
+        if not self.cluster.has_whole_broker():
+            self._again(partial(self._grow, count))
+            return
+
         def heard(answer: Any) -> None:
             if isinstance(answer, PartitionsCreated):
                 failure = answer.topics[0].failure

@@ -424,8 +424,10 @@ class Cluster:
     def holds_alone(self, node: BrokerNode) -> bool:
         """Whether some partition counts on this broker only: it was made while no other was there,
         the others have not made their replicas yet, or their log directories failed. Then a loss is
-        beyond the budget, and the partition rightly stays offline.
+        beyond the budget, and the partition rightly stays offline. So would one that is being made.
         """
+        if self.administrator.busy and not self.has_whole_broker(besides=node):
+            return True
         return (self.swarm.upkeep is not None or self.swarm.log_dirs > 1) and any(
             {
                 broker
@@ -435,6 +437,18 @@ class Cluster:
             <= {node.broker_id}
             for partition in self.image.partitions_of(node.broker_id)
             if node.broker_id in (*partition.isr, *partition.eligible_leader_replicas)
+        )
+
+    def has_whole_broker(self, besides: BrokerNode | None = None) -> bool:
+        """Whether a partition made now counts on somebody who is there and has lost nothing."""
+        brokers = self.image.brokers
+        return any(
+            node is not besides
+            and not node.damaged
+            and node.process is not None
+            and node.broker_id in brokers
+            and not brokers[node.broker_id].fenced
+            for node in self.brokers.values()
         )
 
     def describe(self) -> str:
