@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError, Message
 from broker.metrics.counters import RequestCounters
 from pylog import errors
 from pylog.clock import ticks
+from pylog.rpc.channel import ERROR_CODE_KEY
 
 _log = logging.getLogger("pylog.grpc")
 
@@ -29,9 +30,6 @@ REQUEST_SECONDS_MAX: Final = 30.0
 
 DEADLINE_GRAIN_SECONDS: Final = 0.001
 """gRPC counts deadlines in whole milliseconds, and rounds them up."""
-
-ERROR_CODE_KEY: Final = "pylog-error-code"
-"""Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
 _STATUS: Final[dict[type[errors.PylogError], grpc.StatusCode]] = {
     errors.ClusterAuthorizationFailed: grpc.StatusCode.PERMISSION_DENIED,

@@ -26,11 +26,10 @@ from broker.metadata.messages import (
 )
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, Offset
-from pylog.rpc.channel import aio_channel, secret_metadata, sync_channel
+from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, secret_metadata, sync_channel
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
 
 CALL_SECONDS_MAX: Final = 10.0
-ERROR_CODE_KEY: Final = "pylog-error-code"
 
 
 def fault_of(target: str, error: grpc.RpcError) -> errors.PylogError:

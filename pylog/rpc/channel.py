@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 """Upper bound of one gRPC message in both directions; brokers bound requests tighter."""
 
+ERROR_CODE_KEY: Final = "pylog-error-code"
+"""Trailing metadata with Kafka's number of the error, beside the gRPC status."""
+
 SECRET_METADATA_KEY: Final = "pylog-cluster-secret"
 
 BROKER_HOST_PREFIX: Final = "broker-"

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from typing import Any, Protocol
 
+import grpc
+
 from pylog import errors
+from pylog.rpc.channel import ERROR_CODE_KEY
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2
-from tests.fakes.fake_topics import FakeTopic
+from tests.fakes.fake_topics import FakePartition, FakeTopic
 
 
 class Administered(Protocol):
@@ -17,10 +21,15 @@ class Administered(Protocol):
     topics: dict[str, FakeTopic]
     configs: dict[tuple[int, str], dict[str, str]]
     starting: int
+    item_faults: deque[int]
 
     def create_topic(self, name: str, partitions: int = 1) -> FakeTopic: ...
 
     def live(self) -> list[common_pb2.Broker]: ...
+
+
+ITEMS_MAX = 10_000
+"""A broker's limit; more are refused as brokers do it."""
 
 
 class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer):
@@ -28,12 +37,25 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
         self._cluster = cluster
         self._broker = broker
 
+    def _refused(self, told: Any) -> bool:
+        """Whether the item is refused by the test."""
+        faults = self._cluster.item_faults
+        told.error.code = faults.popleft() if faults else 0
+        told.error.message = "refused by the test" if told.error.code else ""
+        return bool(told.error.code)
+
     def CreateTopics(
-        self, request: admin_pb2.CreateTopicsRequest, _context: Any
+        self, request: admin_pb2.CreateTopicsRequest, context: Any
     ) -> admin_pb2.CreateTopicsResponse:
+        if len(request.topics) > ITEMS_MAX:
+            context.set_trailing_metadata(((ERROR_CODE_KEY, str(errors.InvalidRequest.code)),))
+            text = f"INVALID_REQUEST: {len(request.topics)} topics; the limit is {ITEMS_MAX}"
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, text)
         response = admin_pb2.CreateTopicsResponse()
         for asked in request.topics:
             told = response.topics.add(name=asked.name)
+            if self._refused(told):
+                continue
             if asked.name in self._cluster.topics:
                 told.error.code = errors.TopicAlreadyExists.code
                 told.error.message = f"topic {asked.name} exists"
@@ -55,12 +77,49 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
         with self._cluster.changed:
             for name in request.names:
                 told = response.topics.add(name=name)
+                if self._refused(told):
+                    continue
                 topic = self._cluster.topics.pop(name, None)
                 if topic is not None:
                     told.topic_id = topic.topic_id
                 else:
                     told.error.code = errors.UnknownTopicOrPartition.code
                     told.error.message = f"there is no topic {name}"
+        return response
+
+    def CreatePartitions(
+        self, request: admin_pb2.CreatePartitionsRequest, _context: Any
+    ) -> admin_pb2.CreatePartitionsResponse:
+        """Checks nothing."""
+        response = admin_pb2.CreatePartitionsResponse()
+        with self._cluster.changed:
+            for grown in request.topics:
+                told = response.topics.add(name=grown.topic)
+                if not self._refused(told):
+                    partitions = self._cluster.topics[grown.topic].partitions
+                    while len(partitions) < grown.total_count:
+                        partitions.append(FakePartition(self._broker))
+                    told.num_partitions = len(partitions)
+        return response
+
+    def ElectLeaders(
+        self, request: admin_pb2.ElectLeadersRequest, _context: Any
+    ) -> admin_pb2.ElectLeadersResponse:
+        """Who leads, leads."""
+        response = admin_pb2.ElectLeadersResponse()
+        if not self._refused(response):
+            for asked in request.partitions:
+                partition = self._cluster.topics[asked.topic].partitions[asked.partition]
+                response.partitions.add(
+                    topic=asked.topic, partition=asked.partition, leader=partition.leader
+                )
+        return response
+
+    def UnregisterBroker(
+        self, _request: admin_pb2.UnregisterBrokerRequest, _context: Any
+    ) -> admin_pb2.UnregisterBrokerResponse:
+        response = admin_pb2.UnregisterBrokerResponse()
+        self._refused(response)
         return response
 
     def DescribeConfigs(
@@ -70,6 +129,8 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
         response = admin_pb2.DescribeConfigsResponse()
         for question in request.resources:
             told = response.resources.add(resource=question.resource)
+            if self._refused(told):
+                continue
             own = self._cluster.configs.get((question.resource.type, question.resource.name), {})
             for name, value in sorted({"segment.bytes": "1073741824", **own}.items()):
                 if question.all_names or name in question.names:
@@ -85,6 +146,8 @@ class FakeAdmin(admin_pb2_grpc.AdminServicer, admin_pb2_grpc.BrokerAdminServicer
         for altered in request.resources:
             kind, name = altered.resource.type, altered.resource.name
             told = response.resources.add(resource=altered.resource)
+            if self._refused(told):
+                continue
             if kind == admin_pb2.ConfigResource.TOPIC and name not in self._cluster.topics:
                 told.error.code = errors.UnknownTopicOrPartition.code
                 told.error.message = f"there is no topic {name}"

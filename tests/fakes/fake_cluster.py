@@ -56,6 +56,8 @@ class FakeCluster:
         """Topics that brokers other than the controller do not know yet."""
         self.starting = 0
         """So many topics are still refused, as before brokers are registered."""
+        self.item_faults: deque[int] = deque()
+        """Error codes for the next items that administrators ask for; 0 for none."""
         self.is_gateway = False
         """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
@@ -382,6 +384,9 @@ class _Service(log_pb2_grpc.LogServicer):
                 answer = response.partitions.add(
                     topic=asked.topic, partition=asked.partition, offset=-1, timestamp_ms=-1
                 )
+                if cluster.item_faults and (fault := cluster.item_faults.popleft()):
+                    answer.error.code = fault
+                    continue
                 partition = cluster.led(self._broker, asked.topic, asked.partition)
                 if isinstance(partition, common_pb2.Error):
                     answer.error.CopyFrom(partition)
@@ -414,6 +419,9 @@ class _Service(log_pb2_grpc.LogServicer):
         with self._cluster.changed:
             for cut in request.partitions:
                 answer = response.partitions.add(topic=cut.topic, partition=cut.partition)
+                if self._cluster.item_faults and (fault := self._cluster.item_faults.popleft()):
+                    answer.error.code = fault
+                    continue
                 partition = self._cluster.led(self._broker, cut.topic, cut.partition)
                 if isinstance(partition, common_pb2.Error):
                     answer.error.CopyFrom(partition)

@@ -22,6 +22,7 @@ from pylog.client.cluster.cluster import Cluster, ClusterSettings
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.cluster.offsets import delete_records, list_offsets, raise_faults
+from pylog.client.cluster.outcomes import Answers, ask_controller, raise_passing
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.shown import Shown
 from pylog.client.cluster.wire import error_of, metadata_request, snapshot_of
@@ -46,6 +47,9 @@ from pylog.model import (
 from pylog.rpc.v1 import admin_pb2, log_pb2
 
 T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+M = TypeVar("M")
 
 OFFSET_SPECS: Final = {
     "earliest": EARLIEST_TIMESTAMP,
@@ -92,19 +96,20 @@ class AdminClient(Closing, Shown):
         Raises TopicAlreadyExists, InvalidTopic, InvalidPartitions, InvalidReplicationFactor,
         InvalidReplicaAssignment, InvalidConfig.
         """
-        request = admin_pb2.CreateTopicsRequest(validate_only=validate_only)
+        wanted = []
         for topic in admin_wire.new_topics(topics):
             _check_name(topic.name)
-            request.topics.append(admin_wire.new_topic_message(topic))
-        timeout_ms = self._milliseconds(timeout)
+            wanted.append((topic.name, admin_wire.new_topic_message(topic)))
 
-        async def attempt(left_s: float) -> admin_pb2.CreateTopicsResponse:
-            request.timeout_ms = int(left_s * 1000)
+        async def attempt(topics: list[admin_pb2.NewTopic], left_s: float) -> Answers[str, str]:
+            request = admin_pb2.CreateTopicsRequest(
+                topics=topics, timeout_ms=int(left_s * 1000), validate_only=validate_only
+            )
             server = await self._gateway()
-            return await server.call(server.admin.CreateTopics, request, left_s)
+            response = await server.call(server.admin.CreateTopics, request, left_s)
+            return [(t.name, admin_wire.fault_of_topic(t), t.topic_id) for t in response.topics]
 
-        response = self._retry(attempt, timeout_ms, "create topics")
-        return _outcome((t.name, t.error, t.topic_id) for t in response.topics)
+        return self._each(wanted, attempt, timeout, "create topics")
 
     def delete_topics(
         self, topics: str | Iterable[str], *, timeout: float | None = None
@@ -114,19 +119,17 @@ class AdminClient(Closing, Shown):
         Raises UnknownTopicOrPartition for what does not exist.
         """
         names = _names(topics)
-        request = admin_pb2.DeleteTopicsRequest(names=names)
-        timeout_ms = self._milliseconds(timeout)
 
-        async def attempt(left_s: float) -> admin_pb2.DeleteTopicsResponse:
-            request.timeout_ms = int(left_s * 1000)
+        async def attempt(names: list[str], left_s: float) -> Answers[str, str]:
+            request = admin_pb2.DeleteTopicsRequest(names=names, timeout_ms=int(left_s * 1000))
             server = await self._gateway()
-            return await server.call(server.admin.DeleteTopics, request, left_s)
+            response = await server.call(server.admin.DeleteTopics, request, left_s)
+            for name in names:
+                self._cluster.metadata.forget_topic(name)
+                self._cluster.topics.pop(name, None)
+            return [(t.name, admin_wire.fault_of_topic(t), t.topic_id) for t in response.topics]
 
-        response = self._retry(attempt, timeout_ms, "delete topics")
-        for name in names:
-            self._cluster.metadata.forget_topic(name)
-            self._cluster.topics.pop(name, None)
-        return _outcome((t.name, t.error, t.topic_id) for t in response.topics)
+        return self._each([(name, name) for name in names], attempt, timeout, "delete topics")
 
     def list_topics(self, *, internal: bool = False, timeout: float | None = None) -> list[str]:
         """All topics' names, sorted; internal ones only when asked for."""
@@ -188,19 +191,23 @@ class AdminClient(Closing, Shown):
         Raises InvalidPartitions for a total that is no growth, UnknownTopicOrPartition,
         InvalidReplicaAssignment.
         """
-        request = admin_wire.growth(topics)
-        for topic in request.topics:
-            _check_name(topic.topic)
-        request.validate_only = validate_only
-        timeout_ms = self._milliseconds(timeout)
+        wanted = [(topic.topic, topic) for topic in admin_wire.growth(topics).topics]
+        for name, _ in wanted:
+            _check_name(name)
 
-        async def attempt(left_s: float) -> admin_pb2.CreatePartitionsResponse:
-            request.timeout_ms = int(left_s * 1000)
+        async def attempt(
+            topics: list[admin_pb2.NewPartitions], left_s: float
+        ) -> Answers[str, int]:
+            request = admin_pb2.CreatePartitionsRequest(
+                topics=topics, timeout_ms=int(left_s * 1000), validate_only=validate_only
+            )
             server = await self._gateway()
-            return await server.call(server.admin.CreatePartitions, request, left_s)
+            response = await server.call(server.admin.CreatePartitions, request, left_s)
+            return [
+                (t.name, admin_wire.fault_of_topic(t), t.num_partitions) for t in response.topics
+            ]
 
-        response = self._retry(attempt, timeout_ms, "create partitions")
-        return _outcome((t.name, t.error, t.num_partitions) for t in response.topics)
+        return self._each(wanted, attempt, timeout, "create partitions")
 
     # ---- configurations -----------------------------------------------------------------------
 
@@ -216,31 +223,27 @@ class AdminClient(Closing, Shown):
         settings that do not exist, UnknownTopicOrPartition, and InvalidRequest for a broker
         that is not registered.
         """
-        request = admin_wire.questions(resources)
+        asked = admin_wire.questions(resources).resources
 
-        async def attempt(left_s: float) -> admin_pb2.DescribeConfigsResponse:
+        async def attempt(
+            questions: list[admin_pb2.ConfigQuestion], left_s: float
+        ) -> Answers[ConfigResource, dict[str, ConfigEntry]]:
+            request = admin_pb2.DescribeConfigsRequest(resources=questions)
             try:
                 server = await self._gateway()
-                return await server.call(server.admin.DescribeConfigs, request, left_s)
+                response = await server.call(server.admin.DescribeConfigs, request, left_s)
             except (errors.BrokerUnreachable, errors.NotController) as error:
-                answer = await configs_of_any_broker(self._cluster, request, left_s)
-                if answer is None:
+                told = await configs_of_any_broker(self._cluster, request, left_s)
+                if told is None:
                     raise error
-                return answer
+                response = told
+            return [
+                (*admin_wire.resource_and_fault(described), admin_wire.entries_of(described))
+                for described in response.resources
+            ]
 
-        response = self._retry(attempt, self._milliseconds(timeout), "describe configurations")
-        results: dict[ConfigResource, dict[str, ConfigEntry]] = {}
-        faults: dict[ConfigResource, errors.PylogError] = {}
-        for described in response.resources:
-            resource = admin_wire.resource_of(described.resource)
-            fault = error_of(described.error, str(resource))
-            if fault is not None:
-                faults[resource] = fault
-            else:
-                entries = map(admin_wire.entry_of, described.entries)
-                results[resource] = {entry.name: entry for entry in entries}
-        raise_faults(results, faults)
-        return results
+        wanted = [(admin_wire.resource_of(question.resource), question) for question in asked]
+        return self._each(wanted, attempt, timeout, "describe configurations")
 
     def incremental_alter_configs(
         self,
@@ -255,24 +258,20 @@ class AdminClient(Closing, Shown):
         AlterConfigOps. Back when the live brokers go by them. Raises InvalidConfig, which names
         setting and limit (KIP-339).
         """
-        request = admin_wire.changes(changes, validate_only=validate_only)
+        altered = admin_wire.changes(changes).resources
 
-        async def attempt(left_s: float) -> admin_pb2.AlterConfigsResponse:
-            request.timeout_ms = int(left_s * 1000)
+        async def attempt(
+            resources: list[admin_pb2.AlteredResource], left_s: float
+        ) -> Answers[ConfigResource, None]:
+            request = admin_pb2.AlterConfigsRequest(
+                resources=resources, timeout_ms=int(left_s * 1000), validate_only=validate_only
+            )
             server = await self._gateway()
-            return await server.call(server.admin.AlterConfigs, request, left_s)
+            response = await server.call(server.admin.AlterConfigs, request, left_s)
+            return [(*admin_wire.resource_and_fault(told), None) for told in response.resources]
 
-        response = self._retry(attempt, self._milliseconds(timeout), "alter configurations")
-        results: dict[ConfigResource, None] = {}
-        faults: dict[ConfigResource, errors.PylogError] = {}
-        for altered in response.resources:
-            resource = admin_wire.resource_of(altered.resource)
-            fault = error_of(altered.error, str(resource))
-            if fault is not None:
-                faults[resource] = fault
-            else:
-                results[resource] = None
-        raise_faults(results, faults)
+        wanted = [(admin_wire.resource_of(change.resource), change) for change in altered]
+        self._each(wanted, attempt, timeout, "alter configurations")
 
     # ---- records ------------------------------------------------------------------------------
 
@@ -355,7 +354,10 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.ElectLeadersResponse:
             server = await self._gateway()
-            return await server.call(server.admin.ElectLeaders, request, left_s)
+            response: admin_pb2.ElectLeadersResponse
+            response = await server.call(server.admin.ElectLeaders, request, left_s)
+            raise_passing(self._cluster, error_of(response.error))
+            return response
 
         response = self._retry(attempt, self._milliseconds(timeout), "elect leaders")
         whole = error_of(response.error)
@@ -398,7 +400,10 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.UnregisterBrokerResponse:
             server = await self._gateway()
-            return await server.call(server.admin.UnregisterBroker, request, left_s)
+            response: admin_pb2.UnregisterBrokerResponse
+            response = await server.call(server.admin.UnregisterBroker, request, left_s)
+            raise_passing(self._cluster, error_of(response.error, f"broker {broker}"))
+            return response
 
         response = self._retry(attempt, self._milliseconds(timeout), "unregister a broker")
         fault = error_of(response.error, f"broker {broker}")
@@ -438,6 +443,18 @@ class AdminClient(Closing, Shown):
             raise self._thread.closed("the admin client")
         return self._thread.run(coroutine)
 
+    def _each(
+        self,
+        wanted: list[tuple[K, M]],
+        attempt: Callable[[list[M], float], Awaitable[Answers[K, V]]],
+        timeout: float | None,
+        what: str,
+    ) -> dict[K, V]:
+        timeout_ms = self._milliseconds(timeout)
+        outcomes = self._run(ask_controller(self._cluster, wanted, attempt, timeout_ms, what))
+        raise_faults(outcomes.in_order(), outcomes.faults)
+        return outcomes.in_order()
+
     def _retry(self, attempt: Callable[[float], Awaitable[T]], timeout_ms: int, what: str) -> T:
         return self._run(self._cluster.retrying(attempt, timeout_ms, what))
 
@@ -473,16 +490,3 @@ def _check_name(name: str) -> None:
     fault = topic_name_fault(name) if isinstance(name, str) else f"{name!r} is not a topic's name"
     if fault is not None:
         raise errors.InvalidTopic(fault)
-
-
-def _outcome(items: Iterable[tuple[str, Any, T]]) -> dict[str, T]:
-    results: dict[str, T] = {}
-    faults: dict[str, errors.PylogError] = {}
-    for name, error, value in items:
-        fault = error_of(error, f"topic {name}")
-        if fault is None:
-            results[name] = value
-        else:
-            faults[name] = fault
-    raise_faults(results, faults)
-    return results

@@ -99,11 +99,29 @@ def entry_of(entry: admin_pb2.ConfigEntry) -> ConfigEntry:
     )  # fmt: skip
 
 
-def changes(
-    given: Mapping[Any, ConfigChanges], *, validate_only: bool
-) -> admin_pb2.AlterConfigsRequest:
+def resource_and_fault(
+    told: admin_pb2.DescribedConfig | admin_pb2.AlterConfigsResult,
+) -> tuple[ConfigResource, errors.PylogError | None]:
+    """Which resource a server answers about, and why it did not do what was asked."""
+    resource = resource_of(told.resource)
+    return resource, error_of(told.error, str(resource))
+
+
+def fault_of_topic(
+    told: admin_pb2.CreatedTopic | admin_pb2.DeletedTopic | admin_pb2.GrownTopic,
+) -> errors.PylogError | None:
+    """Why a server did not do what was asked of a topic."""
+    return error_of(told.error, f"topic {told.name}")
+
+
+def entries_of(described: admin_pb2.DescribedConfig) -> dict[str, ConfigEntry]:
+    """A resource's described settings by name."""
+    return {entry.name: entry for entry in map(entry_of, described.entries)}
+
+
+def changes(given: Mapping[Any, ConfigChanges]) -> admin_pb2.AlterConfigsRequest:
     """Changes by resource; InvalidConfig for what cannot be one."""
-    request = admin_pb2.AlterConfigsRequest(validate_only=validate_only)
+    request = admin_pb2.AlterConfigsRequest()
     shape = f"{{{_RESOURCE}: {{setting: value}}}}"
     for item, wanted in mapping(given, "changes", shape, errors.InvalidConfig).items():
         resource = config_resource(item)

@@ -62,7 +62,7 @@ async def confirm(
     try:
         answer: log_pb2.MetadataResponse
         answer = await gateway.call(gateway.log.Metadata, request, CONFIRM_S_MAX)
-    except errors.BrokerUnreachable:
+    except errors.PylogError:
         return frozenset()
     if not answer.gateway or answer.cluster_id != response.cluster_id:
         return frozenset()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.outcomes import Outcomes, passes_at_leader
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
 from pylog.config import LONG_MAX
@@ -95,9 +96,7 @@ async def _by_leader(
     An error that no retry cures, and at the end the last one that a retry might, is the
     partition's.
     """
-    results: dict[TopicPartition, Any] = {}
-    faults: Faults = {}
-    passing: Faults = {}
+    outcomes: Outcomes[TopicPartition, Any] = Outcomes(wanted, passes_at_leader)
     deadline = cluster.clock.monotonic_ms() + timeout_ms
 
     async def ask_leader(broker: int, part: dict[TopicPartition, int], left_s: float) -> None:
@@ -106,67 +105,56 @@ async def _by_leader(
             if server is None:
                 raise errors.LeaderNotAvailable(f"broker {broker} is not alive")
             answers = await ask(server, part, left_s)
+        except errors.ClientClosed:
+            raise
         except errors.PylogError as error:
-            passing.update(dict.fromkeys(part, error))
+            for tp in part:
+                outcomes.told(tp, error, None)
             return
-        for tp, fault, value in answers:
-            if fault is None:
-                results[tp] = value
-                passing.pop(tp, None)
-            elif fault.retriable:
-                passing[tp] = fault
-            else:
-                faults[tp] = fault
+        for answer in answers:
+            outcomes.told(*answer)
 
     async def attempt(left_s: float) -> None:
         by_broker: dict[int, dict[TopicPartition, int]] = {}
-        for tp, asked in wanted.items():
-            if tp in results or tp in faults:
-                continue
-            leader = await _leader(cluster, tp, deadline, faults, passing)
+        for tp in outcomes.left:
+            leader = await _leader(cluster, tp, deadline, outcomes)
             if leader is not None:
-                by_broker.setdefault(leader, {})[tp] = asked
+                by_broker.setdefault(leader, {})[tp] = wanted[tp]
         await asyncio.gather(*(ask_leader(b, part, left_s) for b, part in by_broker.items()))
-        left = [tp for tp in wanted if tp not in results and tp not in faults]
-        if left:
-            raise passing.get(left[0]) or errors.LeaderNotAvailable(f"{left[0]} has no live leader")
 
     with contextlib.ExitStack() as asking:
         for topic in {tp.topic for tp in wanted}:
             asking.enter_context(cluster.asking(topic))
         try:
-            await cluster.retrying(attempt, timeout_ms, what)
+            await outcomes.complete(cluster, attempt, timeout_ms, what)
         except errors.RequestTimedOut as error:
-            for tp in wanted:
-                if tp in results or tp in faults:
-                    continue
+            for tp in outcomes.left:
                 if tp.topic in cluster.denied:
-                    faults[tp] = cluster.denied[tp.topic].error
-                else:
-                    faults[tp] = errors.RequestTimedOut(f"{tp}: {passing.get(tp, error)}")
-    return results, faults
+                    outcomes.faults[tp] = cluster.denied[tp.topic].error
+            outcomes.late(what, timeout_ms, error)
+    return outcomes.results, outcomes.faults
 
 
 async def _leader(
-    cluster: Cluster, tp: TopicPartition, deadline: int, faults: Faults, passing: Faults
+    cluster: Cluster, tp: TopicPartition, deadline: int, outcomes: Outcomes[TopicPartition, Any]
 ) -> int | None:
-    """Who leads; a topic or partition that does not exist goes to `faults`."""
+    """Who leads; a topic or partition that does not exist has failed."""
     try:
         topic = await cluster.topic(tp.topic, max(deadline - cluster.clock.monotonic_ms(), 1))
     except errors.BootstrapFailed:
         raise
     except errors.PylogError as error:
-        faults[tp] = error
+        outcomes.faults[tp] = error
         return None
     if not 0 <= tp.partition < len(topic.partitions):
-        faults[tp] = errors.UnknownTopicOrPartition(
+        outcomes.faults[tp] = errors.UnknownTopicOrPartition(
             f"topic {tp.topic} has partitions 0 to {len(topic.partitions) - 1}; there is no "
             f"partition {tp.partition}"
         )
         return None
     leader = cluster.metadata.leader(*tp)
     if leader is None:
-        passing[tp] = errors.LeaderNotAvailable(f"{tp} has no live leader")
+        outcomes.passing[tp] = errors.LeaderNotAvailable(f"{tp} has no live leader")
         cluster.refresh_soon(tp.topic)
         return None
     return leader.broker

@@ -15,7 +15,7 @@ import grpc.aio
 
 from pylog import errors
 from pylog.client.cluster.metadata import Address
-from pylog.client.cluster.wire import NOT_CONNECTED, fault_of
+from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of
 from pylog.rpc.channel import aio_channel, through_gateway
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
@@ -66,11 +66,16 @@ class Server:
     async def call(
         self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
     ) -> T:
-        """One unary call; BrokerUnreachable names the address and the fault."""
+        """One unary call; BrokerUnreachable names the address and the fault. A request
+        that the server will never take raises the server's error.
+        """
         self.waiting += 1
         try:
             return await method(request, timeout=max(timeout_s, 0.001))
         except grpc.aio.AioRpcError as error:
+            refused = refusal_of(error)
+            if refused is not None:
+                raise refused from error
             fault = fault_of(error, timeout_s)
             if fault == NOT_CONNECTED:
                 fault = await why_not_connected(self.address)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Final
 
 import grpc.aio
 
@@ -14,6 +15,7 @@ from pylog.client.cluster.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from pylog.rpc.channel import ERROR_CODE_KEY
 from pylog.rpc.v1 import common_pb2, log_pb2
 
 
@@ -78,9 +80,24 @@ def _topic_of(topic: log_pb2.TopicMetadata) -> TopicInfo:
     )
 
 
+NEVER_TAKEN: Final = (errors.InvalidRequest, errors.InvalidConfig, errors.UnsupportedVersion)
+"""By these a server says that the request itself is wrong."""
+
 NOT_CONNECTED = "no connection"
 """What `fault_of` says when gRPC does not tell why: its poll engine may see the hang-up of a failed
 connect before it asks for the error, and then only reports a descriptor that was shut down."""
+
+
+def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
+    """The server's error when it is the request itself that it will never take; else None."""
+    told: Any = error.trailing_metadata() or ()
+    for key, value in told:
+        if key == ERROR_CODE_KEY:
+            refused = errors.from_code(int(value))
+            if isinstance(refused, NEVER_TAKEN):
+                text = (error.details() or "").removeprefix(f"{refused.name}: ")
+                return type(refused)(text)
+    return None
 
 
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
