@@ -71,8 +71,8 @@ _COMMON: Final = (
         "reconnect.backoff.ms",
         int,
         50,
-        "The first wait before a broken gRPC connection is made again. Framed streams are opened "
-        "anew as requests are tried again, after retry.backoff.ms.",
+        "The first wait before a connection that broke, or could not be made, is made again, for "
+        "each broker. It doubles with each failure in a row, within 20 %.",
         low=1,
         high=LONG_MAX,
     ),
@@ -80,7 +80,7 @@ _COMMON: Final = (
         "reconnect.backoff.max.ms",
         int,
         1_000,
-        "The longest wait between attempts to connect over gRPC.",
+        "The longest wait between attempts to connect to a broker.",
         low=1,
         high=LONG_MAX,
     ),

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.denials import Denial, confirm, controller_of, denied_in
+from pylog.client.cluster.framed_ports import FramedPorts
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -35,11 +36,6 @@ from pylog.rpc.v1 import log_pb2, stream_pb2
 ASK_NEXT_AFTER_S: Final = 0.3
 """One address that swallows packets must not hold up the others."""
 METADATA_ANSWER_S_MAX: Final = 10.0
-
-NO_STREAM_MS: Final = 60_000
-NO_STREAM_MS_MAX: Final = 3_600_000
-"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
-because trying it may cost two seconds."""
 
 T = TypeVar("T")
 
@@ -125,8 +121,7 @@ class Cluster:
         self._waiters: list[asyncio.Future[None]] = []
         self._closing: set[asyncio.Future[None]] = set()
         self._closed = False
-        self._without_stream: dict[tuple[Address, int], tuple[int, int]] = {}
-        """Until when and for how long framed ports are let be, by address and broker epoch."""
+        self._ports = FramedPorts(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
 
     # ---- servers ------------------------------------------------------------------------------
 
@@ -164,8 +159,7 @@ class Cluster:
             return None
         if self.settings.by_gateway or not self.settings.framed:
             return None
-        until_ms, _ = self._without_stream.get((info.stream, info.epoch), (0, 0))
-        if until_ms > self.clock.monotonic_ms():
+        if self._ports.is_let_be((info.stream, info.epoch), self.clock.monotonic_ms()):
             return None
         cluster, client = self.metadata.cluster_id, self.settings.client_id
         hello = streams.hello(kind, cluster, broker, client)
@@ -173,9 +167,7 @@ class Cluster:
 
     def stream_refused(self, way: StreamWay, reason: str) -> None:
         """The broker answers over gRPC, but its framed port cannot be had."""
-        key = (way.address, way.epoch)
-        _, wait_ms = self._without_stream.get(key, (0, 0))
-        if not wait_ms:
+        if self._ports.let_be(way.port, self.clock.monotonic_ms()):
             logger.warning(
                 "broker %d is used over gRPC, which costs more processor time, because its stream "
                 "port %s cannot be used: %s. Open the port, or set client_transport='grpc'",
@@ -183,8 +175,18 @@ class Cluster:
                 way.address,
                 reason,
             )
-        wait_ms = min(max(NO_STREAM_MS, 2 * wait_ms), NO_STREAM_MS_MAX)
-        self._without_stream[key] = (self.clock.monotonic_ms() + wait_ms, wait_ms)
+
+    def stream_rest_s(self, way: StreamWay) -> float:
+        """How long to wait before the framed port is tried (`reconnect.backoff.ms`)."""
+        return self._ports.rest_ms(way.port, self.clock.monotonic_ms()) / 1000
+
+    def stream_broke(self, way: StreamWay) -> None:
+        """An attempt to connect failed, or a connection broke."""
+        self._ports.broke(way.port, self.clock.monotonic_ms(), self.rng.random())
+
+    def stream_opened(self, way: StreamWay) -> None:
+        """The framed port answered the greeting."""
+        self._ports.greeted(way.port)
 
     def gateway(self) -> Server | None:
         """Where administration goes, None when no server said."""
@@ -375,9 +377,8 @@ class Cluster:
             for name in self.metadata.topics.keys() - {topic.name for topic in snapshot.topics}:
                 missing = errors.UnknownTopicOrPartition(f"topic {name} does not exist")
                 self.denied.setdefault(name, Denial(now_ms, missing))
-        told = {(b.stream, b.epoch) for b in self.metadata.brokers.values()}
-        for at in [at for at in self._without_stream if at not in told]:
-            del self._without_stream[at]
+        brokers = self.metadata.brokers.values()
+        self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()
         for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
             closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import grpc.aio
 
 from pylog import errors
+from pylog.client.cluster.framed_ports import Port
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of
 from pylog.rpc.channel import aio_channel, through_gateway
@@ -33,6 +34,11 @@ class StreamWay:
     epoch: int
     address: Address
     hello: bytes
+
+    @property
+    def port(self) -> Port:
+        """What failures to connect are counted for."""
+        return self.address, self.epoch
 
 
 class Server:

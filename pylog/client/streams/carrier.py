@@ -59,11 +59,17 @@ class Carried(Protocol):
     def answered(self, response: Any) -> None:
         """A broker's message came."""
 
-    def opened(self) -> None:
+    def rest_s(self, way: StreamWay) -> float:
+        """How long to wait before the framed port is tried."""
+
+    def opened(self, way: StreamWay) -> None:
         """The framed port can be had."""
 
     def fall_back(self, way: StreamWay, reason: str) -> None:
         """The framed port cannot be had: go on over gRPC."""
+
+    def broke(self, way: StreamWay) -> None:
+        """The framed connection, which stood, is no more."""
 
     def ended(self, fault: str) -> None:
         """The carrier is through, and why."""

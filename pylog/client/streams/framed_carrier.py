@@ -91,6 +91,8 @@ class FramedCarrier:
 
     async def _connect(self) -> None:
         address = self._way.address
+        while rest_s := self._stream.rest_s(self._way):
+            await asyncio.sleep(rest_s)
         try:
             async with asyncio.timeout(CONNECT_S_MAX):
                 raw = await connected(self._loop, address.host, address.port)
@@ -122,7 +124,7 @@ class FramedCarrier:
         self._cutter.frame_bytes_max = ANSWER_BYTES_MAX
         self._state = State.OPEN
         self._greeted.set_result(None)
-        self._stream.opened()
+        self._stream.opened(self._way)
         if self._stream.has_requests:
             self.wake()
 
@@ -249,6 +251,7 @@ class FramedCarrier:
         if not self._ended.done():
             self._ended.set_result(None)
         if was is State.OPEN:
+            self._stream.broke(self._way)
             self._stream.ended(reason)
         elif was is State.CONNECTING and not self._greeted.done():
             self._greeted.set_exception(error or ConnectionError(reason))

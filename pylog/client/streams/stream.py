@@ -113,7 +113,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
         return carrier
 
     def _wants_framed_again(self) -> bool:
-        return self._cluster.stream_way(self.broker, self.kind.kind) is not None
+        way = self._cluster.stream_way(self.broker, self.kind.kind)
+        return way is not None and not self._cluster.stream_rest_s(way)
 
     def _switch_when_idle(self) -> None:
         """Nothing may be under way, or the order of requests would not stay what it is: until then
@@ -179,15 +180,25 @@ class RequestStream(Generic[RequestT, ResponseT]):
         if not self._closed:
             self._on_response(self.broker, response)
 
-    def opened(self) -> None:
+    def rest_s(self, way: StreamWay) -> float:
+        """How long to wait before the framed port is tried."""
+        return self._cluster.stream_rest_s(way)
+
+    def opened(self, way: StreamWay) -> None:
         """The framed port can be had."""
         self._refusals = 0
+        self._cluster.stream_opened(way)
+
+    def broke(self, way: StreamWay) -> None:
+        """The framed connection, which stood, is no more."""
+        self._cluster.stream_broke(way)
 
     def fall_back(self, way: StreamWay, reason: str) -> None:
         """The framed port cannot be had: go on over gRPC with what is in the queue. When that works
         the port is tried once more: the broker may just have come back. Refused again, it is the
         port's fault.
         """
+        self._cluster.stream_broke(way)
         if not self._closed:
             self._refused = (way, reason)
             self._refusals += 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pylog import Consumer, Producer, TopicPartition
-from pylog.client.cluster import cluster as cluster_module
+from pylog.client.cluster import framed_ports
 from pylog.client.streams import framed_carrier
 from pylog.errors import InvalidConfig
 from tests.fakes.fake_cluster import FakeCluster
@@ -27,7 +27,8 @@ def fake() -> Iterator[FakeCluster]:
 
 
 def producer(fake: FakeCluster, **settings: Any) -> Producer:
-    return Producer(bootstrap_servers=fake.bootstrap_servers, linger_ms=0, **settings)
+    given = {"linger_ms": 0, "reconnect_backoff_ms": 1, **settings}
+    return Producer(bootstrap_servers=fake.bootstrap_servers, **given)
 
 
 def consume(fake: FakeCluster, count: int, **settings: Any) -> list[bytes | None]:
@@ -161,11 +162,27 @@ def test_a_broken_stream_is_begun_anew(fake: FakeCluster) -> None:
     assert fake.streams[1].connections == 2
 
 
+def test_a_port_rests_before_it_is_tried_again(fake: FakeCluster) -> None:
+    """Unlike the producer, which tries again at once here."""
+    with producer(fake, reconnect_backoff_ms=60_000, retry_backoff_ms=1) as sending:
+        sending.send("t", b"1").result(10)
+        fake.produce_faults.append("drop")
+        again = sending.send("t", b"2")
+        with pytest.raises(TimeoutError):
+            again.result(0.3)
+        assert fake.streams[1].connections == 1
+        sending.close(0)
+    with producer(fake, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=1) as sending:
+        sending.send("t", b"3").result(10)
+        fake.produce_faults.append("drop")
+        assert sending.send("t", b"4").result(10).offset >= 3
+
+
 def test_after_a_while_the_port_is_tried_again(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster_module, "NO_STREAM_MS", 0)
-    monkeypatch.setattr(cluster_module, "NO_STREAM_MS_MAX", 0)
+    monkeypatch.setattr(framed_ports, "NO_STREAM_MS", 0)
+    monkeypatch.setattr(framed_ports, "NO_STREAM_MS_MAX", 0)
     right = fake.streams[1].port
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,0 +1,80 @@
+"""When to try brokers' framed ports: how long one rests after a connection to it failed or broke,
+and how long one is let be that cannot be had at all. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from pylog.client.cluster.metadata import Address
+
+NO_STREAM_MS: Final = 60_000
+NO_STREAM_MS_MAX: Final = 3_600_000
+"""How long a broker is used over gRPC after its framed port could not be had; doubles each time,
+because trying it may cost two seconds."""
+
+Port = tuple[Address, int]
+"""A framed port of one life of a broker: its address, and the broker's epoch. Another life, or
+another address, is tried at once."""
+
+
+@dataclass(slots=True)
+class _State:
+    failures: int = 0  # since a connection was last greeted
+    rests_until_ms: int = 0
+    let_be_until_ms: int = 0
+    let_be_ms: int = 0
+
+
+class FramedPorts:
+    """As Kafka's ClusterConnectionStates: after the first failure, and after a good connection
+    broke, a port rests for `reconnect.backoff.ms`, doubling up to `reconnect.backoff.max.ms`, each
+    time within 20 %, until a connection is greeted.
+    """
+
+    def __init__(self, first_ms: int, longest_ms: int) -> None:
+        self._first_ms = min(first_ms, longest_ms)
+        self._longest_ms = longest_ms
+        self._states: dict[Port, _State] = {}
+
+    def rest_ms(self, port: Port, now_ms: int) -> int:
+        """How long to wait before the next attempt to connect."""
+        state = self._states.get(port)
+        return 0 if state is None else max(state.rests_until_ms - now_ms, 0)
+
+    def broke(self, port: Port, now_ms: int, jitter: float) -> None:
+        """An attempt failed, or a connection broke. What is heard while the port rests is of the
+        same break: a client has several connections to a broker. `jitter`: from 0 to 1.
+        """
+        state = self._states.setdefault(port, _State())
+        if now_ms < state.rests_until_ms:
+            return
+        rest_ms = min(self._first_ms << min(state.failures, 62), self._longest_ms)
+        state.rests_until_ms = now_ms + int(rest_ms * (0.8 + 0.4 * jitter))
+        state.failures += 1
+
+    def greeted(self, port: Port) -> None:
+        """A connection stands."""
+        state = self._states.get(port)
+        if state is not None:
+            state.failures = state.rests_until_ms = 0
+
+    def is_let_be(self, port: Port, now_ms: int) -> bool:
+        """Whether the broker is to be used over gRPC for now."""
+        state = self._states.get(port)
+        return state is not None and state.let_be_until_ms > now_ms
+
+    def let_be(self, port: Port, now_ms: int) -> bool:
+        """The broker answers over gRPC, but this port cannot be had; True for the first time."""
+        state = self._states.setdefault(port, _State())
+        is_first = not state.let_be_ms
+        state.let_be_ms = min(max(NO_STREAM_MS, 2 * state.let_be_ms), NO_STREAM_MS_MAX)
+        state.let_be_until_ms = now_ms + state.let_be_ms
+        return is_first
+
+    def keep(self, told: Iterable[Port]) -> None:
+        """Forget what metadata does not tell of."""
+        live = set(told)
+        self._states = {port: state for port, state in self._states.items() if port in live}
