@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 import click
 
 from pylog import errors
+from pylog.cli.terminal import is_plain
 from pylog.clock import SYSTEM_CLOCK
 
 if TYPE_CHECKING:
@@ -189,11 +190,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
-    console = Console(soft_wrap=False)
-    if console.is_terminal:
-        console.print(table)
+    if sys.stdout.isatty():
+        plain = is_plain(sys.stdout)
+        Console(force_terminal=True, color_system=None if plain else "auto").print(table)
         return
-    wide = Console(width=10_000)
+    wide = Console(width=10_000, color_system=None)
     with wide.capture() as captured:
         wide.print(table)
     # Not the spaces that fill up the last column: they only get in the way of other tools.

@@ -6,6 +6,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterator
 
+from pylog.cli.terminal import is_plain
+
 Advance = Callable[[int], None]
 """So many more are done."""
 
@@ -14,9 +16,10 @@ Advance = Callable[[int], None]
 def progress(what: str, total: int | None, *, unit: str, hidden: bool = False) -> Iterator[Advance]:
     """Shows how far `what` is; `total` None: only how much, and how fast.
 
-    Nothing at all unless standard error is a terminal. `unit` is "bytes" or "records".
+    Nothing at all unless standard error is a terminal that takes escape sequences. `unit` is
+    "bytes" or "records".
     """
-    if hidden or sys.stderr is None or not sys.stderr.isatty():
+    if hidden or is_plain(sys.stderr):
         yield lambda _count: None
         return
     from rich.console import Console

@@ -1,0 +1,122 @@
+"""Where no escape sequence may come, none comes: in helps, errors, tables and progress bars."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+
+from pylog.cli.context import print_table
+from pylog.cli.main import COMMANDS, cli, main
+from pylog.cli.progress import progress
+from tests.fakes.fake_cluster import FakeCluster
+
+ESCAPE = "\x1b"
+TABLES = (
+    ("topics", "list"),
+    ("topics", "describe"),
+    ("topics", "describe", "t"),
+    ("configs", "describe", "topic", "t"),
+    ("cluster", "describe"),
+    ("cluster", "log-dirs"),
+)
+ERRORS = (
+    ("topics", "describe", "not a name"),
+    ("topics", "create", "t"),
+    ("topics", "nonsense"),
+    ("topics", "list", "--nonsense"),
+    ("groups",),
+)
+
+
+class Screen(io.StringIO):
+    """A standard output that is a terminal, or says that it is none."""
+
+    def __init__(self, *, tty: bool) -> None:
+        super().__init__()
+        self._tty = tty
+
+    def isatty(self) -> bool:
+        return self._tty
+
+
+Written = Callable[[], str]
+Plain = tuple[str, dict[str, str], bool]
+COLORFUL = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+PLAIN: tuple[Plain, ...] = (
+    ("NO_COLOR", {**COLORFUL, "NO_COLOR": "1"}, True),
+    ("NO_COLOR and FORCE_COLOR", {**COLORFUL, "NO_COLOR": "1", "FORCE_COLOR": "1"}, True),
+    ("dumb", {"TERM": "dumb"}, True),
+    ("no terminal", COLORFUL, False),
+    ("no terminal, FORCE_COLOR", {**COLORFUL, "FORCE_COLOR": "1"}, False),
+)
+
+
+def at_screen(monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], *, tty: bool) -> Written:
+    """What stdout and stderr were told, from now on."""
+    for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TERM", "COLORTERM"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    out, err = Screen(tty=tty), Screen(tty=tty)
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    return lambda: out.getvalue() + err.getvalue()
+
+
+@pytest.fixture(params=PLAIN, ids=[name for name, _, _ in PLAIN])
+def begin(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Written]:
+    """To be called in the test: pytest puts its own streams there before."""
+    _, variables, tty = request.param
+    return lambda: at_screen(monkeypatch, variables, tty=tty)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(2) as running:
+        running.create_topic("t", 2)
+        yield running
+
+
+def test_a_terminal_gets_its_escapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the tests below would see nothing in any case."""
+    written = at_screen(monkeypatch, COLORFUL, tty=True)
+    print_table(("a",), [("1",)])
+    assert ESCAPE in written()
+    written = at_screen(monkeypatch, COLORFUL, tty=True)
+    with progress("sending", 10, unit="bytes") as advance:
+        advance(5)
+    assert ESCAPE in written()
+
+
+def test_helps(begin: Callable[[], Written]) -> None:
+    written = begin()
+    for name in COMMANDS:
+        main([name, "--help"])
+        command = cli.get_command(click.Context(cli), name)
+        for inner in command.commands if isinstance(command, click.Group) else ():
+            main([name, inner, "--help"])
+    main(["--help"])
+    assert written().count("Usage: pylog ") > 20
+    assert ESCAPE not in written()
+
+
+def test_tables_and_errors(cluster: FakeCluster, begin: Callable[[], Written]) -> None:
+    written = begin()
+    servers = cluster.bootstrap_servers[0]
+    for arguments in TABLES:
+        assert main(["-b", servers, *arguments]) == 0, arguments
+    for arguments in ERRORS:
+        assert main(["-b", servers, *arguments]) != 0, arguments
+    assert "partition" in written()
+    assert ESCAPE not in written()
+
+
+def test_progress_bars(begin: Callable[[], Written]) -> None:
+    written = begin()
+    with progress("sending", 10, unit="bytes") as advance:
+        advance(5)
+    assert written() == ""
