@@ -132,7 +132,9 @@ class OsFiles:
         os.close(handle)
 
     def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
-        wanted = sum(map(len, buffers))
+        wanted = 0
+        for buffer in buffers:
+            wanted += len(buffer)
         if len(buffers) <= _VECTORS_MAX:
             written = os.writev(handle, buffers)
             if written == wanted:

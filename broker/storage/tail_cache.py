@@ -123,6 +123,8 @@ class TailCache:
 
     def clear(self) -> None:
         """Forget everything."""
+        if not self._bases:
+            return
         used, self.bytes_used = self.bytes_used, 0
         self._reset()
         if used:

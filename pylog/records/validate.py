@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from crc32c import crc32c
 
@@ -33,9 +33,7 @@ from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import Section, check_crc, open_section
 
 
-def check_batch(
-    batch: Buffer, *, max_message_bytes: int, allow_control: bool = False
-) -> BatchHeader:
+def check_batch(batch: Buffer, max_message_bytes: int, allow_control: bool = False) -> BatchHeader:
     """The header of `batch`, which is proven to be exactly one batch that a client may send.
 
     `allow_control` is for coordinators' own writes. Raises MessageTooLarge, UnsupportedVersion
@@ -47,52 +45,59 @@ def check_batch(
         raise MessageTooLarge(
             f"the batch has {size} bytes; max.message.bytes is {max_message_bytes}"
         )
-    if size > MAGIC_OFFSET and batch[MAGIC_OFFSET] != MAGIC and size >= HEADER_SIZE:
+    if size >= HEADER_SIZE and batch[MAGIC_OFFSET] != MAGIC:
         raise UnsupportedVersion(
             f"record format (magic) {batch[MAGIC_OFFSET]} is not supported; use {MAGIC}"
         )
     header = read_header(batch)
-    own_size = header.batch_length + LENGTH_END
-    if own_size > size:
-        raise CorruptMessage(f"the batch is cut: {size} of {own_size} bytes")
-    if crc32c(memoryview(batch)[CRC_START:own_size]) != header.crc:
+    if header.batch_length + LENGTH_END != size:
+        _refuse_size(batch, header)
+    if crc32c(memoryview(batch)[CRC_START:]) != header.crc:
         check_crc(batch, 0, header)
-    if own_size < size:
-        raise InvalidRecord(
-            f"exactly one batch is allowed; {size - own_size} bytes follow the first"
-        )
-    if header.attributes & CODEC_MASK:
-        check_codec(header.compression)
     _check_fields(header, allow_control)
     return header
 
 
+def _refuse_size(batch: Buffer, header: BatchHeader) -> NoReturn:
+    size, own_size = len(batch), header.size
+    if own_size > size:
+        raise CorruptMessage(f"the batch is cut: {size} of {own_size} bytes")
+    check_crc(batch, 0, header)
+    raise InvalidRecord(f"exactly one batch is allowed; {size - own_size} bytes follow the first")
+
+
 def _check_fields(header: BatchHeader, allow_control: bool) -> None:
-    if header.record_count <= 0:
-        raise InvalidRecord(f"the batch declares {header.record_count} records; send at least 1")
-    if header.last_offset_delta != header.record_count - 1:
+    (
+        base_offset, _, _, _, _, attributes, last_offset_delta, _, _,
+        producer_id, epoch, sequence, count,
+    ) = header  # fmt: skip
+    if attributes & CODEC_MASK:
+        check_codec(attributes & CODEC_MASK)
+    if count <= 0:
+        raise InvalidRecord(f"the batch declares {count} records; send at least 1")
+    if last_offset_delta != count - 1:
         raise InvalidRecord(
-            f"the last offset delta is {header.last_offset_delta} with "
-            f"{header.record_count} records; it must be their number less 1"
+            f"the last offset delta is {last_offset_delta} with "
+            f"{count} records; it must be their number less 1"
         )
-    if header.base_offset != 0:
-        raise InvalidRecord(f"the base offset is {header.base_offset}; a producer must leave it 0")
-    if header.attributes & CONTROL_BIT:
+    if base_offset != 0:
+        raise InvalidRecord(f"the base offset is {base_offset}; a producer must leave it 0")
+    if attributes & CONTROL_BIT:
         if not allow_control:
             raise InvalidRecord("clients may not write control batches")
         return
-    if header.producer_id >= 0:
-        if header.base_sequence < 0 or header.producer_epoch < 0:
+    if producer_id >= 0:
+        if sequence < 0 or epoch < 0:
             raise InvalidRecord(
-                f"producer id {header.producer_id} with epoch {header.producer_epoch} and "
-                f"sequence {header.base_sequence}; both must be 0 or more"
+                f"producer id {producer_id} with epoch {epoch} and "
+                f"sequence {sequence}; both must be 0 or more"
             )
-    elif header.attributes & TRANSACTIONAL_BIT or header.base_sequence != NO_SEQUENCE:
+    elif attributes & TRANSACTIONAL_BIT or sequence != NO_SEQUENCE:
         raise InvalidRecord("a transactional or sequenced batch needs a producer id")
 
 
 def check_records(
-    batch: Buffer, header: BatchHeader, *, max_decompressed_bytes: int
+    batch: Buffer, header: BatchHeader, max_decompressed_bytes: int
 ) -> RecordsSummary:
     """Proof that the batch holds what its header declares: the count of records, each whole,
     with offset deltas 0, 1, 2 ... and nothing after the last.
@@ -107,23 +112,21 @@ def check_records(
     size, count = header.batch_length + LENGTH_END, header.record_count
     if not 0 <= count <= (size - HEADER_SIZE) // faults.RECORD_SIZE_MIN:
         raise faults.invalid_count(count, size - HEADER_SIZE)
-    return _check(batch, HEADER_SIZE, size, header)
+    return _check(batch, HEADER_SIZE, size, count, header.base_timestamp)
 
 
 def check_section(section: Section, header: BatchHeader) -> RecordsSummary:
     """`check_records` for records that are unpacked already."""
-    return _check(section.buffer, section.start, section.end, header)
+    return _check(*section, header.record_count, header.base_timestamp)
 
 
-def _check(buffer: Buffer, start: int, end: int, header: BatchHeader) -> RecordsSummary:
+def _check(buffer: Buffer, start: int, end: int, count: int, base_timestamp: int) -> RecordsSummary:
     buffer_address, compiled = _kernels()
     address, _alive = buffer_address(buffer)
-    fault, index, smallest, largest, without_key = compiled(
-        address, start, end, header.record_count, header.base_timestamp
-    )
-    if fault != faults.NONE:
-        raise faults.invalid_record(fault, index)
-    return RecordsSummary(smallest, largest, without_key)
+    found = compiled(address, start, end, count, base_timestamp)
+    if found[0] != faults.NONE:
+        raise faults.invalid_record(found[0], found[1])
+    return tuple.__new__(RecordsSummary, found[2:])
 
 
 @cache

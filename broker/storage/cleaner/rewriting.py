@@ -156,7 +156,7 @@ class Rewriting:
                     continue
                 new = read_header(kept)
                 self.stats.records_kept += new.record_count
-                place = BatchPlace(len(kept), new.base_offset, new.last_offset, new.max_timestamp)
+                place = (len(kept), new.base_offset, new.last_offset, new.max_timestamp)
                 pending.append((place, kept))
                 waiting += len(kept)
                 if waiting >= _WRITE_BYTES:

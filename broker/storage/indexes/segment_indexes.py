@@ -19,8 +19,8 @@ from broker.storage.indexes.index_witness import IndexWitness
 from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.indexes.time_index import TimeIndex
 
-_ENTRIES_AT_ONCE: Final = 32 * offset_index.ENTRY.size
-"""So many bytes of new entries are written together: one call to the system for each would cost a
+NEW_ENTRIES_MAX: Final = 32 * offset_index.ENTRY.size
+"""So many bytes of new offsets are written together: one call to the system for each would cost a
 tenth of an append."""
 
 
@@ -35,30 +35,28 @@ class SegmentIndexes:
         self.time_path = time_path
         self._files = files
         self._base_offset = base_offset
-        self._loaded: tuple[OffsetIndex, TimeIndex] | None = None
+        self.loaded: tuple[OffsetIndex, TimeIndex] | None = None
+        """Those in memory, to look at; None when they are only in the files."""
         self._handles: tuple[int, int] | None = None
         self._behind = False
-        self._new_offsets, self._new_times = bytearray(), bytearray()  # not in the files yet
+        self.new_offsets = bytearray()
+        """Entries that are not in the file yet, to look at."""
+        self._new_times = bytearray()  # likewise
         self.begin()
 
     # ---- in memory ------------------------------------------------------------------------------
 
     @property
-    def is_loaded(self) -> bool:
-        """Whether they are in memory."""
-        return self._loaded is not None
-
-    @property
     def offsets(self) -> OffsetIndex:
         """The offset index; it must be loaded."""
-        assert self._loaded is not None
-        return self._loaded[0]
+        assert self.loaded is not None
+        return self.loaded[0]
 
     @property
     def times(self) -> TimeIndex:
         """The time index, likewise."""
-        assert self._loaded is not None
-        return self._loaded[1]
+        assert self.loaded is not None
+        return self.loaded[1]
 
     @property
     def are_behind(self) -> bool:
@@ -67,7 +65,7 @@ class SegmentIndexes:
 
     def begin(self) -> None:
         """Empty ones, in memory."""
-        self._loaded = OffsetIndex(self._base_offset), TimeIndex(self._base_offset)
+        self.loaded = OffsetIndex(self._base_offset), TimeIndex(self._base_offset)
 
     def load(self, size: int, end_offset: int) -> None:
         """Those in the files, of a segment of so many bytes. OSError; InvalidOffset when they make
@@ -76,7 +74,7 @@ class SegmentIndexes:
         data = self._files.read_all(self.path)
         offsets = OffsetIndex.decode(self._base_offset, data, size)
         data = self._files.read_all(self.time_path)
-        self._loaded = offsets, TimeIndex.decode(self._base_offset, data, end_offset)
+        self.loaded = offsets, TimeIndex.decode(self._base_offset, data, end_offset)
 
     def witness(self, size: int) -> IndexWitness | None:
         """Of what the files of a segment of that size say; None when they make no sense."""
@@ -90,17 +88,17 @@ class SegmentIndexes:
 
     def drop(self) -> None:
         """Out of memory; the files are trusted until the indexes are used."""
-        self._loaded = None
+        self.loaded = None
 
     def rest(self) -> None:
         """Out of memory, unless the files do not say the same."""
         if not self._behind:
-            self._loaded = None
+            self.loaded = None
 
     def are_full(self, bytes_max: int) -> bool:
         """Whether one more entry would make a file too large."""
-        assert self._loaded is not None
-        offsets, times = self._loaded
+        assert self.loaded is not None
+        offsets, times = self.loaded
         return (
             len(offsets.positions) >= bytes_max // offset_index.ENTRY.size
             # the seal may add one more
@@ -128,21 +126,33 @@ class SegmentIndexes:
                 self._files.close(handle)
             self._handles = None
 
-    def appended(self, offset_entry: bytes, time_entry: bytes) -> None:
-        """New entries, to be written when there are some more. OSError."""
-        self._new_offsets += offset_entry
-        self._new_times += time_entry
-        if len(self._new_offsets) >= _ENTRIES_AT_ONCE:
-            self.write_new_entries()
+    def append(
+        self,
+        last_offset: int,
+        position: int,
+        timestamp: int,
+        offset_of_timestamp: int,
+        for_files: bool,
+    ) -> None:
+        """Take an entry for the batch at `position` into memory, and one for the largest timestamp
+        so far unless it has one. `for_files`: they are among those that wait to be written.
+        """
+        assert self.loaded is not None
+        offsets, times = self.loaded
+        offset_entry = offsets.append(last_offset, position)
+        time_entry = times.maybe_append(timestamp, offset_of_timestamp)
+        if for_files:
+            self.new_offsets += offset_entry
+            self._new_times += time_entry
 
     def write_new_entries(self) -> None:
         """Write the entries that wait; what they say of the last batches, the log says too, so
         nothing is lost with them.
         """
-        if not (self._new_offsets or self._new_times):
+        if not (self.new_offsets or self._new_times):
             return
-        offsets_new, times_new = bytes(self._new_offsets), bytes(self._new_times)
-        self._new_offsets.clear()
+        offsets_new, times_new = bytes(self.new_offsets), bytes(self._new_times)
+        self.new_offsets.clear()
         self._new_times.clear()
         if self._behind:
             return
@@ -159,7 +169,7 @@ class SegmentIndexes:
 
     def seal(self, max_timestamp: int, last_offset: int) -> None:
         """No more entries: the segment's largest timestamp enters the time index. OSError."""
-        if self._loaded is not None:  # else it was sealed before
+        if self.loaded is not None:  # else it was sealed before
             self._new_times += self.times.maybe_append(max_timestamp, last_offset)
             self.write_new_entries()
         self.close()
@@ -175,7 +185,7 @@ class SegmentIndexes:
         sealed.maybe_append(max_timestamp, last_offset)
         if not self._file_holds(self.time_path, sealed.encode()):
             return False
-        self._loaded = self.offsets, sealed
+        self.loaded = self.offsets, sealed
         return True
 
     def _file_holds(self, path: str, expected: bytes) -> bool:
@@ -190,7 +200,7 @@ class SegmentIndexes:
     def write(self) -> None:
         """Replace the files, whole and atomically. No room is no error: they are behind then."""
         self.close()
-        self._new_offsets.clear()
+        self.new_offsets.clear()
         self._new_times.clear()
         try:
             self._files.write_atomic(self.path, self.offsets.encode())

@@ -70,7 +70,7 @@ def read_fetched(
         if base > expected:
             fetched.has_gap = True
         expected = last + 1
-        place = BatchPlace(size, base, last, header.max_timestamp)
+        place = (size, base, last, header.max_timestamp)
         fetched.headers.append(header)
         fetched.placed.append((place, view[position : position + size], b""))
         fetched.record_count += header.record_count

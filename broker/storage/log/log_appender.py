@@ -13,7 +13,6 @@ from broker.storage.log.log_parts import LogParts
 from broker.storage.log.log_truncator import LogTruncator
 from broker.storage.log.log_writer import LogWriter
 from broker.storage.log.validator import Origin, as_stored, checked_header
-from broker.storage.segments.segment import BatchPlace
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
 from pylog.records.batch import CONTROL_BIT, with_offset_and_epoch
 
@@ -41,11 +40,7 @@ class LogAppender:
         latest = self._durable.epochs.latest
         assert leader_epoch >= latest, (leader_epoch, latest)
         header = checked_header(
-            batch,
-            config,
-            origin,
-            wall_ms=wall_ms,
-            max_decompressed_bytes=self._environment.decompressed_bytes_max,
+            batch, config, origin, wall_ms, self._environment.decompressed_bytes_max
         )
         by_broker = config.message_timestamp_type == "LogAppendTime"
         if header.producer_id >= 0 and not header.attributes & CONTROL_BIT:
@@ -63,7 +58,7 @@ class LogAppender:
         base = bounds.end
         last = base + header.last_offset_delta
         head, rest = with_offset_and_epoch(batch, base, leader_epoch)
-        place = BatchPlace(len(batch), base, last, header.max_timestamp)
+        place = (len(batch), base, last, header.max_timestamp)
         try:
             self._writer.write_one(place, head, rest, header, config, wall_ms, leader_epoch)
         except BaseException:
@@ -72,15 +67,10 @@ class LogAppender:
         bounds.end = last + 1
         bounds.wall_ms = wall_ms
         self._durable.appended(wall_ms)
-        return AppendInfo(
-            Offset(base),
-            Offset(last),
-            wall_ms if by_broker else NO_TIMESTAMP,
-            Offset(bounds.start),
-            False,
-            header.record_count,
-            len(batch),
-        )
+        stamp = wall_ms if by_broker else NO_TIMESTAMP
+        size, count = len(batch), header.record_count
+        # Not by its constructor, a Python function: half the price.
+        return tuple.__new__(AppendInfo, (base, last, stamp, bounds.start, False, count, size))
 
     def append_as_follower(self, records: Buffer, wall_ms: int | None) -> AppendInfo:
         """Where the batches landed; the errors of `Log.append_as_follower`."""
@@ -107,15 +97,9 @@ class LogAppender:
         bounds.end = last + 1
         bounds.wall_ms = wall_ms
         self._durable.appended(wall_ms)
-        return AppendInfo(
-            Offset(fetched.headers[0].base_offset),
-            Offset(last),
-            NO_TIMESTAMP,
-            Offset(bounds.start),
-            False,
-            fetched.record_count,
-            fetched.size,
-        )
+        first, count, size = fetched.headers[0].base_offset, fetched.record_count, fetched.size
+        fields = (first, last, NO_TIMESTAMP, bounds.start, False, count, size)
+        return tuple.__new__(AppendInfo, fields)
 
     def _prepare_for(self, fetched: FetchedBatches) -> None:
         with self._guard.io("preparing an append"):

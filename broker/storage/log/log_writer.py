@@ -55,8 +55,9 @@ class LogWriter:
         Raises DiskFull (nothing of it has stayed) and KafkaStorageError.
         """
         segments = self._segments
-        if segments.must_roll(place, 0, place.max_timestamp, config, wall_ms):
-            self.roll(place.base_offset, config, wall_ms)
+        _, base_offset, _, max_timestamp = place
+        if segments.must_roll(place, 0, max_timestamp, config, wall_ms):
+            self.roll(base_offset, config, wall_ms)
         self._append(segments.active, (head, rest) if rest else (head,), (place,))
         self._note(place, head, rest, header, wall_ms, leader_epoch)
 
@@ -79,13 +80,14 @@ class LogWriter:
             return
         first = pending_bytes = 0
         for number, (place, _, _) in enumerate(batches):
-            since = batches[first][0].max_timestamp
+            size, base_offset, _, _ = place
+            _, _, _, since = batches[first][0]
             if self._segments.must_roll(place, pending_bytes, since, config, wall_ms):
                 if first < number:
                     self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
                     first, pending_bytes = number, 0
-                self.roll(place.base_offset, config, wall_ms)
-            pending_bytes += place.size
+                self.roll(base_offset, config, wall_ms)
+            pending_bytes += size
         if first:
             batches, headers = batches[first:], headers[first:]
         self._write_to_segment(batches, headers, wall_ms)

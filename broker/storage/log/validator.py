@@ -59,7 +59,6 @@ def checked_header(
     batch: Buffer,
     config: TopicConfig,
     origin: Origin,
-    *,
     wall_ms: int,
     max_decompressed_bytes: int = DECOMPRESSED_BYTES_MAX,
 ) -> BatchHeader:
@@ -68,10 +67,9 @@ def checked_header(
     Raises MessageTooLarge, UnsupportedVersion, CorruptMessage, UnsupportedCompressionType,
     InvalidRecord, InvalidTimestamp, InvalidTxnState.
     """
-    header = check_batch(
-        batch, max_message_bytes=config.max_message_bytes, allow_control=origin.internal
-    )
-    attributes, internal = header.attributes, origin.internal
+    internal = origin.internal
+    header = check_batch(batch, config.max_message_bytes, internal)
+    attributes = header.attributes
     if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
         raise InvalidTxnState(
             f"producer {header.producer_id} sent a transactional batch, but this partition was "
@@ -85,24 +83,24 @@ def checked_header(
     if not internal:
         summary = origin.checked
         if summary is None:
-            summary = check_records(batch, header, max_decompressed_bytes=max_decompressed_bytes)
+            summary = check_records(batch, header, max_decompressed_bytes)
         elif isinstance(summary, Recompressed):
             summary = summary.summary
         elif isinstance(summary, PylogError):
             raise summary
+        smallest, largest, without_key = summary
         if by_producer:
-            if summary.min_timestamp != header.base_timestamp:
-                _check_times(summary.min_timestamp, summary.min_timestamp, config, wall_ms)
-            if summary.max_timestamp != header.max_timestamp:
+            if smallest != header.base_timestamp:
+                _check_times(smallest, smallest, config, wall_ms)
+            if largest != header.max_timestamp:
                 raise InvalidTimestamp(
                     f"the batch declares {header.max_timestamp} as its largest timestamp; "
-                    f"its records have {summary.max_timestamp}"
+                    f"its records have {largest}"
                 )
-        if summary.first_without_key >= 0 and config.compacted:
+        if without_key >= 0 and config.compacted:
             raise InvalidRecord(
-                f"record {summary.first_without_key} of the batch has no key; a compacted topic "
-                "needs one",
-                record_index=summary.first_without_key,
+                f"record {without_key} of the batch has no key; a compacted topic needs one",
+                record_index=without_key,
             )
     return header
 
@@ -139,8 +137,8 @@ def as_stored(
 
 def _check_times(one: int, other: int, config: TopicConfig, wall_ms: int) -> None:
     """Both, at the price of one where nothing is wrong."""
-    oldest = max(0, wall_ms - config.message_timestamp_before_max_ms)
-    if oldest <= one and oldest <= other:
+    oldest = wall_ms - config.message_timestamp_before_max_ms
+    if oldest <= one and oldest <= other and one >= 0 and other >= 0:
         newest = wall_ms + config.message_timestamp_after_max_ms
         if one <= newest and other <= newest:
             return

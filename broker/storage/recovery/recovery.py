@@ -36,7 +36,7 @@ from broker.storage.recovery.gaps import Gaps
 from broker.storage.recovery.last_stop import LastStop, RecoveryReport
 from broker.storage.recovery.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
 from broker.storage.segments.scan import BadBatch, find_valid_batch, only_zeros, scan
-from broker.storage.segments.segment import CUT_SUFFIX, BatchPlace, Segment
+from broker.storage.segments.segment import CUT_SUFFIX, Segment, place_of
 from broker.storage.segments.segment_facts import read_facts
 from pylog.config import LONG_MAX
 from pylog.model import LeaderEpoch, Offset
@@ -280,8 +280,7 @@ class SegmentLoader:
         try:
             for position, header in scan(self._files, segment.handle(), 0, size, verify=verify):
                 self._check_place(segment, position, header)
-                place = (header.size, header.base_offset, header.last_offset, header.max_timestamp)
-                segment.account(BatchPlace(*place))
+                segment.account(place_of(header))
                 if witness is not None:
                     witness.see(position, header)
                 self._take(segment, position, header)

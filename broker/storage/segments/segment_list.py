@@ -127,20 +127,21 @@ class SegmentList(Sequence[Segment]):
         of `pending_timestamp`, that go to the active one.
         """
         segment = self._segments[-1]
-        if not 0 <= place.last_offset - segment.base_offset <= RELATIVE_MAX:
+        batch_size, _, last_offset, max_timestamp = place
+        if not 0 <= last_offset - segment.base_offset <= RELATIVE_MAX:
             return True
         size = segment.size + pending_bytes
         if not size:
             return False
-        if size > config.segment_bytes - place.size:
+        if size > config.segment_bytes - batch_size:
             return True
         if segment.indexes_full(config.segment_index_bytes):
             return True
         first = segment.first_timestamp if segment.size else pending_timestamp
         # By the records' times, as in Kafka; by the clock when they have none.
         waited = (
-            place.max_timestamp - first
-            if first >= 0 and place.max_timestamp >= 0
+            max_timestamp - first
+            if first >= 0 and max_timestamp >= 0
             else wall_ms - segment.created_ms
         )
         return waited > config.segment_ms - segment.jitter_ms

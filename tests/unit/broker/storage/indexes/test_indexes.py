@@ -12,7 +12,7 @@ from broker.config import TopicConfig
 from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
 from broker.storage.indexes.offset_index import OffsetIndex
 from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.segments.segment import BatchPlace, Segment
+from broker.storage.segments.segment import Segment
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, open_log
 from tests.fakes.memory_files import MemoryFiles
 
@@ -85,8 +85,7 @@ def test_every_fifth_batch_of_1024_bytes_has_an_entry() -> None:
     files = MemoryFiles()
     segment = segment_of(files, 4096)
     for number in range(1024):
-        place = BatchPlace(1024, number, number, 1000 + number)
-        segment.append([bytes(1024)], [place])
+        segment.append([bytes(1024)], [(1024, number, number, 1000 + number)])
     entries = segment.offsets.entries()
     assert len(entries) == 204
     assert entries[0] == (5, 5 * 1024)  # the first batch never has one
@@ -102,7 +101,7 @@ def test_the_largest_timestamp_is_kept_and_sealed() -> None:
     files = MemoryFiles()
     segment = segment_of(files, 4096)
     for number, timestamp in enumerate((5, 9, 7)):
-        segment.append([b"x" * 100], [BatchPlace(100, number, number, timestamp)])
+        segment.append([b"x" * 100], [(100, number, number, timestamp)])
     assert (segment.max_timestamp, segment.offset_of_max_timestamp) == (9, 1)
     segment.seal()
     assert segment.times.entries() == [(9, 1)]

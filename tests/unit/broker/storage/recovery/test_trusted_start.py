@@ -157,7 +157,7 @@ def test_full_segments_give_memory_and_handles_back() -> None:
     files, log = written(400)
     for offset in range(0, 400, 7):
         log.read(offset, 10, upper_bound=400)
-    loaded = [s for s in log.segments if s.indexes.is_loaded]
+    loaded = [s for s in log.segments if s.indexes.loaded is not None]
     assert len(loaded) <= 10
     assert len(files.handles) <= 12
 
