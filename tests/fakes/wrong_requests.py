@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
@@ -97,11 +96,3 @@ def fetch(raw: RawClient, topic: str, *, offset: int = 0, **limits: int) -> Any:
     )  # fmt: skip
     request = log_pb2.FetchRequest(partitions=[item], **{"max_bytes": MIB, **limits})
     return raw.log(raw.leader(topic)).Fetch(request, timeout=5).partitions[0]
-
-
-def eventually(seconds: float, condition: Callable[[], bool], what: str) -> None:
-    """Waits for `condition`; AssertionError when it does not come true in time."""
-    end_ms = SYSTEM_CLOCK.monotonic_ms() + seconds * 1000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < end_ms, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.01)

@@ -17,7 +17,7 @@ from pylog import (
 )
 from pylog import AlterConfigOp as Op
 from pylog import TopicPartition as Tp
-from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -52,14 +52,6 @@ def segments(cluster: LocalCluster, topic: str) -> list[int]:
     folders = sorted(cluster.data_dir.glob(f"broker-*/{topic}-0"))
     assert folders
     return [len(list(folder.glob("*.log"))) for folder in folders]
-
-
-def eventually(done: object, why: str) -> None:
-    assert callable(done)
-    until = SYSTEM_CLOCK.monotonic_ms() + 10_000
-    while not done():
-        assert SYSTEM_CLOCK.monotonic_ms() < until, why
-        SYSTEM_CLOCK.sleep(0.05)
 
 
 def test_the_largest_batch_follows_topic_broker_and_cluster(
@@ -109,7 +101,7 @@ def test_segments_roll_by_the_new_size_at_once(
     admin.incremental_alter_configs({("topic", "rolls"): {"segment.bytes": "2500"}})
     for _ in range(4):
         producer.send("rolls", b"x" * 1_000).result(10)
-    eventually(lambda: all(n >= 3 for n in segments(cluster, "rolls")), "the segments did not roll")
+    eventually(30, lambda: all(n >= 3 for n in segments(cluster, "rolls")), "the segments roll")
 
 
 @pytest.mark.parametrize("change", [{"retention.bytes": "3000"}, {"retention.ms": "100"}])
@@ -129,7 +121,7 @@ def test_retention_follows_the_topic_at_once(
 
     assert start() == 0
     admin.incremental_alter_configs({("topic", name): change})
-    eventually(lambda: start() >= 7, "nothing was deleted")
+    eventually(30, lambda: start() >= 7, "something is deleted")
     admin.incremental_alter_configs({("topic", name): dict.fromkeys(change)})
     found = admin.list_offsets({first: "latest"})[first]
     assert found is not None
@@ -150,7 +142,7 @@ def test_min_isr_decides_about_acks_all_at_once(
         def alone() -> bool:
             return admin.describe_topics("quorum")["quorum"].partitions[0].isr == (1,)
 
-        eventually(alone, "broker 2 did not leave the ISR")
+        eventually(30, alone, "broker 2 leaves the ISR")
         servers = cluster.bootstrap_servers
         with Producer(bootstrap_servers=servers, delivery_timeout_ms=1_500,
                       request_timeout_ms=1_000, linger_ms=0) as hasty:  # fmt: skip
@@ -241,7 +233,11 @@ def test_leaders_go_back_to_the_preferred_broker(cluster: LocalCluster, admin: A
     admin.create_topics(NewTopic("leads", replica_assignment={0: [3, 1], 1: [1, 3]}))
     one, other = Tp("leads", 0), Tp("leads", 1)
     cluster.stop(3)
-    eventually(lambda: admin.describe_topics("leads")["leads"].partitions[0].leader == 1, "no move")
+    eventually(
+        30,
+        lambda: admin.describe_topics("leads")["leads"].partitions[0].leader == 1,
+        "broker 1 leads",
+    )
     with pytest.raises(errors.PreferredLeaderNotAvailable, match="leads-0: broker 3 is not live"):
         admin.elect_leaders([one])
     cluster.start(3)
@@ -250,7 +246,7 @@ def test_leaders_go_back_to_the_preferred_broker(cluster: LocalCluster, admin: A
         topics = admin.describe_topics().values()
         return all(set(p.isr) == set(p.replicas) for topic in topics for p in topic.partitions)
 
-    eventually(in_sync, "broker 3 did not come back")
+    eventually(30, in_sync, "broker 3 comes back")
     assert admin.elect_leaders([one, other]) == {one: 3, other: 1}
     assert one not in admin.elect_leaders()
     with pytest.raises(errors.InvalidRequest, match="name the partitions"):
@@ -294,6 +290,6 @@ def test_a_stopped_broker_is_forgotten() -> None:
                 return False
             return True
 
-        eventually(gone, "its session did not end")
+        eventually(30, gone, "its session ends")
         with pytest.raises(errors.InvalidRequest, match="there are: 1"):
             a.describe_configs(("broker", 2))

@@ -11,6 +11,7 @@ import pytest
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition, errors
 from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -274,13 +275,17 @@ def test_10_a_topic_is_deleted_and_made_anew_while_records_flow(
     ) as producer:
         thread = threading.Thread(target=send, args=(producer,))
         thread.start()
-        eventually(10, lambda: len(sent) > 200)
+        eventually(10, lambda: len(sent) > 200, "some records are sent")
         admin.delete_topics("flow")
         before = len(sent)  # from here on a record may be meant for the new topic
         SYSTEM_CLOCK.sleep(0.3)
         admin.create_topics(NewTopic("flow"))
         after = len(sent)
-        eventually(20, lambda: any(_stored(handle) for _, handle in sent[after:]))
+        eventually(
+            20,
+            lambda: any(_stored(handle) for _, handle in sent[after:]),
+            "a record is stored in the new topic",
+        )
         stop.set()
         thread.join(20)
         producer.flush(20)
@@ -306,10 +311,3 @@ def test_10_a_topic_is_deleted_and_made_anew_while_records_flow(
 
 def _stored(handle: object) -> bool:
     return handle.done() and handle.exception(0) is None  # type: ignore[attr-defined, no-any-return]
-
-
-def eventually(seconds: float, condition: Callable[[], bool]) -> None:
-    end_ms = SYSTEM_CLOCK.monotonic_ms() + seconds * 1000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < end_ms
-        SYSTEM_CLOCK.sleep(0.01)

@@ -15,9 +15,9 @@ from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.rpc.v1 import admin_pb2, log_pb2
 from tests.fakes.raw_client import RawClient
+from tests.fakes.waiting import eventually
 from tests.fakes.wrong_requests import (
     create,
-    eventually,
     new_topic,
     still_works,
     topics_of,
@@ -65,7 +65,7 @@ def test_3_the_longest_name_can_be_written_and_deleted(
     still_works(raw, name)
     answer = raw.admin().DeleteTopics(admin_pb2.DeleteTopicsRequest(names=[name]), timeout=10)
     assert answer.topics[0].error.code == 0
-    eventually(5, lambda: not list(cluster.data_dir.glob(f"broker-*/{name}-0")), "it is renamed")
+    eventually(30, lambda: not list(cluster.data_dir.glob(f"broker-*/{name}-0")), "it is renamed")
     assert len(list(cluster.data_dir.glob("broker-*/*-delete"))) == 2
     raw.create_topic(name)
     still_works(raw, name)
@@ -135,7 +135,7 @@ def test_10_a_successor_of_a_deleted_topic_is_not_written_to(raw: RawClient, top
 
     assert by_id() == 0
     raw.admin().DeleteTopics(admin_pb2.DeleteTopicsRequest(names=[topic]), timeout=10)
-    eventually(5, lambda: by_id() == errors.UnknownTopicId.code, "the id is unknown")
+    eventually(30, lambda: by_id() == errors.UnknownTopicId.code, "the id is unknown")
     raw.create_topic(topic)
     assert {by_id() for _ in range(20)} == {errors.UnknownTopicId.code}
     still_works(raw, topic)

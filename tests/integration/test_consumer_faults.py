@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,6 +17,7 @@ from pylog import (
     errors,
 )
 from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -35,13 +36,6 @@ def send(cluster: LocalCluster, values: range, topic: str = "t") -> None:
         for value in values:
             producer.send(topic, b"%d" % value, partition=0)
         producer.flush(30)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = SYSTEM_CLOCK.monotonic_ms() + 20_000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < deadline
-        SYSTEM_CLOCK.sleep(0.05)
 
 
 def read(consumer: Consumer, count: int) -> list[bytes]:
@@ -69,10 +63,10 @@ def test_a_log_that_was_cut_below_the_position_is_told(cluster: LocalCluster) ->
         first, _ = partition()
         assert first is not None
         (other,) = {1, 2} - {first}
-        eventually(lambda: set(partition()[1]) == {1, 2})
+        eventually(30, lambda: set(partition()[1]) == {1, 2}, "brokers 1 and 2 are in sync")
         send(cluster, range(10))
         cluster.kill(other)
-        eventually(lambda: partition()[1] == [first])
+        eventually(30, lambda: partition()[1] == [first], "the first is in sync alone")
         send(cluster, range(10, 15))
         for consumer in (strict, lenient):
             consumer.assign(TP)
@@ -80,7 +74,7 @@ def test_a_log_that_was_cut_below_the_position_is_told(cluster: LocalCluster) ->
             assert len(read(consumer, 15)) == 15
         cluster.kill(first)
         cluster.start(other)
-        eventually(lambda: partition()[0] == other)
+        eventually(30, lambda: partition()[0] == other, "the other leads")
         send(cluster, range(100, 120))
         with pytest.raises(errors.LogTruncated, match="t-0: the log was cut at offset 10"):
             read(strict, 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,6 +26,7 @@ from pylog import (
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import PartitionDescription
 from tests.fakes.small_disk import fill, needs_small_disks, read_only, small_disk
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -114,13 +115,6 @@ def assert_nothing_lost(servers: str, writer: Writer) -> None:
     numbers = read_all(servers, writer.topic)
     assert numbers == sorted(set(numbers)), "doubled, or out of order"
     assert set(writer.acknowledged) <= set(numbers), "an acknowledged record is gone"
-
-
-def eventually(seconds: float, condition: Callable[[], bool], what: str) -> None:
-    end_ms = SYSTEM_CLOCK.monotonic_ms() + seconds * 1000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < end_ms, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.02)
 
 
 def assert_all_run(cluster: LocalCluster) -> None:

@@ -7,17 +7,17 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pylog import AdminClient, Consumer, NewTopic, Producer, TopicPartition
-from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
 from tests.fakes.raw_client import RawClient
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -32,13 +32,6 @@ def cluster() -> Iterator[LocalCluster]:
 def admin(cluster: LocalCluster) -> Iterator[AdminClient]:
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         yield client
-
-
-def eventually(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
-    end_ms = SYSTEM_CLOCK.monotonic_ms() + seconds * 1000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < end_ms, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.05)
 
 
 def values(servers: str, topic: str) -> list[tuple[int, bytes | None]]:
@@ -105,7 +98,7 @@ def traced(pid: int, output: Path) -> subprocess.Popen[bytes]:
         tasks = Path(f"/proc/{pid}/task").iterdir()
         return all("TracerPid:\t0\n" not in (task / "status").read_text() for task in tasks)
 
-    eventually(attached, "strace is attached")
+    eventually(60, attached, "strace is attached")
     return tracer
 
 
@@ -129,14 +122,14 @@ def test_s59_a_broker_that_lost_everything_is_filled_again(
         shutil.rmtree(cluster.data_dir / f"broker-{leader}")
         sent.append((producer.send("kept", b"between").result(120).offset, b"between"))
         cluster.start(leader)
-        eventually(lambda: replicas()[1] == {1, 2, 3}, "the emptied broker is in sync again")
+        eventually(60, lambda: replicas()[1] == {1, 2, 3}, "the emptied broker is in sync again")
         assert values(servers, "kept") == sent
         # what it serves when it leads is what the others had
         others = [broker for broker in cluster.brokers if broker != leader]
         admin.incremental_alter_configs({("topic", "kept"): {"min.insync.replicas": "1"}})
         for broker in others:
             cluster.stop(broker)
-        eventually(lambda: replicas()[0] == leader, "the emptied broker leads")
+        eventually(60, lambda: replicas()[0] == leader, "the emptied broker leads")
         assert values(servers, "kept") == sent
         for broker in others:
             cluster.start(broker)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 
 from pylog import errors
-from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from tests.fakes.raw_client import RawClient
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -31,14 +31,6 @@ def cluster() -> Iterator[LocalCluster]:
 def raw(cluster: LocalCluster) -> Iterator[RawClient]:
     with RawClient(cluster.bootstrap_servers) as client:
         yield client
-
-
-def eventually(seconds: float, condition: Callable[[], bool], what: str) -> None:
-    begin_ms = SYSTEM_CLOCK.monotonic_ms()
-    while not condition():
-        waited_ms = SYSTEM_CLOCK.monotonic_ms() - begin_ms
-        assert waited_ms < seconds * 1000, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.01)
 
 
 def produced(raw: RawClient, topic: str) -> bool:

@@ -8,7 +8,7 @@ import os
 import random
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.model import PartitionDescription
 from tests.fakes.small_disk import fill, read_only, small_disk
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -69,13 +70,6 @@ def cluster(disks: Disks, tmp_path: Path) -> Iterator[LocalCluster]:
 def admin(cluster: LocalCluster) -> Iterator[AdminClient]:
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as client:
         yield client
-
-
-def eventually(seconds: float, condition: Callable[[], bool], what: str) -> None:
-    end_ms = SYSTEM_CLOCK.monotonic_ms() + seconds * 1000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < end_ms, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.02)
 
 
 def partitions(admin: AdminClient, topic: str) -> list[PartitionDescription]:

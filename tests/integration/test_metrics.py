@@ -9,7 +9,7 @@ import re
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import grpc
@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from broker.metrics import names
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
-from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -187,17 +187,25 @@ def test_health_follows_the_state(cluster: LocalCluster) -> None:
         cluster.pause(1)
         wait_for(cluster, "2 of 3 brokers are live\n")
         eventually(
-            lambda: value(scrape(urls["controller"]), "pylog_controller_fenced_broker_count") == 1
+            30,
+            lambda: value(scrape(urls["controller"]), "pylog_controller_fenced_broker_count") == 1,
+            "the paused broker is fenced",
         )
         # Each that has a replica on it, but for what it led alone.
-        eventually(lambda: total(cluster, (2, 3), "pylog_under_replicated_partitions") == 3)
+        eventually(
+            30,
+            lambda: total(cluster, (2, 3), "pylog_under_replicated_partitions") == 3,
+            "its replicas are missed",
+        )
         cluster.resume(1)
         wait_for(cluster, "3 of 3 brokers are live\n")
-        eventually(lambda: status("pylog.v1.Log") == serving)
-        eventually(lambda: get(f"{urls[1]}/readyz")[0] == 200)
+        eventually(30, lambda: status("pylog.v1.Log") == serving, "broker 1 serves again")
+        eventually(30, lambda: get(f"{urls[1]}/readyz")[0] == 200, "broker 1 is ready")
     elections = value(scrape(urls["controller"]), "pylog_controller_leader_elections_total")
     assert elections >= 1
-    eventually(lambda: total(cluster, (2, 3), "pylog_isr_expands_total") >= 1)
+    eventually(
+        30, lambda: total(cluster, (2, 3), "pylog_isr_expands_total") >= 1, "the ISRs grow again"
+    )
 
 
 def total(cluster: LocalCluster, brokers: Sequence[int], name: str) -> float:
@@ -205,14 +213,11 @@ def total(cluster: LocalCluster, brokers: Sequence[int], name: str) -> float:
 
 
 def wait_for(cluster: LocalCluster, ready: str) -> None:
-    eventually(lambda: get(f"{cluster.metrics_urls['controller']}/readyz")[1] == ready)
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = SYSTEM_CLOCK.monotonic_ms() + 20_000
-    while not condition():
-        assert SYSTEM_CLOCK.monotonic_ms() < deadline
-        SYSTEM_CLOCK.sleep(0.05)
+    eventually(
+        30,
+        lambda: get(f"{cluster.metrics_urls['controller']}/readyz")[1] == ready,
+        "the controller is ready",
+    )
 
 
 def test_a_wrong_metrics_listener_is_refused_by_name() -> None:

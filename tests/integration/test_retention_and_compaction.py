@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer
 from pylog import TopicPartition as Tp
-from pylog.clock import SYSTEM_CLOCK
+from tests.fakes.waiting import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -29,13 +29,6 @@ def create(cluster: LocalCluster, name: str, config: dict[str, str]) -> Tp:
     with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
         admin.create_topics([NewTopic(name, 1, 2, config=config)])
     return Tp(name, 0)
-
-
-def eventually(done: Callable[[], bool], why: str) -> None:
-    until = SYSTEM_CLOCK.monotonic_ms() + 20_000
-    while not done():
-        assert SYSTEM_CLOCK.monotonic_ms() < until, why
-        SYSTEM_CLOCK.sleep(0.1)
 
 
 def read_all(cluster: LocalCluster, partition: Tp) -> list[tuple[int, bytes | None, bytes | None]]:
@@ -60,13 +53,13 @@ def test_old_segments_go_on_every_replica(cluster: LocalCluster) -> None:
         def starts() -> int:
             return consumer.beginning_offsets([partition])[partition]
 
-        eventually(lambda: starts() == 40, "the log start did not move")
+        eventually(30, lambda: starts() == 40, "the log start moves")
         assert consumer.end_offsets([partition])[partition] == 40
 
     def files() -> int:
         return sum(p.stat().st_size for p in cluster.data_dir.glob("broker-*/short-0/*.log*"))
 
-    eventually(lambda: files() == 0, "old files stay")
+    eventually(30, lambda: files() == 0, "old files go")
     with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
         assert producer.send("short", b"new").result(10).offset == 40
 
@@ -84,7 +77,7 @@ def test_a_compacted_topic_keeps_the_last_value_of_each_key(cluster: LocalCluste
             for key in range(10):
                 producer.send("table", b"%d" % round_, key=b"k%d" % key)
             producer.flush()
-    eventually(lambda: len(read_all(cluster, partition)) < 150, "nothing was compacted")
+    eventually(30, lambda: len(read_all(cluster, partition)) < 150, "something is compacted")
     before = read_all(cluster, partition)
     assert [offset for offset, _, _ in before] == sorted(offset for offset, _, _ in before)
     assert {k: v for _, k, v in before} == {b"k%d" % key: b"29" for key in range(10)}

@@ -7,31 +7,21 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
 
-from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
 from tests.fakes.raw_client import RawClient
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
 TOPIC = "t"
-
-
-def eventually(seconds: float, condition: Callable[[], bool], what: str) -> float:
-    """Milliseconds until `condition` holds; AssertionError when it takes longer."""
-    begin_ms = SYSTEM_CLOCK.monotonic_ms()
-    while not condition():
-        waited_ms = SYSTEM_CLOCK.monotonic_ms() - begin_ms
-        assert waited_ms < seconds * 1000, f"not within {seconds} s: {what}"
-        SYSTEM_CLOCK.sleep(0.01)
-    return SYSTEM_CLOCK.monotonic_ms() - begin_ms
 
 
 @pytest.fixture
