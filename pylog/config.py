@@ -11,6 +11,7 @@ underscores (`linger_ms`); a table made with `separator="_"` reads and reports t
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,7 +43,8 @@ class ConfigKey:
     `type` is `bool`, `int`, `float`, `str`, `list` (of texts, in properties separated by commas) or
     `object` (passed through: callables, TLS material). Numbers and booleans may be given as text,
     as they come from property files. `None` is allowed exactly where the default is `None`. `low`
-    and `high` are inclusive and count for numbers; `choices` for texts and the items of lists.
+    and `high` are inclusive and count for numbers, and `high` for a text's bytes in UTF-8;
+    `choices` for texts and the items of lists.
     """
 
     name: str
@@ -60,6 +62,8 @@ class ConfigKey:
         if self.choices is not None:
             return "one of " + ", ".join(self.choices)
         words = _TYPE_NAMES[self.type]
+        if self.type is str and self.high is not None:
+            return f"{words} of at most {self.high} bytes"
         if self.low is not None and self.high is not None:
             return f"{words} from {self.low} to {self.high}"
         if self.low is not None:
@@ -78,7 +82,9 @@ class ConfigKey:
                 return None
             raise self._fault(value, spelled)
         parsed = self._typed(value, spelled)
-        if isinstance(parsed, bool | str):
+        if isinstance(parsed, str) and self.high is not None:
+            fits = _utf8_bytes(parsed) <= self.high
+        elif isinstance(parsed, bool | str):
             fits = self.choices is None or parsed in self.choices
         elif isinstance(parsed, int | float):
             fits = (self.low is None or parsed >= self.low) and (
@@ -135,6 +141,14 @@ class ConfigKey:
         if len(shown) > 80:
             shown = shown[:77] + "..."
         return errors.InvalidConfig(f"{spelled or self.name}={shown}: it must be {self.allowed()}")
+
+
+def _utf8_bytes(text: str) -> float:
+    """Infinitely many for what is no text."""
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError:
+        return math.inf
 
 
 def _is_whole(text: str) -> bool:

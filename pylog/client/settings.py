@@ -14,7 +14,7 @@ _COMMON: Final = (
     ConfigKey(
         "bootstrap.servers", list, REQUIRED, "Addresses host:port of brokers or the gateway."
     ),
-    ConfigKey("client.id", str, "", "A name for this client in logs of the brokers."),
+    ConfigKey("client.id", str, "", "A name for this client in logs of the brokers.", high=255),
     ConfigKey(
         "client.routing",
         str,

@@ -120,3 +120,13 @@ def test_a_default_list_is_not_shared() -> None:
     first = TABLE.parse({"bootstrap.servers": "a:1"})
     first["protocols"].append("b")
     assert TABLE.parse({"bootstrap.servers": "a:1"})["protocols"] == ["a"]
+
+
+def test_a_text_has_its_longest() -> None:
+    key = ConfigKey("client.id", str, "", "A name.", high=4)
+    assert [key.parse(text) for text in ("", "abcd", "\u00e9\u00e9", " abcd ")] == [
+        "", "abcd", "\u00e9\u00e9", "abcd",
+    ]  # fmt: skip
+    for text in ("abcde", "\u00e9\u00e9\u00e9", "\ud800"):
+        with pytest.raises(errors.InvalidConfig, match="must be a text of at most 4 bytes"):
+            key.parse(text)
