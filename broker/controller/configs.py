@@ -20,9 +20,9 @@ from broker.config import (
     as_text,
 )
 from broker.controller.effects import Report
-from broker.controller.election import MIN_ISR, UNCLEAN, Elections
+from broker.controller.election import UNCLEAN, Elections
 from broker.controller.ledger import Ledger
-from broker.controller.settings import ControllerSettings
+from broker.controller.settings import MIN_ISR, ControllerSettings
 from broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
@@ -69,7 +69,7 @@ class Configs:
         recorded = cluster.get(MIN_ISR)
         if recorded is None and default != TopicConfig().min_insync_replicas:
             self._write(CLUSTER_CONFIG, {MIN_ISR: str(default)})
-        holds = self._settings.with_setting(MIN_ISR, {}, cluster).min_insync_replicas
+        holds = self._settings.min_isr({}, cluster)
         if recorded is None or holds == default or not self._settings.says(MIN_ISR):
             return []
         return [

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from broker.config import TopicConfig
 from broker.controller.ledger import Ledger
 from broker.controller.partitions import joined, next_state, without
 from broker.controller.returning import Loss, Returning
@@ -28,7 +27,6 @@ from broker.metadata.records import PartitionRecord
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerId, TopicId
 
-MIN_ISR: Final = "min.insync.replicas"
 UNCLEAN: Final = "unclean.leader.election.enable"
 
 
@@ -57,18 +55,17 @@ class Elections:
 
     def min_isr(self, topic_id: TopicId) -> int:
         """`min.insync.replicas` of the topic: its own, the cluster's, or the default."""
-        return self._resolved(topic_id, MIN_ISR).min_insync_replicas
+        image = self._ledger.decided
+        own = image.topic_configs(image.topics_by_id[topic_id].name)
+        return self._settings.min_isr(own, image.cluster_configs())
 
     def _unclean(self, topic_id: TopicId) -> bool:
         if not self.unclean_allowed:
             return False
-        return self._resolved(topic_id, UNCLEAN).unclean_leader_election_enable
-
-    def _resolved(self, topic_id: TopicId, name: str) -> TopicConfig:
-        """Settings in which this one is right."""
         image = self._ledger.decided
         own = image.topic_configs(image.topics_by_id[topic_id].name)
-        return self._settings.with_setting(name, own, image.cluster_configs())
+        config = self._settings.with_setting(UNCLEAN, own, image.cluster_configs())
+        return config.unclean_leader_election_enable
 
     # ---- brokers come and go -------------------------------------------------------------------
 
@@ -93,7 +90,8 @@ class Elections:
         A replica that may lack records leaves ISR and ELR, also when it is the last one there:
         the partition is then offline until a better replica or an operator comes, but loses
         nothing silently. Only where there is no other replica that could be better (replication
-        factor 1, same directory), nothing is gained by staying offline.
+        factor 1, same directory), or nothing to lose (`never_committed`), nothing is gained by
+        staying offline.
 
         Replicas that failed in the last life get their chance now; those that are named as failed,
         or are in a log directory that is offline, do not work in this one either.
@@ -154,7 +152,8 @@ class Elections:
     def on_unregistered(self, broker: BrokerId) -> None:
         """The broker will not come back; its data count as lost."""
         for partition in self._ledger.decided.partitions_of(broker):
-            self._change(partition, isr=without(partition.isr, broker), lost=(broker,))
+            gone = (broker,)
+            self._change(partition, isr=without(partition.isr, broker), lost=gone, emptied=gone)
 
     def on_stopping(self, broker: BrokerId, *, wait: bool) -> int:
         """The broker (already marked as stopping) hands over what it leads.

@@ -21,6 +21,13 @@ ISR and ELR: then it stays there as the only one that can have held everything c
 partition is offline, not lossy. It may not lead in this life. The next one tells whether its log
 came back whole (it leads again) or not (it leaves; where there are other replicas, an operator
 decides).
+
+The same holds for the last one whose tail may be gone, as long as no ISR has ever had
+`min.insync.replicas` members (`never_committed`). A leader advances its high watermark only for an
+ISR and a minimum that it has from the metadata log, and each change of either is judged here before
+it is written there: so no high watermark has ever moved, nothing was acknowledged to acks=all or
+read, and whatever the replica still has is all that was committed. Nobody else gets that claim:
+others may lack more of what only acks=1 asked for, and so does one with nothing left.
 """
 
 from __future__ import annotations
@@ -78,6 +85,7 @@ def next_state(
         if leader != NO_LEADER and not isr:
             isr = (leader,)
             elr, last_known = _eligible(partition, isr, min_isr, lost)
+    commits = is_enough(isr, partition.replicas, min_isr)
     changed = replace(
         partition,
         isr=isr,
@@ -91,10 +99,16 @@ def next_state(
         ),
         directories=partition.directories if directories is None else directories,
         emptied_replicas=tuple(b for b in partition.emptied_replicas if b not in isr),
+        never_committed=partition.never_committed and not commits,
     )
     if changed == before and not touch:
         return None
     return replace(changed, partition_epoch=PartitionEpoch(partition.partition_epoch + 1))
+
+
+def is_enough(isr: Collection[BrokerId], replicas: Collection[BrokerId], min_isr: int) -> bool:
+    """Whether such an ISR commits: its leader's high watermark moves."""
+    return len(isr) >= min(min_isr, len(replicas))
 
 
 def joined(partition: PartitionRecord, proposed: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
@@ -145,10 +159,12 @@ def _eligible(
     lost: Collection[BrokerId],
 ) -> tuple[tuple[BrokerId, ...], tuple[BrokerId, ...]]:
     """The eligible replicas beside this ISR, and those that once were (KIP-966)."""
-    if len(isr) >= min(min_isr, len(partition.replicas)):
+    if is_enough(isr, partition.replicas, min_isr):
         return (), ()
     were = dict.fromkeys(partition.eligible_leader_replicas + partition.isr)
     elr = tuple(broker for broker in were if broker not in isr and broker not in lost)
+    if partition.never_committed and not isr and not elr:
+        elr = tuple(broker for broker in were if broker not in partition.emptied_replicas)
     works = tuple(broker for broker in elr if broker not in partition.failed_replicas)
     if isr or works:
         elr = works

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
+
+MIN_ISR: Final = "min.insync.replicas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,10 @@ class ControllerSettings:
         if value is None:
             return self.topic_defaults
         return TopicConfig.resolve({name: value}, self.topic_defaults)
+
+    def min_isr(self, own: Mapping[str, str], cluster: Mapping[str, str]) -> int:
+        """`min.insync.replicas` of a topic with these values of its own."""
+        return self.with_setting(MIN_ISR, own, cluster).min_insync_replicas
 
     def says(self, name: str) -> bool:
         """Whether the broker setting was given at the start, and not left at its default."""

@@ -66,8 +66,9 @@ class TopicGrowth:
         else:
             replicas = checked_replicas(image, name, wanted.assignment, first=there, factor=factor)
         if not validate_only:
+            min_isr = self._settings.min_isr(image.topic_configs(name), image.cluster_configs())
             for number, brokers in enumerate(replicas, there):
-                write_partition(self._ledger, topic.topic_id, number, brokers)
+                write_partition(self._ledger, topic.topic_id, number, brokers, min_isr)
         return GrownTopic(name, None, wanted.total_count)
 
     def _check_count(self, name: str, there: int, wanted: int) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from broker.config import TopicConfig
-from broker.controller.election import MIN_ISR
 from broker.controller.ledger import Ledger
+from broker.controller.partitions import is_enough
 from broker.controller.placement import place, ring
-from broker.controller.settings import ControllerSettings
+from broker.controller.settings import MIN_ISR, ControllerSettings
 from broker.metadata.admin import (
     CreatedTopic,
     CreateTopics,
@@ -158,8 +158,7 @@ class Topics:
             TopicConfig.from_mapping(values, self._settings.topic_defaults)
         except errors.InvalidConfig as error:
             raise Refused(errors.InvalidConfig, topic.name, str(error)) from None
-        found = self._settings.with_setting(MIN_ISR, values, image.cluster_configs())
-        wanted = found.min_insync_replicas
+        wanted = self._settings.min_isr(values, image.cluster_configs())
         if wanted > factor and MIN_ISR in values:
             # Taken from a default it only means "as many as there are" (KIP-966).
             raise Refused(
@@ -177,8 +176,9 @@ class Topics:
         write(TopicRecord(name, topic_id))
         for key in sorted(values):
             write(ConfigRecord(ConfigResourceType.TOPIC, name, key, values[key]))
+        min_isr = self._settings.min_isr(values, self._ledger.decided.cluster_configs())
         for number, brokers in enumerate(replicas):
-            write_partition(self._ledger, topic_id, number, brokers)
+            write_partition(self._ledger, topic_id, number, brokers, min_isr)
 
     # ---- delete --------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ def placed_replicas(image: MetadataImage, name: str, count: int, factor: int) ->
 
 
 def write_partition(
-    ledger: Ledger, topic_id: TopicId, number: int, brokers: tuple[BrokerId, ...]
+    ledger: Ledger, topic_id: TopicId, number: int, brokers: tuple[BrokerId, ...], min_isr: int
 ) -> None:
     """A new partition: its live replicas are in sync, the first of them leads."""
     image = ledger.decided
@@ -258,6 +258,7 @@ def write_partition(
             leader_epoch=LeaderEpoch(0),
             partition_epoch=PartitionEpoch(0),
             directories=tuple(map(image.directory_for, brokers)),
+            never_committed=not is_enough(isr, brokers, min_isr),
         )
     )
 

@@ -142,6 +142,7 @@ def _encode_partition(record: PartitionRecord) -> records_pb2.PartitionRecord:
         removing_replicas=record.removing_replicas,
         failed_replicas=record.failed_replicas,
         emptied_replicas=record.emptied_replicas,
+        never_committed=record.never_committed,
     )
 
 
@@ -161,6 +162,7 @@ def _decode_partition(message: records_pb2.PartitionRecord) -> PartitionRecord:
         removing_replicas=_brokers(message.removing_replicas),
         failed_replicas=_brokers(message.failed_replicas),
         emptied_replicas=_brokers(message.emptied_replicas),
+        never_committed=message.never_committed,
     )
 
 

@@ -124,6 +124,7 @@ class PartitionRecord:
     `replicas`. `failed_replicas`: their logs do not work in the present lives of their brokers;
     they are not in the ISR and do not lead until a next life has caught up. `emptied_replicas`:
     their logs began anew, without what they held, and they have not been in the ISR since.
+    `never_committed`: no ISR has had `min.insync.replicas` members since the partition was made.
     """
 
     topic_id: TopicId
@@ -140,6 +141,7 @@ class PartitionRecord:
     removing_replicas: tuple[BrokerId, ...] = ()
     failed_replicas: tuple[BrokerId, ...] = ()
     emptied_replicas: tuple[BrokerId, ...] = ()
+    never_committed: bool = False
 
     def directory_of(self, broker: BrokerId) -> str:
         """The id of the log directory in which the broker has its replica; empty: not known."""

@@ -375,6 +375,7 @@ class Cluster:
         self.scheduler.run_until(self.scheduler.now_us + US_PER_S)
         for producer in self.producers:
             producer.stopped = True
+        self.administrator.help_empty_partitions()
         deadline = self.scheduler.now_us + CONVERGE_WITHIN_S * US_PER_S
         self._run_until(self.converged, deadline)
         if not self.converged():
@@ -421,13 +422,14 @@ class Cluster:
             for ghost in (self.shadows.ghost(partition.topic_id, partition.partition),)
         )
 
-    def holds_alone(self, node: BrokerNode) -> bool:
+    def holds_alone(self, node: BrokerNode, *, only_tails: bool = False) -> bool:
         """Whether some partition counts on this broker only: it was made while no other was there,
         the others have not made their replicas yet, or their log directories failed. Then a loss is
-        beyond the budget, and the partition rightly stays offline. So would one that is being made.
+        beyond the budget, and the partition rightly stays offline.
+
+        `only_tails`: what would be lost are records that were not synced. That is no loss to one
+        that never had enough in sync to commit any.
         """
-        if self.administrator.busy and not self.has_whole_broker(besides=node):
-            return True
         return (self.swarm.upkeep is not None or self.swarm.log_dirs > 1) and any(
             {
                 broker
@@ -437,18 +439,20 @@ class Cluster:
             <= {node.broker_id}
             for partition in self.image.partitions_of(node.broker_id)
             if node.broker_id in (*partition.isr, *partition.eligible_leader_replicas)
+            and not (only_tails and partition.never_committed)
         )
 
-    def has_whole_broker(self, besides: BrokerNode | None = None) -> bool:
-        """Whether a partition made now counts on somebody who is there and has lost nothing."""
-        brokers = self.image.brokers
-        return any(
-            node is not besides
-            and not node.damaged
-            and node.process is not None
-            and node.broker_id in brokers
-            and not brokers[node.broker_id].fenced
-            for node in self.brokers.values()
+    def empty_partitions(self) -> tuple[tuple[str, int], ...]:
+        """Those that nobody may lead and that have nothing to lose, but the controller cannot know:
+        enough were in sync when they were made, as far as it knew, or it was told that a log is no
+        longer there.
+        """
+        return tuple(
+            (self.TOPIC, partition.partition)
+            for partition in self.image.partitions()
+            if not (*partition.isr, *partition.eligible_leader_replicas)
+            and (partition.emptied_replicas or not partition.never_committed)
+            and not self.shadows.ghost(partition.topic_id, partition.partition).committed_end
         )
 
     def describe(self) -> str:

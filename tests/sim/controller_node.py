@@ -258,6 +258,9 @@ class ControllerProcess(Actor):
     def serve_create_partitions(self, request: Any, answer: Answer) -> None:
         self.perform(self.core.create_partitions(self.machine.now_ms(), request, answer))
 
+    def serve_elect_leaders(self, request: Any, answer: Answer) -> None:
+        self.perform(self.core.elect_leaders(self.machine.now_ms(), request, answer))
+
     def serve_alter_configs(self, request: Any, answer: Answer) -> None:
         self.perform(self.core.alter_configs(self.machine.now_ms(), request, answer))
 

@@ -112,11 +112,11 @@ class Nemesis:
         damaged = [node for node in cluster.brokers.values() if node.damaged]
         budget = cluster.swarm.min_insync - 1
         node = self._any() if len(damaged) < budget else None
-        if node is not None and cluster.holds_alone(node):
+        if node is not None and cluster.holds_alone(node, only_tails=True):
             node = None
         if node is None:
             # one that lost its power already may lose it again
-            again = [node for node in damaged if not cluster.holds_alone(node)]
+            again = [node for node in damaged if not cluster.holds_alone(node, only_tails=True)]
             node = self.rng.choice(again) if again and self.rng.random() < 0.3 else None
         if node is not None:
             cluster.sometimes["power loss"] += 1
@@ -130,7 +130,11 @@ class Nemesis:
             return
         for node in cluster.brokers.values():
             process = node.process
-            if process is None or not process.calls.fetching or cluster.holds_alone(node):
+            if (
+                process is None
+                or not process.calls.fetching
+                or cluster.holds_alone(node, only_tails=True)
+            ):
                 continue
             if cluster.is_caught_up(node):
                 cluster.sometimes["power loss"] += 1

@@ -221,8 +221,8 @@ def _same_min_isr(self: LeaderState, now_ms: int, _min_isr: int) -> Any:
     return self._advance(now_ms)
 
 
-def _one_too_low(ledger: Any, topic_id: Any, number: int, brokers: Any) -> None:
-    _production_write_partition(ledger, topic_id, number - 1, brokers)
+def _one_too_low(ledger: Any, topic_id: Any, number: int, *what: Any) -> None:
+    _production_write_partition(ledger, topic_id, number - 1, *what)
 
 
 # ---- several log directories ---------------------------------------------------------------------

@@ -114,7 +114,7 @@ class TopicRecord(_message.Message):
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[str] = ...) -> None: ...
 
 class PartitionRecord(_message.Message):
-    __slots__ = ("topic_id", "partition", "replicas", "isr", "eligible_leader_replicas", "last_known_elr", "leader", "leader_epoch", "partition_epoch", "directories", "adding_replicas", "removing_replicas", "failed_replicas", "emptied_replicas")
+    __slots__ = ("topic_id", "partition", "replicas", "isr", "eligible_leader_replicas", "last_known_elr", "leader", "leader_epoch", "partition_epoch", "directories", "adding_replicas", "removing_replicas", "failed_replicas", "emptied_replicas", "never_committed")
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLICAS_FIELD_NUMBER: _ClassVar[int]
@@ -129,6 +129,7 @@ class PartitionRecord(_message.Message):
     REMOVING_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     FAILED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
     EMPTIED_REPLICAS_FIELD_NUMBER: _ClassVar[int]
+    NEVER_COMMITTED_FIELD_NUMBER: _ClassVar[int]
     topic_id: str
     partition: int
     replicas: _containers.RepeatedScalarFieldContainer[int]
@@ -143,7 +144,8 @@ class PartitionRecord(_message.Message):
     removing_replicas: _containers.RepeatedScalarFieldContainer[int]
     failed_replicas: _containers.RepeatedScalarFieldContainer[int]
     emptied_replicas: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., eligible_leader_replicas: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., directories: _Optional[_Iterable[str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., failed_replicas: _Optional[_Iterable[int]] = ..., emptied_replicas: _Optional[_Iterable[int]] = ...) -> None: ...
+    never_committed: bool
+    def __init__(self, topic_id: _Optional[str] = ..., partition: _Optional[int] = ..., replicas: _Optional[_Iterable[int]] = ..., isr: _Optional[_Iterable[int]] = ..., eligible_leader_replicas: _Optional[_Iterable[int]] = ..., last_known_elr: _Optional[_Iterable[int]] = ..., leader: _Optional[int] = ..., leader_epoch: _Optional[int] = ..., partition_epoch: _Optional[int] = ..., directories: _Optional[_Iterable[str]] = ..., adding_replicas: _Optional[_Iterable[int]] = ..., removing_replicas: _Optional[_Iterable[int]] = ..., failed_replicas: _Optional[_Iterable[int]] = ..., emptied_replicas: _Optional[_Iterable[int]] = ..., never_committed: _Optional[bool] = ...) -> None: ...
 
 class RemoveTopicRecord(_message.Message):
     __slots__ = ("topic_id",)

@@ -114,6 +114,58 @@ def test_loss(
     assert summary(changed) == expected
 
 
+FRESH_TABLE = {
+    "the last one keeps its claim with whatever is left": (
+        partition((1, 2, 3), (1,)), (1,), (), (2, 3), (-1, (), (1,), (), 1, 1)),
+    "so does the last eligible one": (
+        partition((1, 2, 3), (), -1, (1,)), (1,), (), (2, 3), None),
+    "of several that are eligible, who lost nothing is better": (
+        partition((1, 2, 3), (), -1, (1, 2)), (1,), (), (3,), (-1, (), (2,), (1,), 0, 1)),
+    "one with nothing left has no claim to keep": (
+        partition((1, 2, 3), (1,)), (1,), (1,), (2, 3), (-1, (), (), (), 1, 1)),
+    "while another is in sync it is none of the eligible": (
+        partition((1, 2, 3), (1, 2), 2), (1,), (), (2, 3), (2, (2,), (), (1,), 0, 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("before", "lost", "emptied", "live", "expected"), FRESH_TABLE.values(), ids=FRESH_TABLE.keys()
+)
+def test_loss_where_nothing_was_ever_committed(
+    before: PartitionRecord,
+    lost: tuple[int, ...],
+    emptied: tuple[int, ...],
+    live: tuple[int, ...],
+    expected: tuple[object, ...],
+) -> None:
+    changed = next_state(
+        replace(before, never_committed=True),
+        isr=tuple(broker for broker in before.isr if broker not in lost),
+        min_isr=3,
+        live=lambda b: b in live,
+        lost=ids(*lost),
+        emptied=ids(*emptied),
+    )
+    assert summary(changed) == expected
+    assert changed is None or changed.never_committed
+
+
+def test_once_an_isr_was_enough_something_may_have_been_committed_for_ever() -> None:
+    before = replace(partition((1, 2, 3), (1,)), never_committed=True)
+
+    def changed(before: PartitionRecord, isr: tuple[int, ...], min_isr: int) -> PartitionRecord:
+        after = next_state(before, isr=ids(*isr), min_isr=min_isr, live=lambda b: True, touch=True)
+        assert after is not None
+        return after
+
+    assert changed(before, (1, 2), 3).never_committed
+    assert not changed(before, (1, 2), 2).never_committed
+    assert not changed(before, (1,), 1).never_committed  # the minimum was lowered
+    assert not changed(before, (1, 2, 3), 4).never_committed
+    enough = changed(before, (1, 2), 2)
+    assert not changed(enough, (1,), 3).never_committed
+
+
 UNCLEAN_TABLE = {
     "not while an eligible one is live": (
         partition((1, 2, 3), (), -1, (3,), (2,)), (1, 2, 3), (3, (3,), (), (2,), 1, 1)),

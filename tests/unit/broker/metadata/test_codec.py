@@ -36,7 +36,7 @@ PARTITIONS = st.builds(
     leader=st.integers(-1, 2**31 - 1), leader_epoch=INT32, partition_epoch=INT32,
     eligible_leader_replicas=BROKERS, last_known_elr=BROKERS, directories=TEXTS,
     adding_replicas=BROKERS, removing_replicas=BROKERS, failed_replicas=BROKERS,
-    emptied_replicas=BROKERS,
+    emptied_replicas=BROKERS, never_committed=st.booleans(),
 )  # fmt: skip
 RECORDS = st.one_of(
     REGISTRATIONS,
