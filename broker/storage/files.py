@@ -21,6 +21,9 @@ Buffer = bytes | bytearray | memoryview
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a write that pass when somebody makes room."""
 
+OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+"""The process or the machine is short of something, but the disk said nothing bad."""
+
 
 class SyncFailed(OSError):
     """fsync refused, for whatever reason: what was written is in doubt for good. The kernel may

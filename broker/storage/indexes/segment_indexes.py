@@ -5,7 +5,8 @@ are replaced, cuts. Not here: which batches get an entry, and how indexes are ma
 batches (`Segment`), what an entry looks like (`offset_index`, `time_index`), and the index of
 aborted transactions (`txn_index`).
 
-A full disk leaves the files behind without harm: they say nothing that the batches do not say.
+A full disk, or a process that is short of something, leaves the files behind without harm: they
+say nothing that the batches do not say.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 from typing import Final
 
 from broker.storage.errors import InvalidOffset
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Files
 from broker.storage.indexes import offset_index, time_index
 from broker.storage.indexes.index_witness import IndexWitness
 from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.indexes.time_index import TimeIndex
+
+_LEAVES_BEHIND: Final = NO_ROOM | OF_THE_MOMENT
 
 NEW_ENTRIES_MAX: Final = 32 * offset_index.ENTRY.size
 """So many bytes of new offsets are written together: one call to the system for each would cost a
@@ -60,7 +63,7 @@ class SegmentIndexes:
 
     @property
     def are_behind(self) -> bool:
-        """Whether the files lack entries, for want of room."""
+        """Whether the files lack entries, for want of room or of a handle."""
         return self._behind
 
     def begin(self) -> None:
@@ -163,7 +166,7 @@ class SegmentIndexes:
             if times_new:
                 self._files.append(times, [times_new])
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in _LEAVES_BEHIND:
                 raise
             self._behind = True
 
@@ -198,7 +201,7 @@ class SegmentIndexes:
         )
 
     def write(self) -> None:
-        """Replace the files, whole and atomically. No room is no error: they are behind then."""
+        """Replace the files, whole and atomically; after an error that passes they are behind."""
         self.close()
         self.new_offsets.clear()
         self._new_times.clear()
@@ -206,7 +209,7 @@ class SegmentIndexes:
             self._files.write_atomic(self.path, self.offsets.encode())
             self._files.write_atomic(self.time_path, self.times.encode())
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in _LEAVES_BEHIND:
                 raise
             self._behind = True
         else:

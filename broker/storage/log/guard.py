@@ -8,12 +8,9 @@ from contextlib import contextmanager
 from typing import Final
 
 from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
-from broker.storage.files import NO_ROOM, SyncFailed
+from broker.storage.files import NO_ROOM, OF_THE_MOMENT, SyncFailed
 from broker.storage.segments.scan import BadBatch
 from pylog.errors import KafkaStorageError
-
-_PASSING: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
-"""The process or the machine is short of something, but the disk said nothing bad."""
 
 DISK_FAILED: Final = frozenset(
     {
@@ -84,7 +81,7 @@ class FaultGuard:
                 f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
                 "free some space"
             )
-        if error.errno in _PASSING and passes:
+        if error.errno in OF_THE_MOMENT and passes:
             return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
         self.failed_disk = error.errno in DISK_FAILED
         return self.fail(

@@ -8,13 +8,12 @@ that makes no sense, or does not lead to a batch, is made again from the headers
 
 from __future__ import annotations
 
-import errno
 import logging
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from broker.storage.errors import InvalidOffset
-from broker.storage.files import NO_ROOM, Buffer, Files, sync
+from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Buffer, Files, sync
 from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.indexes.segment_indexes import NEW_ENTRIES_MAX, SegmentIndexes
 from broker.storage.indexes.time_index import TimeIndex
@@ -45,8 +44,6 @@ CLEANED_ENDING: Final = ".cleaned"
 SWAP_ENDING: Final = ".swap"
 """Behind the names of one that is whole, and takes the place of others."""
 CUT_SUFFIX: Final = ".cut"
-
-_OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 logger = logging.getLogger(__name__)
 
@@ -310,7 +307,7 @@ class Segment:
         try:
             self.indexes.load(self.size, self.end_offset)
         except (OSError, InvalidOffset) as error:
-            if isinstance(error, OSError) and error.errno in _OF_THE_MOMENT:
+            if isinstance(error, OSError) and error.errno in OF_THE_MOMENT:
                 raise
             logger.warning("the indexes of %s are made again: %s", self.log_path, error)
             self.rebuild_indexes()

@@ -80,6 +80,25 @@ def test_indexes_that_found_no_room_are_written_later() -> None:
     assert len(again.segments[0].offsets) == 5
 
 
+@pytest.mark.parametrize("code", [errno.ENOMEM, errno.EINTR])
+@pytest.mark.parametrize("part", [".index", ".timeindex"])
+def test_a_batch_that_is_in_the_log_is_taken_whatever_becomes_of_its_index(
+    part: str, code: int
+) -> None:
+    files = MemoryFiles()
+    log = open_log(files, config=TopicConfig(index_interval_bytes=0))
+    files.fail("append", part, code, bytes_first=3)
+    for number in range(40):  # index entries are written some at a time
+        batch = batch_of(b"v", producer=(1, 0, number))
+        log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS + number)
+        assert log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS).duplicate
+    assert [offset for offset, _ in values_of(log)] == list(range(40))
+    log.close(clean=True)
+    again = open_log(files, config=TopicConfig(index_interval_bytes=0))
+    assert again.recovery.indexes_rebuilt == 0
+    assert len(again.segments[0].offsets) == 39
+
+
 @pytest.mark.parametrize("part", [".log", ".index"])
 def test_an_io_error_ends_the_log(part: str) -> None:
     files = MemoryFiles()
