@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from pylog.client.settings_absent import ADMIN_ABSENT, CONSUMER_ABSENT, PRODUCER_ABSENT
 from pylog.config import INT_MAX, LONG_MAX, REQUIRED, ConfigKey, ConfigTable
 
 _COMMON: Final = (
@@ -259,6 +260,7 @@ PRODUCER_SETTINGS: Final = ConfigTable(
     ),
     separator="_",
     what="producer setting",
+    absent=PRODUCER_ABSENT,
 )
 
 CONSUMER_SETTINGS: Final = ConfigTable(
@@ -339,6 +341,9 @@ CONSUMER_SETTINGS: Final = ConfigTable(
     ),
     separator="_",
     what="consumer setting",
+    absent=CONSUMER_ABSENT,
 )
 
-ADMIN_SETTINGS: Final = ConfigTable(_COMMON, separator="_", what="admin client setting")
+ADMIN_SETTINGS: Final = ConfigTable(
+    _COMMON, separator="_", what="admin client setting", absent=ADMIN_ABSENT
+)

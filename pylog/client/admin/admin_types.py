@@ -10,6 +10,11 @@ from pylog import errors
 from pylog.model import TopicPartition
 
 DEFAULT_NAMES: Final = ("", "default", "<default>")
+NOT_OFFERED_KINDS: Final = {
+    **dict.fromkeys(("user", "client-id", "client", "ip"), "quotas are not offered yet"),
+    **dict.fromkeys(("group", "client-metrics"), "groups and pushed metrics are not offered yet"),
+}
+"""What else has a configuration in Kafka."""
 OPERATIONS: Final = ("set", "delete", "append", "subtract")
 
 
@@ -36,6 +41,8 @@ def config_resource(given: Any) -> ConfigResource:
         )
     kind = given[0].lower() if isinstance(given[0], str) else given[0]
     name = given[1] if len(given) == 2 else ""
+    if kind in NOT_OFFERED_KINDS:
+        raise errors.NotOffered(f"configuration of {kind} {name!r}: {NOT_OFFERED_KINDS[kind]}")
     if kind not in ("topic", "broker"):
         raise errors.InvalidRequest(f"{given[0]!r} has no configuration: give topic or broker")
     if isinstance(name, bool) or not isinstance(name, str | int | None):

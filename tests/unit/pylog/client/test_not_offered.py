@@ -1,0 +1,84 @@
+"""What Kafka's clients have and these do not says so by name, with the reason.
+
+Bad inputs 52 and 64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pylog import AdminClient, Consumer, Producer, errors
+from pylog.client.not_offered import (
+    ADMIN_NOT_OFFERED,
+    CONSUMER_NOT_OFFERED,
+    PRODUCER_NOT_OFFERED,
+)
+from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.client.settings_absent import ADMIN_ABSENT, CONSUMER_ABSENT, PRODUCER_ABSENT
+from pylog.config import ConfigTable
+from tests.fakes.fake_cluster import FakeCluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster(1) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("kind", "table"),
+    [
+        (AdminClient, ADMIN_NOT_OFFERED),
+        (Consumer, CONSUMER_NOT_OFFERED),
+        (Producer, PRODUCER_NOT_OFFERED),
+    ],
+)
+def test_each_method_gives_its_reason(
+    cluster: FakeCluster, kind: type, table: dict[str, str]
+) -> None:
+    with kind(bootstrap_servers=cluster.bootstrap_servers) as client:
+        for name, reason in table.items():
+            with pytest.raises(errors.NotOffered) as told:
+                getattr(client, name)()
+            assert str(told.value) == f"{kind.__name__}.{name}: {reason}"
+
+
+@pytest.mark.parametrize("quota", [-1, 0, float("nan"), 1e300])
+def test_52_no_quota_is_taken(cluster: FakeCluster, quota: float) -> None:
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        for kind in ("user", "client-id", "client", "ip"):
+            change = {(kind, "a"): {"producer_byte_rate": str(quota)}}
+            with pytest.raises(errors.NotOffered, match=f"{kind} 'a': quotas are not offered yet"):
+                admin.incremental_alter_configs(change)
+            with pytest.raises(errors.NotOffered, match="quotas are not offered yet"):
+                admin.describe_configs((kind, "a"))
+        with pytest.raises(errors.NotOffered, match="quotas are not offered yet"):
+            admin.alter_client_quotas({"client-id": "a"}, {"producer_byte_rate": quota})
+
+
+def test_64_there_are_no_groups_whose_offsets_could_be_lost(cluster: FakeCluster) -> None:
+    with pytest.raises(errors.NotOffered, match="group_id='g': consumer groups are not offered"):
+        Consumer("t", bootstrap_servers=cluster.bootstrap_servers, group_id="g")
+    with pytest.raises(errors.InvalidConfig, match="enable_auto_commit is not taken: consumer gr"):
+        Consumer("t", bootstrap_servers=cluster.bootstrap_servers, enable_auto_commit=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "table", "absent"),
+    [
+        (AdminClient, ADMIN_SETTINGS, ADMIN_ABSENT),
+        (Consumer, CONSUMER_SETTINGS, CONSUMER_ABSENT),
+        (Producer, PRODUCER_SETTINGS, PRODUCER_ABSENT),
+    ],
+)
+def test_settings_that_are_not_there_give_their_reason(
+    kind: type, table: ConfigTable, absent: dict[str, str]
+) -> None:
+    assert not [name for name in absent if name in table]
+    for name, reason in absent.items():
+        spelled = name.replace(".", "_")
+        with pytest.raises(errors.InvalidConfig) as told:
+            kind(bootstrap_servers="127.0.0.1:1", **{spelled: "x"})
+        assert f"{spelled} is not taken: {reason}" in str(told.value)
