@@ -91,7 +91,10 @@ class DelayedFetch(WaitingOperation):
             offset = item.fetch_offset
             upper = self._fetches.upper_bound(partition, self.request)
             if upper > offset:
-                available = min(partition.log.bytes_between(offset, upper), item.max_bytes)
+                try:
+                    available = min(partition.log.bytes_between(offset, upper), item.max_bytes)
+                except KafkaStorageError:
+                    return True  # the answer tells
                 self._total += available - self._available.get(partition, 0)
                 self._available[partition] = available
         return self._total >= self.request.min_bytes

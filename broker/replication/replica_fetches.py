@@ -334,7 +334,10 @@ class ReplicaFetches:
             log = partition.log
             if item.fetch_offset < log.log_start_offset:
                 return True
-            total += log.bytes_between(item.fetch_offset, log.log_end_offset)
+            try:
+                total += log.bytes_between(item.fetch_offset, log.log_end_offset)
+            except KafkaStorageError:
+                return True
         return total >= min_bytes
 
     def _answer(self, session: FetchSession, answer: _Answer, *, nowait: bool = True) -> None:

@@ -342,7 +342,7 @@ class Log:
 
     def bytes_between(self, offset: int, upper_bound: int) -> int:
         """About how many bytes a reader at `offset` would get up to `upper_bound`; never less than
-        there are, and exact for what is in memory.
+        there are, and exact for what is in memory. KafkaStorageError.
         """
         if offset < upper_bound:
             in_memory = self._tail.bytes_between(offset, upper_bound)

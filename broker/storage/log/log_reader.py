@@ -58,11 +58,12 @@ class LogReader:
         """At least the bytes from `offset` to `upper_bound`, by the files."""
         if offset >= upper_bound:
             return 0
-        return sum(
-            segment.size - segment.offsets.lookup(offset)
-            for segment in self._segments.from_offset(offset)
-            if segment.base_offset < upper_bound
-        )
+        with self._guard.io("telling how much there is", reads=True):
+            return sum(
+                segment.size - segment.offsets.lookup(offset)
+                for segment in self._segments.from_offset(offset)
+                if segment.base_offset < upper_bound
+            )
 
     def first_at_or_after(
         self, timestamp_ms: int, start: int, end: int

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from broker.replication.messages import ReplicaFailed
+from broker.replication.messages import FetchDone, ReplicaFailed, ReplicaFetchDone
 from broker.storage.log.log import Log
 from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
-from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
+from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
+from tests.fakes.replica_fetches import fetch_of
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
 
@@ -60,6 +61,47 @@ def controller_noted(group: BrokerGroup, failed: BrokerId, leader: BrokerId) -> 
         )
     )
     group.tell()
+
+
+def old_segments_gone(group: BrokerGroup) -> None:
+    """Broker 1 starts again, and what it has not looked into since is taken from its disk."""
+    for value in (b"a", b"b"):
+        group.produce(1, value)
+        group.run()
+        log_of(group, ONE).roll(WALL_MS)
+    marks = group.managers.pop(ONE).high_watermarks()
+    logs = group.logs.pop(ONE)
+    logs.checkpoint_high_watermarks(marks)
+    logs.close(clean=True)
+    group.start(ONE)
+    group.run()
+    for name in Path(log_of(group, ONE).directory).glob(f"{0:020d}.*"):
+        name.unlink()
+
+
+def test_a_fetch_that_asks_how_much_there_is_meets_the_failure(group: BrokerGroup) -> None:
+    old_segments_gone(group)
+    asked = group.fetch(1, 0, min_bytes=1_000, max_wait_ms=500)
+    group.run()
+    done = group.answers[asked]
+    assert isinstance(done, FetchDone)
+    failure = done.partitions[0].failure
+    assert failure is not None
+    assert failure.code == errors.KafkaStorageError.code
+    assert [broker for broker, _ in failures(group)] == [ONE]
+
+
+def test_so_does_a_followers(group: BrokerGroup) -> None:
+    old_segments_gone(group)
+    request = fetch_of(group, 2, 0, last_epoch=-1)._replace(min_bytes=1_000)
+    [done] = [
+        effect
+        for effect in group.managers[ONE].replica_fetch(group.now_ms, request, "x")
+        if isinstance(effect, ReplicaFetchDone)
+    ]
+    failure = done.fetched.partitions[0].failure
+    assert failure is not None
+    assert failure.code == errors.KafkaStorageError.code
 
 
 def test_a_leader_that_fails_in_upkeep_answers_who_waits_and_another_goes_on(

@@ -238,6 +238,22 @@ def test_too_many_open_files_passes() -> None:
     assert len(values_of(log)) == 30
 
 
+def test_an_index_that_cannot_be_read_to_tell_how_much_there_is_ends_the_log() -> None:
+    files = MemoryFiles()
+    config = TopicConfig(segment_bytes=300)
+    log = open_log(files, config=config)
+    for _ in range(3):
+        append(log, b"v" * 200)
+    log.close(clean=True)
+    environment = Environment(TailBudget(0), tail_bytes_max=0)
+    again = open_log(files, config=config, environment=environment)
+    files.fail("open", LOG, errno.EIO, times=9)
+    files.fail("read_all", f"{0:020d}.index", errno.EIO)
+    with pytest.raises(KafkaStorageError, match="telling how much there is") as error:
+        again.bytes_between(0, 3)
+    assert again.failure is error.value
+
+
 def test_a_log_that_lost_its_only_segment_is_offline() -> None:
     files = MemoryFiles()
     log = open_log(files)
