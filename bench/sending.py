@@ -100,9 +100,9 @@ def encoding(size: int, batch_bytes_max: int, count: int) -> Callable[[], int]:
     def work() -> int:
         for _ in range(times):
             batch.encoded = None
-            values, stamps = batch.values, batch.stamps
+            values = batch.values
             batch_bytes(batch, NONE)
-            batch.values, batch.stamps = values, stamps
+            batch.values = values
         return times * batch.count
 
     return work
@@ -160,7 +160,7 @@ def deciding(size: int, batch_bytes_max: int, count: int) -> Callable[[], int]:
             for effect in sender.on_acks(0, 1, answers):
                 if isinstance(effect, BatchDone):
                     batch = effect.batch
-                    batch.delivery.succeed(batch.topic_partition, 0, -1, ())
+                    batch.delivery.succeed(batch.topic_partition, 0, -1, batch.times)
         return rounds * PARTITIONS * each
 
     return work

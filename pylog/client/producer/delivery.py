@@ -14,6 +14,7 @@ from concurrent.futures import Future
 
 from pylog import errors
 from pylog.client.background import logger, on_loop_thread
+from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
 from pylog.model import RecordMetadata, TopicPartition
 
@@ -32,7 +33,7 @@ class Delivery:
         "_parts",
         "_parts_left",
         "_record_index",
-        "_timestamps",
+        "_times",
         "_told",
         "_told_indexes",
         "_topic_partition",
@@ -50,7 +51,7 @@ class Delivery:
         self._topic_partition = TopicPartition("", -1)
         self._base_offset = -1
         self._log_append_time_ms = -1
-        self._timestamps: Sequence[int] = ()
+        self._times: RecordTimes | None = None
         self._parts: list[tuple[int, Delivery]] = []  # of a split batch: (first record, its)
         self._parts_left = 0
         self._error: errors.PylogError | None = None
@@ -63,13 +64,13 @@ class Delivery:
         topic_partition: TopicPartition,
         base_offset: int,
         log_append_time_ms: int,
-        timestamps: Sequence[int],
+        times: RecordTimes,
     ) -> None:
         """Acknowledged; wakes waiters and runs the callbacks in the order of the records."""
         self._topic_partition = topic_partition
         self._base_offset = base_offset
         self._log_append_time_ms = log_append_time_ms
-        self._timestamps = timestamps
+        self._times = times
         self._finish()
 
     def fail(self, error: errors.PylogError, record_index: int) -> None:
@@ -168,8 +169,8 @@ class Delivery:
         topic, partition = self._topic_partition
         offset = self._base_offset + index if self._base_offset >= 0 else -1
         timestamp = self._log_append_time_ms
-        if timestamp < 0:
-            timestamp = int(self._timestamps[index])
+        if timestamp < 0 and self._times is not None:
+            timestamp = self._times[index]
         return RecordMetadata(topic, partition, offset, timestamp)
 
     def error_of(self, index: int) -> errors.PylogError | None:
@@ -194,13 +195,16 @@ def _run(callback: Callable[[], object]) -> None:
 
 
 class DeliveryHandle:
-    """A sent record's outcome, with the methods of a Future."""
+    """A sent record's outcome, with the methods of a Future.
+
+    Without a constructor, a call of which would cost as much as the rest of `Producer.send`:
+    `handle_on` makes one, and `send` does the same in place.
+    """
 
     __slots__ = ("_delivery", "_index")
 
-    def __init__(self, delivery: Delivery, index: int) -> None:
-        self._delivery = delivery
-        self._index = index
+    _delivery: Delivery
+    _index: int
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
         """Where the record landed. Raises the record's error, or TimeoutError after `timeout`
@@ -251,6 +255,14 @@ class DeliveryHandle:
             return "<DeliveryHandle pending>"
         error = self._delivery.error_of(self._index)
         return f"<DeliveryHandle {error or self._delivery.metadata_of(self._index)}>"
+
+
+def handle_on(delivery: Delivery, index: int) -> DeliveryHandle:
+    """The handle of the batch's record `index`."""
+    handle = DeliveryHandle()
+    handle._delivery = delivery
+    handle._index = index
+    return handle
 
 
 def gather(handles: list[DeliveryHandle]) -> Future[list[RecordMetadata]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -14,8 +13,8 @@ from pylog.client.sending.producer_batch import (
     RECORD_OVERHEAD,
     Batch,
     HeaderList,
-    timestamp_of,
 )
+from pylog.client.sending.record_times import RecordTimes
 from pylog.model import NO_PRODUCER_ID
 from pylog.records import compiled
 from pylog.records.batch import with_producer
@@ -139,13 +138,12 @@ class Pace:
 def batch_bytes(batch: Batch, compression: Compression) -> bytes:
     """The batch's bytes; the same for every retry under one producer id."""
     if batch.encoded is None:
-        values, keys, headers, stamps = batch.columns()
-        batch.timestamps = _timestamps(stamps)
+        values, keys, headers = batch.columns()
         batch.encoded = encode_batch(
             values,
             keys=keys,
             headers=[pairs or () for pairs in headers] if headers else None,
-            timestamps=batch.timestamps,
+            timestamps=_timestamps(batch.times, len(values)),
             compression=compression,
             producer_id=batch.producer_id,
             producer_epoch=batch.producer_epoch,
@@ -165,17 +163,17 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
     return batch.encoded
 
 
-def _timestamps(stamps: array[int]) -> Sequence[int]:
-    """Of each record, in milliseconds."""
-    if compiled.is_small(len(stamps)):
-        return [timestamp_of(stamp) for stamp in stamps]
+def _timestamps(times: RecordTimes, count: int) -> Sequence[int] | int:
+    """The one of all `count` records, or one each; in milliseconds."""
+    if times.common is not None:
+        return times.common
+    if compiled.is_small(count):
+        return [times[index] for index in range(count)]
     import numpy as np  # what encodes a batch of this size has loaded it
 
-    words = np.frombuffer(stamps, np.int64)
-    milliseconds = words // 1_000_000
-    if words.min() < 0:
-        milliseconds = np.where(words < 0, ~words, milliseconds)
-    return cast(Sequence[int], milliseconds)
+    words = np.frombuffer(times.runs.tobytes(), np.int64)  # a copy: it may still grow
+    firsts, timestamps = np.minimum(words[::2], count), words[1::2]
+    return cast(Sequence[int], np.repeat(timestamps, np.diff(firsts, append=count)))
 
 
 def split_batch(batch: Batch, size_max: int, make_delivery: Callable[[], Any]) -> list[Batch]:

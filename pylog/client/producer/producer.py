@@ -17,7 +17,7 @@ from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
 from pylog.client.producer.at_hand import AtHand
-from pylog.client.producer.delivery import DeliveryHandle, OnDelivery, gather
+from pylog.client.producer.delivery import DeliveryHandle, OnDelivery, gather, handle_on
 from pylog.client.producer.encoding import header_list, record_size, serialized, stamp_of
 from pylog.client.producer.interceptors import Interceptors, ProducerRecord
 from pylog.client.producer.producer_loop import ProducerLoop
@@ -59,7 +59,7 @@ class Producer(Closing, Shown):
         self._accumulator = self._loop.accumulator
         self._topics = self._accumulator.topics
         # Topics whose records may go straight into a batch: nothing of the user's looks at them.
-        self._straight: dict[str, TopicBuffer] = {}
+        self._straight: dict[str, TopicBuffer | None] = {}
         close_at_exit(self)
 
     # ---- sending ------------------------------------------------------------------------------
@@ -68,7 +68,6 @@ class Producer(Closing, Shown):
         self,
         topic: str,
         value: Any = None,
-        *,
         key: Any = None,
         headers: Iterable[tuple[str, Any]] | Mapping[str, Any] | None = None,
         partition: int | None = None,
@@ -84,7 +83,9 @@ class Producer(Closing, Shown):
         BootstrapFailed, ClientClosed; whatever happens later is the handle's.
         """
         try:
-            buffer = self._straight.get(topic)
+            buffer = self._straight[topic]
+        except KeyError:  # its first record
+            buffer = None
         except TypeError:  # a list, a dict
             check_topic(topic)
             raise
@@ -106,11 +107,17 @@ class Producer(Closing, Shown):
                 room = batch.room - len(value) - 21  # RECORD_OVERHEAD, without a look-up
                 if room >= 0:
                     index = len(values)
-                    batch.stamps.append(wall_ns())
+                    times = batch.times
+                    now_ns = wall_ns()
+                    if now_ns >= times.until_ns:
+                        times.begin(index, now_ns)
                     values.append(value)
                     batch.room = room
                     if not batch.closed or self._was_counted(batch, index):
-                        return DeliveryHandle(batch.delivery, index)
+                        handle = DeliveryHandle()
+                        handle._delivery = batch.delivery
+                        handle._index = index
+                        return handle
         if self._user.interceptors is not None:
             record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
             return self._send_intercepted(self._user.interceptors, record, on_delivery)
@@ -200,7 +207,7 @@ class Producer(Closing, Shown):
         except BaseException as error:
             self._at_hand.failed(error)
             raise
-        return DeliveryHandle(batch.delivery, index)
+        return handle_on(batch.delivery, index)
 
     def _open_batch(self, buffer: TopicBuffer, partition: int | None, size: int) -> Batch:
         """A batch with room for the record, in any partition if none is asked for.
@@ -285,7 +292,7 @@ class Producer(Closing, Shown):
             if partition is None:
                 self._accumulator.advance_sticky(buffer)
             self._loop.wake()
-        return DeliveryHandle(batch.delivery, 0)
+        return handle_on(batch.delivery, 0)
 
     def _wait_for_room(
         self, buffer: TopicBuffer, partition: int, size: int, open_size: int | None
@@ -341,8 +348,7 @@ class Producer(Closing, Shown):
         info = self._thread.run(self._loop.cluster.topic(topic, self._max_block_ms))
         with self._lock:
             buffer = self._accumulator.topic(topic, len(info.partitions))
-            if self._user.is_nothing:
-                self._straight[topic] = buffer
+            self._straight[topic] = buffer if self._user.is_nothing else None
             return buffer
 
     def _check_partition(self, buffer: TopicBuffer, partition: int) -> int:

@@ -311,7 +311,7 @@ class ProducerLoop:
                     self.metrics.batch_done(batch)
                     batch.forget_records()
                     batch.delivery.succeed(
-                        batch.topic_partition, base_offset, log_append_time_ms, batch.timestamps
+                        batch.topic_partition, base_offset, log_append_time_ms, batch.times
                     )
                 case BatchFailed(batch, error, record_index):
                     finished = True

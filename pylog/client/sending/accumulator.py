@@ -233,7 +233,7 @@ class Accumulator:
         buffer = self.topics[topic_partition.topic]
         self.close_batch(buffer, topic_partition.partition)
         batch = self._start(now_ms, topic_partition, len(encoded))
-        batch.close_encoded(encoded, count, (first_timestamp_ms,))
+        batch.close_encoded(encoded, count, first_timestamp_ms)
         self._due[topic_partition] = None
         return batch
 

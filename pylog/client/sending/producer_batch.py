@@ -6,10 +6,10 @@ accumulator's decision, when it is sent the sender's.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from pylog.client.sending.record_times import RecordTimes
 from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
 HeaderList = Sequence[tuple[str, bytes | None]]
@@ -26,10 +26,8 @@ BATCH_OVERHEAD: Final = 61
 class Batch:
     """The records that will be, or were, sent together. Its bytes never change once sent.
 
-    While it is open, `room` is what it still takes; closed, `room` is -1. A record's stamp is the
-    wall clock in nanoseconds as `send` read it, or `~timestamp_ms` where the user gave one: to
-    divide them all at once, when the batch is encoded, costs a tenth. `keys` and `headers` exist
-    from the first record that has some.
+    While it is open, `room` is what it still takes; closed, `room` is -1. `keys` and `headers`
+    exist from the first record that has some.
 
     One thread, its topic's owner, may add a plain value without the producer's lock
     (`Producer.send`), whoever else adds or closes holds it. That is safe as long as a statement
@@ -66,8 +64,7 @@ class Batch:
         "resolved",
         "room",
         "stamped_id",
-        "stamps",
-        "timestamps",
+        "times",
         "topic_partition",
         "values",
     )
@@ -81,8 +78,7 @@ class Batch:
         self.values: list[bytes | None] = []
         self.keys: list[bytes | None] | None = None
         self.headers: list[HeaderList | None] | None = None
-        self.stamps = array("q")
-        self.timestamps: Sequence[int] = ()  # in milliseconds, once the batch is encoded
+        self.times = RecordTimes()
         self.limit = limit
         self.room = limit - BATCH_OVERHEAD
         self._size = 0
@@ -123,15 +119,19 @@ class Batch:
         size: int,
     ) -> int:
         """The index of the added record. `size` is an upper bound of its bytes; the caller looked
-        whether there is room, but for the first record, which may be as large as it likes.
+        whether there is room, but for the first record, which may be as large as it likes. `stamp`
+        is the wall clock in nanoseconds, or `~timestamp_ms` where the user gave one.
 
         `Producer.send` does the same by itself for records that are only a value.
         """
         assert not self.closed
         index = len(self.values)
-        # The stamp comes first, there and here: Ctrl-C between the two must not leave a value
+        # The time comes first, there and here: Ctrl-C between the two must not leave a value
         # without one.
-        self.stamps.append(stamp)
+        if stamp < 0:
+            self.times.give(index, ~stamp)
+        elif stamp >= self.times.until_ns:
+            self.times.begin(index, stamp)
         self.values.append(value)
         if key is not None:
             if self.keys is None:
@@ -162,10 +162,10 @@ class Batch:
         self.fixed_count = len(self.values)
         self.room = -1
 
-    def close_encoded(self, encoded: bytes, count: int, timestamps: Sequence[int]) -> None:
-        """Closed from the start: its bytes came ready."""
+    def close_encoded(self, encoded: bytes, count: int, timestamp: int) -> None:
+        """Closed from the start: its bytes came ready. `timestamp` is the first record's."""
         self.encoded = encoded
-        self.timestamps = timestamps
+        self.times.give(0, timestamp)
         self.closed = True
         self.room = -1
         self._size = len(encoded)
@@ -173,10 +173,8 @@ class Batch:
 
     def columns(
         self,
-    ) -> tuple[
-        list[bytes | None], list[bytes | None] | None, list[HeaderList | None] | None, array[int]
-    ]:
-        """Values, keys, headers and stamps of a closed batch: copies, all of one length."""
+    ) -> tuple[list[bytes | None], list[bytes | None] | None, list[HeaderList | None] | None]:
+        """Values, keys and headers of a closed batch: copies, all of one length."""
         count = self.fixed_count
         keys: list[bytes | None] | None = None
         headers: list[HeaderList | None] | None = None
@@ -184,22 +182,16 @@ class Batch:
             keys = [*self.keys, *[None] * (count - len(self.keys))]
         if self.headers is not None:
             headers = [*self.headers, *[None] * (count - len(self.headers))]
-        return self.values[:count], keys, headers, self.stamps[:count]
+        return self.values[:count], keys, headers
 
     def forget_records(self) -> None:
-        """Let the memory of an encoded or resolved batch go; timestamps stay for the metadata."""
+        """Let the memory of an encoded or resolved batch go; times stay for the metadata."""
         self.values = []
         self.keys = None
         self.headers = None
-        self.stamps = array("q")
 
 
 Split = Callable[[Batch, int], Sequence[Batch]]
 """Takes a closed, encoded batch apart: at least two batches of its records, in their order, each of
 at most so many bytes where its records allow it.
 """
-
-
-def timestamp_of(stamp: int) -> int:
-    """A record's timestamp in milliseconds, out of its stamp."""
-    return ~stamp if stamp < 0 else stamp // 1_000_000

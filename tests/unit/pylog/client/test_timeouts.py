@@ -11,7 +11,7 @@ import pytest
 
 from pylog import AdminClient, Consumer, Producer, errors
 from pylog.aio import AsyncConsumer
-from pylog.client.producer.delivery import Delivery, DeliveryHandle
+from pylog.client.producer.delivery import Delivery, handle_on
 from pylog.client.timeouts import LONGEST_S, seconds, seconds_or_none
 from pylog.model import TopicPartition
 
@@ -69,7 +69,7 @@ def _close(timeout: float) -> None:
 
 
 def _result(timeout: float) -> object:
-    return DeliveryHandle(Delivery(), 0).result(timeout)
+    return handle_on(Delivery(), 0).result(timeout)
 
 
 @pytest.mark.parametrize("call", [_admin, _consumer, _async_consumer, _flush, _close, _result])

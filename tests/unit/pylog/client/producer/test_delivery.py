@@ -6,17 +6,25 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog.client.producer.delivery import Delivery, DeliveryHandle
+from pylog.client.producer.delivery import Delivery, handle_on
+from pylog.client.sending.record_times import RecordTimes
 from pylog.model import RecordMetadata, TopicPartition
 
 TP = TopicPartition("t", 3)
 
 
+def times_of(*timestamps: int) -> RecordTimes:
+    times = RecordTimes()
+    for index, timestamp in enumerate(timestamps):
+        times.give(index, timestamp)
+    return times
+
+
 def test_each_record_has_its_own_offset_and_timestamp() -> None:
     delivery = Delivery()
-    handles = [DeliveryHandle(delivery, i) for i in range(2)]
+    handles = [handle_on(delivery, i) for i in range(2)]
     assert not handles[0].done()
-    delivery.succeed(TP, 10, -1, [5, 6])
+    delivery.succeed(TP, 10, -1, times_of(5, 6))
     assert [h.result() for h in handles] == [
         RecordMetadata("t", 3, 10, 5),
         RecordMetadata("t", 3, 11, 6),
@@ -26,31 +34,31 @@ def test_each_record_has_its_own_offset_and_timestamp() -> None:
 
 def test_the_brokers_time_counts_where_it_gives_one() -> None:
     delivery = Delivery()
-    delivery.succeed(TP, 10, 99, [5, 6])
-    assert DeliveryHandle(delivery, 1).result() == RecordMetadata("t", 3, 11, 99)
+    delivery.succeed(TP, 10, 99, times_of(5, 6))
+    assert handle_on(delivery, 1).result() == RecordMetadata("t", 3, 11, 99)
 
 
 def test_without_acknowledgement_there_is_no_offset() -> None:
     delivery = Delivery()
-    delivery.succeed(TP, -1, -1, [5, 6])
-    assert DeliveryHandle(delivery, 1).result().offset == -1
+    delivery.succeed(TP, -1, -1, times_of(5, 6))
+    assert handle_on(delivery, 1).result().offset == -1
 
 
 def test_a_result_that_does_not_come_in_time() -> None:
     with pytest.raises(TimeoutError, match="neither acknowledged nor failed in 0"):
-        DeliveryHandle(Delivery(), 0).result(0)
+        handle_on(Delivery(), 0).result(0)
 
 
 def test_waiters_in_other_threads_are_woken() -> None:
     delivery = Delivery()
     got: list[Any] = []
     threads = [
-        threading.Thread(target=lambda i=i: got.append(DeliveryHandle(delivery, i).result(5)))
+        threading.Thread(target=lambda i=i: got.append(handle_on(delivery, i).result(5)))
         for i in range(3)
     ]
     for thread in threads:
         thread.start()
-    delivery.succeed(TP, 0, -1, [1, 1, 1])
+    delivery.succeed(TP, 0, -1, times_of(1, 1, 1))
     for thread in threads:
         thread.join(5)
     assert sorted(m.offset for m in got) == [0, 1, 2]
@@ -59,8 +67,8 @@ def test_waiters_in_other_threads_are_woken() -> None:
 def test_only_the_guilty_record_gets_the_brokers_error() -> None:
     delivery = Delivery()
     delivery.fail(errors.InvalidRecord("the key is missing"), 1)
-    assert str(DeliveryHandle(delivery, 1).exception()) == "the key is missing"
-    other = DeliveryHandle(delivery, 0).exception()
+    assert str(handle_on(delivery, 1).exception()) == "the key is missing"
+    other = handle_on(delivery, 0).exception()
     assert isinstance(other, errors.InvalidRecord)
     assert "another record of the same batch" in str(other)
 
@@ -70,14 +78,14 @@ def test_callbacks_run_once_in_the_order_of_the_records() -> None:
     told: list[tuple[int, Any, Any]] = []
     for i in range(3):
         delivery.on_delivery(i, lambda m, e, i=i: told.append((i, m, e)))
-    delivery.succeed(TP, 7, -1, [1, 2, 3])
+    delivery.succeed(TP, 7, -1, times_of(1, 2, 3))
     assert [(i, m.offset, e) for i, m, e in told] == [(0, 7, None), (1, 8, None), (2, 9, None)]
 
 
 def test_a_failing_callback_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:
     delivery = Delivery()
     told: list[object] = []
-    handle = DeliveryHandle(delivery, 0)
+    handle = handle_on(delivery, 0)
     handle.add_done_callback(lambda _h: 1 / 0)
     handle.add_done_callback(told.append)
     delivery.fail(errors.DeliveryTimedOut("late"), -1)
@@ -88,11 +96,11 @@ def test_a_failing_callback_does_not_stop_the_others(caplog: pytest.LogCaptureFi
 
 def test_a_real_future() -> None:
     delivery = Delivery()
-    future = DeliveryHandle(delivery, 0).as_future()
+    future = handle_on(delivery, 0).as_future()
     assert not future.done()
-    delivery.succeed(TP, 0, -1, [1])
+    delivery.succeed(TP, 0, -1, times_of(1))
     assert future.result(1).offset == 0
     failed = Delivery()
     failed.fail(errors.MessageTooLarge("too large"), -1)
     with pytest.raises(errors.MessageTooLarge):
-        DeliveryHandle(failed, 0).as_future().result(1)
+        handle_on(failed, 0).as_future().result(1)

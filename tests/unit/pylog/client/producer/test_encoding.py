@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pylog.client.producer.encoding import PACE_RECORDS, Pace, batch_bytes
 from pylog.client.sending.producer_batch import Batch
@@ -11,6 +13,7 @@ from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
 from pylog.records.batch import crc_matches, read_header
 from pylog.records.compiled import COLD_BATCH_RECORDS
 from pylog.records.compression import Compression
+from pylog.records.reader import iter_records
 
 NONE = Compression.of("none")
 
@@ -21,8 +24,25 @@ def from_arrow() -> Batch:
     encoder = ArrowEncoder(pa.array([b"x" * 50] * 3), default_timestamp_ms=1)
     (encoded,) = encoder.encode(None, settings)
     batch = Batch(TopicPartition("a", 0), 0, None, len(encoded))
-    batch.close_encoded(encoded, 3, (1,))
+    batch.close_encoded(encoded, 3, 1)
     return batch
+
+
+@given(
+    st.lists(st.one_of(st.integers(0, 3_000_000), st.integers(-99, -1)), min_size=1, max_size=200)
+)
+def test_each_record_has_the_time_of_its_stamp(steps: list[int]) -> None:
+    """A step below 0 stands for a timestamp that the user gave."""
+    batch, now_ns, expected = Batch(TopicPartition("a", 0), 0, None, 1 << 20), 10**15, []
+    for step in steps:
+        now_ns += max(0, step)
+        batch.add(b"v", None, None, ~-step if step < 0 else now_ns, 30)
+        expected.append(-step if step < 0 else now_ns // 1_000_000)
+    batch.close()
+    batch.times.begin(len(steps), now_ns + 10**9)  # a record that came too late
+    records = list(iter_records(batch_bytes(batch, NONE), "a", 0))
+    assert [record.timestamp_ms for record in records] == expected
+    assert [batch.times[index] for index in range(len(steps))] == expected
 
 
 def sequence(batch: Batch, producer_id: int, epoch: int, base_sequence: int) -> None:

@@ -1,0 +1,49 @@
+"""When each record of a batch was sent: its timestamps in milliseconds, as runs of equal ones.
+
+A busy producer puts hundreds of records into a millisecond, so that looking whether a new one has
+begun costs less than to note each.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_right
+from typing import Final
+
+_NS_PER_MS: Final = 1_000_000
+
+
+class RecordTimes:
+    """Grows while its batch is open. `until_ns` is the wall clock up to which records have the
+    timestamp of the one before; a clock that steps back is followed by the next batch.
+
+    Of runs that begin at the same record the last one counts: whoever noted the first was
+    interrupted before it added the record.
+    """
+
+    __slots__ = ("runs", "until_ns")
+
+    def __init__(self) -> None:
+        self.until_ns = 0
+        self.runs = array("q")  # pairs of the first record's index and the timestamp
+
+    def begin(self, index: int, now_ns: int) -> None:
+        """From the record `index` on it is the millisecond of `now_ns`."""
+        timestamp = now_ns // _NS_PER_MS
+        self.runs.extend((index, timestamp))  # both or, at Ctrl-C, none
+        self.until_ns = (timestamp + 1) * _NS_PER_MS
+
+    def give(self, index: int, timestamp: int) -> None:
+        """The record `index` has a timestamp of the user's, which says nothing of the next one."""
+        self.until_ns = 0
+        self.runs.extend((index, timestamp))
+
+    @property
+    def common(self) -> int | None:
+        """The one timestamp of all records, None where they differ."""
+        return self.runs[1] if len(self.runs) == 2 else None
+
+    def __getitem__(self, index: int) -> int:
+        runs = self.runs
+        place = bisect_right(range(len(runs) // 2), index, key=lambda run: runs[2 * run])
+        return runs[2 * place - 1]
