@@ -58,6 +58,14 @@ def kernel(signature: Any, *, nogil: bool = False) -> Callable[[F], F]:
     return decorate
 
 
+def directly(function: F) -> F:
+    """A kernel of one signature, called without numba's look at its arguments' types, which costs
+    as much as checking a record. They are turned into integers as `int` does.
+    """
+    (compiled,) = cast(Any, function).overloads.values()
+    return cast(F, compiled.entry_point)
+
+
 def helper(function: F) -> F:
     """A function that kernels call; compiled into each of them."""
     return cast(F, njit(error_model="numpy", boundscheck=False)(function))

@@ -134,4 +134,4 @@ def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Loaded at the first use: who only checks headers never loads numba."""
     from pylog.records import decode_kernels, raw_memory
 
-    return raw_memory.buffer_address, decode_kernels.check_records
+    return raw_memory.buffer_address, raw_memory.directly(decode_kernels.check_records)
