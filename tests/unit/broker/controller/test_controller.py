@@ -1,8 +1,6 @@
-"""Event in, whole list of effects out; what waits for the commit; start; ids; stopping."""
+"""Event in, whole list of effects out; what waits for the commit; start; ids."""
 
 from __future__ import annotations
-
-import pytest
 
 from broker.controller.controller import Controller
 from broker.controller.effects import (
@@ -16,27 +14,14 @@ from broker.controller.effects import (
     TellSession,
 )
 from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import (
-    CreatedTopic,
-    CreateTopics,
-    ElectedLeader,
-    ElectLeaders,
-    LeadersElected,
-    TopicsCreated,
-)
+from broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import (
-    AlterPartition,
     BrokerRegistered,
-    BrokerState,
-    BrokerUnregistered,
     Failure,
     HeartbeatAccepted,
     MetadataBatch,
-    PartitionIsr,
-    PartitionsAltered,
     ProducerIdBlock,
-    ShutdownPermitted,
 )
 from broker.metadata.records import (
     BrokerChangeRecord,
@@ -49,7 +34,6 @@ from broker.metadata.records import (
 )
 from pylog import errors
 from pylog.model import (
-    NO_LEADER,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
@@ -252,228 +236,7 @@ def test_a_watcher_too_far_behind_gets_a_snapshot() -> None:
     assert not shell.controller.batches_since(image.offset)[0].snapshot
 
 
-# ---- stopping ---------------------------------------------------------------------------------
-
-
-def test_a_controlled_shutdown_moves_the_leaders_first() -> None:
-    shell = ControllerShell()
-    brokers = [shell.join(n) for n in (1, 2, 3)]
-    shell.create(partitions=3)
-    assert shell.call("controlled_shutdown", B1, brokers[0].epoch) == ShutdownPermitted(0)
-    for number in range(3):
-        partition = shell.partition(number=number)
-        assert partition.leader != B1
-        assert B1 not in partition.isr
-    shell.broken(brokers[0])
-    shell.advance(400, alive=tuple(brokers[1:]))
-    assert shell.controller.image.brokers[B1].fenced
-    assert shell.controller.image.brokers[B1].in_controlled_shutdown
-    # It may join no ISR and is not unfenced until it registers anew.
-    refused = shell.alter([1, 2, 3]).partitions[0].failure
-    assert refused is not None
-    assert refused.code == errors.IneligibleReplica.code
-    shell.join(1, life=2)
-    assert not shell.controller.image.brokers[B1].in_controlled_shutdown
-
-
-def test_a_stopping_leader_waits_for_a_replica_that_may_catch_up() -> None:
-    shell = ControllerShell()
-    one, two = shell.join(1), shell.join(2)
-    shell.create(assignment={0: [1, 2]})
-    shell.alter([1])  # 2 lags behind
-    controller = shell.controller
-    shell.perform(controller.controlled_shutdown(shell.now_ms, B1, one.epoch, "stop"))
-    assert "stop" not in shell.replies
-    answer = shell.alter([1, 2])  # 2 has caught up: it leads, and 1 learns that it does not
-    assert answer.partitions[0].failure is not None
-    assert answer.partitions[0].failure.code == errors.NewLeaderElected.code
-    assert answer.partitions[0].leader == two.broker_id
-    assert shell.replies.pop("stop") == ShutdownPermitted(0)
-    assert shell.partition().isr == (2,)
-    assert (controller.elections.elections, controller.elections.unclean) == (1, 0)
-
-
-def test_a_stopping_leader_does_not_wait_for_ever() -> None:
-    shell = ControllerShell()
-    one, two = shell.join(1), shell.join(2)
-    shell.create(assignment={0: [1, 2]})
-    shell.alter([1])
-    shell.perform(shell.controller.controlled_shutdown(shell.now_ms, B1, one.epoch, "stop"))
-    shell.advance(2_900, alive=(one, two))
-    assert "stop" not in shell.replies
-    shell.advance(200, alive=(one, two))
-    assert shell.replies.pop("stop") == ShutdownPermitted(0)
-    partition = shell.partition()
-    assert (partition.leader, partition.isr) == (NO_LEADER, ())
-    assert partition.eligible_leader_replicas == (1,)
-
-
-def test_a_cluster_that_stops_in_order_keeps_its_in_sync_replicas() -> None:
-    shell = ControllerShell()
-    brokers = [shell.join(n) for n in (1, 2, 3)]
-    shell.create()
-    before = shell.partition()
-    shell.others.clear()
-    shell.perform(shell.controller.stop_cluster(shell.now_ms))
-    assert shell.others == [
-        TellSession(b.broker_id, b.epoch, False, True, EPOCH_1) for b in brokers
-    ]
-    for broker in brokers:
-        assert shell.call("controlled_shutdown", broker.broker_id, broker.epoch) == (
-            ShutdownPermitted(0)
-        )
-        shell.broken(broker)
-    shell.advance(10_000)
-    assert shell.partition() == before
-    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
-    stopped = shell.partition()
-    assert (stopped.leader, stopped.isr) == (NO_LEADER, ())
-    assert stopped.eligible_leader_replicas == before.isr
-    assert shell.controller.image.live_brokers() == []
-
-
-@pytest.mark.parametrize("first", [1, 2, 3])
-def test_after_a_stop_of_the_cluster_any_of_the_in_sync_replicas_leads(first: int) -> None:
-    """Also when the others have lost their disks, and with one in-sync replica enough."""
-    shell = ControllerShell()
-    brokers = [shell.join(n) for n in (1, 2, 3)]
-    shell.create()
-    shell.perform(shell.controller.stop_cluster(shell.now_ms))
-    for broker in brokers:
-        shell.broken(broker)
-    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
-    image = MetadataImage.from_records(
-        shell.controller.image.records(), shell.controller.image.offset
-    )
-    again = ControllerShell(image, settings=shell.settings, now_ms=5)
-    for other in {1, 2, 3} - {first}:
-        again.register(other, life=2, log_intact=False)
-    again.join(first, life=2)
-    partition = again.partition()
-    assert (partition.leader, partition.isr) == (first, (first,))
-
-
-def test_a_leader_that_outlives_the_stop_cannot_shrink_its_isr() -> None:
-    shell = ControllerShell()
-    one, *_ = [shell.join(n) for n in (1, 2, 3)]
-    shell.create()
-    before = shell.partition()
-    shell.perform(shell.controller.stop_cluster(shell.now_ms))
-    shell.perform(shell.controller.cluster_stopped(shell.now_ms))
-    wish = PartitionIsr(
-        before.topic_id, 0, before.leader_epoch, before.partition_epoch,
-        (BrokerState(one.broker_id, one.epoch),),
-    )  # fmt: skip
-    answer = shell.call("alter_partition", AlterPartition(one.broker_id, one.epoch, (wish,)))
-    assert isinstance(answer, PartitionsAltered)
-    assert [altered.failure.code for altered in answer.partitions if altered.failure] == [
-        errors.FencedLeaderEpoch.code
-    ]
-    assert shell.partition().eligible_leader_replicas == before.isr
-
-
-def test_a_broker_is_unregistered_only_when_it_is_gone() -> None:
-    shell = ControllerShell()
-    one, two = shell.join(1), shell.join(2)
-    shell.create(assignment={0: [1, 2]}, config={"min.insync.replicas": "2"})
-    refused = shell.call("unregister_broker", B1)
-    assert isinstance(refused, Failure)
-    assert refused.code == errors.InvalidRequest.code
-    shell.lose(one)
-    assert shell.partition().eligible_leader_replicas == (1,)
-    assert shell.call("unregister_broker", B1) == BrokerUnregistered(B1)
-    assert shell.partition().eligible_leader_replicas == ()
-    assert B1 not in shell.controller.image.brokers
-    unknown = shell.call("unregister_broker", B1)
-    assert isinstance(unknown, Failure)
-    assert unknown.code == errors.BrokerIdNotRegistered.code
-    assert two.broker_id in shell.controller.image.brokers
-
-
-# ---- elections that are asked for ---------------------------------------------------------------
-
-
-def test_preferred_leaders_come_back_by_the_periodic_balance() -> None:
-    settings = ControllerSettings(expected_brokers=3, leader_imbalance_check_ms=5_000)
-    shell = ControllerShell(settings=settings)
-    brokers = [shell.join(n) for n in (1, 2, 3)]
-    shell.create(partitions=6)
-    shell.lose(brokers[0])
-    brokers[0] = shell.join(1, life=2)
-    assert all(shell.partition(number=n).leader != 1 for n in range(6))
-    for number in range(6):
-        isr = [*shell.partition(number=number).isr, 1]
-        assert shell.alter([int(b) for b in isr], number=number).failure is None
-    assert shell.partition().isr[-1] == 1  # it joins at the end, the leader stays (K24)
-    assert all(shell.partition(number=n).leader != 1 for n in range(6))
-    shell.advance(5_100, alive=tuple(brokers))
-    for number in range(6):
-        partition = shell.partition(number=number)
-        assert partition.leader == partition.replicas[0]
-
-
-def test_a_small_imbalance_is_left_alone() -> None:
-    settings = ControllerSettings(
-        expected_brokers=2, leader_imbalance_check_ms=5_000, leader_imbalance_percentage=50
-    )
-    shell = ControllerShell(settings=settings)
-    one, two = shell.join(1), shell.join(2)
-    shell.create(assignment={0: [1, 2], 1: [1, 2]})
-    # 2 leads one of the two partitions that 1 should lead: 50 % is not above 50 %
-    shell.alter([1], number=0)
-    shell.lose(one)
-    one = shell.join(1, life=2)
-    shell.alter([2, 1], number=1)
-    partition = shell.partition(number=1)
-    assert partition.leader == 2
-    shell.advance(6_000, alive=(one, two))
-    assert shell.partition(number=1).leader == 2
-
-
-def test_elections_by_command() -> None:
-    shell = ControllerShell()
-    brokers = [shell.join(n) for n in (1, 2, 3)]
-    shell.create(assignment={0: [1, 2, 3]})
-    shell.lose(brokers[0])
-    shell.join(1, life=2)
-
-    def elect(*, unclean: bool = False, partition: int = 0) -> ElectedLeader:
-        answer = shell.call("elect_leaders", ElectLeaders(unclean, (("t", partition),)))
-        assert isinstance(answer, LeadersElected)
-        return answer.partitions[0]
-
-    away = elect().failure
-    assert away is not None
-    assert away.code == errors.PreferredLeaderNotAvailable.code
-    shell.alter([2, 3, 1])
-    assert elect() == ElectedLeader("t", 0, leader=B1)
-    needless = elect().failure
-    assert needless is not None
-    assert needless.code == errors.ElectionNotNeeded.code
-    unknown = elect(partition=7).failure
-    assert unknown is not None
-    assert unknown.code == errors.UnknownTopicOrPartition.code
-    clean = elect(unclean=True).failure
-    assert clean is not None
-    assert clean.code == errors.ElectionNotNeeded.code
-    for_all = shell.call("elect_leaders", ElectLeaders(True))
-    assert isinstance(for_all, LeadersElected)
-    assert for_all.failure is not None
-    assert for_all.failure.code == errors.InvalidRequest.code
-
-
-def test_an_unclean_election_by_command_is_loud() -> None:
-    shell = ControllerShell()
-    one, two = shell.join(1), shell.join(2)
-    shell.create(assignment={0: [1, 2]})
-    shell.alter([1])
-    shell.lose(one)
-    assert shell.partition().leader == NO_LEADER
-    answer = shell.call("elect_leaders", ElectLeaders(True, (("t", 0),)))
-    assert answer == LeadersElected((ElectedLeader("t", 0, leader=two.broker_id),))
-    assert (shell.partition().isr, shell.partition().eligible_leader_replicas) == ((2,), ())
-    reports = [e for e in shell.others if isinstance(e, Report) and e.warning]
-    assert "acknowledged records may be lost" in reports[-1].message
+# ---- what else there is to ask ---------------------------------------------------------------
 
 
 def test_a_session_of_nobody_is_rejected() -> None:
