@@ -92,6 +92,6 @@ class AtHand:
                 return
             self.batch = None
             request, alone.request = alone.request, None
-            loop.wake()
+            loop.wake_surely()
         if request is not None:
             loop.thread.call(loop.break_off, request.broker)

@@ -144,6 +144,11 @@ class ProducerLoop:
             self._wake_pending = True
             self.thread.call(self._on_wake)
 
+    def wake_surely(self) -> None:
+        """The same after an interrupt, which may have come just before the loop was called."""
+        self._wake_pending = False
+        self.wake()
+
     def filled(self, batch: Batch) -> None:
         """The batch has all the bytes it was made for: have the loop send it, and now and then let
         the loop run. The lock is held, but for the waiting.

@@ -185,6 +185,27 @@ def test_interrupted_anywhere_every_record_comes_at_most_once_and_later_ones_do(
     ]
 
 
+def test_interrupted_just_before_the_loop_is_called_it_is_called_all_the_same(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else everybody would believe that the loop is about to look, and nobody call it again."""
+    with producer(fake, linger_ms=20) as p:
+        assert p.send("t", b"1", partition=0).result(20)
+        call, left = p._thread.call, ["one"]
+
+        def interrupted(function: Any, *arguments: Any) -> None:
+            if left and function == p._loop._on_wake:
+                left.clear()
+                raise KeyboardInterrupt
+            call(function, *arguments)
+
+        monkeypatch.setattr(p._thread, "call", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            p.send("t", b"2", partition=0)
+        assert p.send("t", b"3", partition=0).result(20)
+        assert not p._loop._wake_pending
+
+
 # ---- the socket -------------------------------------------------------------------------------
 
 
