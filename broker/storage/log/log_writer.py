@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from broker.config import TopicConfig
 from broker.storage.files import Buffer
+from broker.storage.indexes.offset_index import RELATIVE_MAX
 from broker.storage.log.durability import Durability
 from broker.storage.log.follower_batches import PlacedBatch
 from broker.storage.log.guard import FaultGuard
@@ -55,9 +56,9 @@ class LogWriter:
         Raises DiskFull (nothing of it has stayed) and KafkaStorageError.
         """
         segments = self._segments
-        _, base_offset, _, max_timestamp = place
+        _, _, _, max_timestamp = place
         if segments.must_roll(place, 0, max_timestamp, config, wall_ms):
-            self.roll(base_offset, config, wall_ms)
+            self._roll_before(place, config, wall_ms)
         self._append(segments.active, (head, rest) if rest else (head,), (place,))
         self._note(place, head, rest, header, wall_ms, leader_epoch)
 
@@ -80,17 +81,27 @@ class LogWriter:
             return
         first = pending_bytes = 0
         for number, (place, _, _) in enumerate(batches):
-            size, base_offset, _, _ = place
+            size, _, _, _ = place
             _, _, _, since = batches[first][0]
             if self._segments.must_roll(place, pending_bytes, since, config, wall_ms):
                 if first < number:
                     self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
                     first, pending_bytes = number, 0
-                self.roll(base_offset, config, wall_ms)
+                self._roll_before(place, config, wall_ms)
             pending_bytes += size
         if first:
             batches, headers = batches[first:], headers[first:]
         self._write_to_segment(batches, headers, wall_ms)
+
+    def _roll_before(self, place: BatchPlace, config: TopicConfig, wall_ms: int) -> None:
+        """Begin the segment where the one before ends, also when the batch lies further on (the
+        leader's log was compacted): a start could not tell a gap between two segments that nobody
+        has noted from the end of the first one lost with the power.
+        """
+        _, base_offset, last_offset, _ = place
+        end = self._segments.active.end_offset
+        expressible = last_offset - end <= RELATIVE_MAX
+        self.roll(end if expressible else base_offset, config, wall_ms)
 
     def _write_to_segment(
         self, batches: list[PlacedBatch], headers: list[BatchHeader], wall_ms: int

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from broker.storage.cleaner.cleaner import LogCleaner
@@ -16,7 +18,7 @@ from tests.fakes.cleaned_logs import (
     put,
     records_of,
 )
-from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, open_log
+from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, batch_of, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles
 
 
@@ -85,6 +87,40 @@ def test_what_took_the_place_of_cut_records_may_be_lost_with_the_power() -> None
     files.names[f"{DIRECTORY}/{5:020d}.log"].data.clear()
     again = open_log(files, config=COMPACT, last_stop=LastStop(0, 0, memory_survived=False))
     assert again.log_end_offset == 5, "no gap of the cleaner's, but a loss"
+
+
+def copied_over_a_gap(files: MemoryFiles) -> Log:
+    """A follower's log, of which each batch but the first begins a segment; offsets are missing on
+    the leader.
+    """
+    log = open_log(files, config=replace(COMPACT, segment_bytes=600))
+    for base in (0, 7, 8, 20):
+        log.append_as_follower(batch_of(b"x" * 500, base_offset=base, epoch=0))
+    assert len(log.segments) == 4
+    return log
+
+
+def test_what_was_copied_over_a_gap_and_synced_survives_a_loss_of_power() -> None:
+    """Up to where it was synced is written down later, and for all logs together."""
+    files = MemoryFiles()
+    log = copied_over_a_gap(files)
+    log.flush()
+    files.lose_power()
+    again = open_log(files, config=COMPACT, last_stop=LastStop(0, 0, memory_survived=False))
+    assert again.log_end_offset == 21
+    assert [offset for offset, _ in values_of(again)] == [0, 7, 8, 20]
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+def test_a_copy_that_lost_the_end_of_a_segment_is_cut_there(lost: int) -> None:
+    files = MemoryFiles()
+    log = copied_over_a_gap(files)
+    log.flush()
+    path = log.segments[lost].log_path
+    files.lose_power()
+    files.names[path].data.clear()
+    again = open_log(files, config=COMPACT, last_stop=LastStop(0, 0, memory_survived=False))
+    assert [offset for offset, _ in values_of(again)] == [0, 7, 8, 20][:lost]
 
 
 def test_a_mark_that_makes_no_sense_promises_nothing() -> None:
