@@ -312,10 +312,21 @@ class Accumulator:
         del self._due[topic_partition]
         if queue and (
             buffer.open.get(topic_partition.partition) is not queue[0]
-            or queue[0].created_ms + self.linger_ms <= now_ms
+            or self._need_not_linger(queue[0], now_ms)
         ):
             self._due[topic_partition] = None  # at the end: other partitions come first
         return batch
+
+    def _need_not_linger(self, batch: Batch, now_ms: int) -> bool:
+        """Whether an open batch is due. The first three say what `open_batch` and `extend_batch`
+        did, whatever the time: it may have been looked at before the batch was begun.
+        """
+        return (
+            not self.linger_ms
+            or batch.room <= 0
+            or batch.grew
+            or batch.created_ms + self.linger_ms <= now_ms
+        )
 
     def is_only(self, batch: Batch) -> bool:
         """Whether this batch, and nothing else, is due, and nothing waits in its partition."""

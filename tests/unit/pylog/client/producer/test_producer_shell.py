@@ -77,6 +77,13 @@ def test_many_records_share_batches_and_keep_their_order(cluster: FakeCluster) -
     assert [r.value for r in stored(cluster)] == [b"%d" % i for i in range(1_000)]
 
 
+def test_a_record_larger_than_a_batch_follows_a_small_one(cluster: FakeCluster) -> None:
+    with producer(cluster, linger_ms=50) as p:
+        p.send("one", b"first").result(30)
+        small, large = p.send("one", b"x"), p.send("one", b"y" * 100_000)
+        assert (small.result(30).offset, large.result(30).offset) == (1, 2)
+
+
 def test_callbacks_come_once_each_in_order(cluster: FakeCluster) -> None:
     told: list[Any] = []
     with producer(cluster) as p:

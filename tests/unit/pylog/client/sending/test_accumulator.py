@@ -338,3 +338,42 @@ def test_replaced_batches_keep_their_age_and_memory() -> None:
         acc.resolve(part)
     acc.resolve(young)
     assert acc.used == 0
+
+
+def test_what_is_due_stays_due_when_the_batch_before_it_is_taken() -> None:
+    """The taker may have looked at the clock before the batch was begun; and a large one waits for
+    no time at all.
+    """
+    acc = accumulator(linger_ms=0)
+    first = add(acc, 5, size=800)
+    second = add(acc, 6, size=800)
+    assert acc.take(T0, 5) is first
+    assert acc.due() == [T0]
+    assert acc.take(T0, 5) is second
+    acc = accumulator(linger_ms=10)
+    first = add(acc, 5)
+    large = add(acc, 5, size=2_000)
+    assert acc.take(T0, 5) is first
+    assert acc.due() == [T0]
+    assert acc.take(T0, 5) is large
+    assert acc.due() == []
+
+
+def test_a_full_batch_that_grows_stays_due_when_the_one_before_it_is_taken() -> None:
+    acc = accumulator(linger_ms=10, batch_max_size=4_000)
+    first = add(acc, 5, size=800)
+    second = add(acc, 5, size=800)
+    assert acc.extend_batch(acc.topics["t"], second)
+    assert acc.take(T0, 5) is first
+    assert acc.due() == [T0]
+    assert acc.take(T0, 5) is second
+
+
+def test_a_young_batch_is_not_due_because_the_one_before_it_is_taken() -> None:
+    acc = accumulator(linger_ms=10)
+    first = add(acc, 5, size=800)
+    add(acc, 5, size=800)
+    assert acc.take(T0, 5) is first
+    assert acc.due() == []
+    acc.mark_lingered(15)
+    assert acc.due() == [T0]
