@@ -32,7 +32,8 @@ PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 _BATCH: Final = attrgetter("batch")
 
 Perform = Callable[[Sequence[Effect]], None]
-Produced = Callable[[log_pb2.ProduceResponse], None]
+Produced = Callable[[bytes], None]
+"""Takes a `ProduceResponse`."""
 Found = Callable[[Sequence[PartitionData]], None]
 Acked = Callable[[Sequence[PartitionAck]], None]
 Taken = list[tuple[Produce, Acked]]
@@ -44,11 +45,11 @@ class _Answers:
     __slots__ = ("_answers", "_done", "_due")
 
     def __init__(self, count: int, done: Produced) -> None:
-        self._answers: list[log_pb2.ProduceResponse | None] = [None] * count
+        self._answers: list[bytes | None] = [None] * count
         self._due = count
         self._done = done
 
-    def put(self, index: int, answer: log_pb2.ProduceResponse) -> None:
+    def put(self, index: int, answer: bytes) -> None:
         """Answer the request at `index`, once."""
         if len(self._answers) == 1:
             self._done(answer)
@@ -58,10 +59,7 @@ class _Answers:
         self._due -= 1
         if self._due:
             return
-        first, *others = (answer for answer in self._answers if answer is not None)
-        if others:
-            first.following.extend(others)
-        self._done(first)
+        self._done(wire.together([answer for answer in self._answers if answer is not None]))
 
 
 class _Fetching:
@@ -199,7 +197,7 @@ class ClientRequests:
             else:
                 counters.failed("Produce", ack.failure.code)
 
-    def _throttled(self, request: Request) -> log_pb2.ProduceResponse:
+    def _throttled(self, request: Request) -> bytes:
         self.counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
         failure = Failure(
             errors.ThrottlingQuotaExceeded.code,

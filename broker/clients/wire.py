@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
 from broker.metadata.messages import Failure
 from broker.replication.messages import (
@@ -18,8 +19,13 @@ from broker.replication.messages import (
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.rpc.fetch_wire import Partition, encode_pieces
 from pylog.rpc.framing import Chunks
+from pylog.rpc.plain_answers import encode_found, encode_stored
 from pylog.rpc.produce_wire import Request
 from pylog.rpc.v1 import common_pb2, log_pb2
+from pylog.rpc.varint import varint
+
+_FOLLOWING: Final = b"\x1a"
+"""The tag of `ProduceResponse.following`."""
 
 _topic_partition = lru_cache(maxsize=4096)(TopicPartition)
 """Nearly every request names what others named before."""
@@ -39,8 +45,12 @@ def produce_from(request: Request) -> Produce:
     return Produce(request.acks, request.timeout_ms, tuple(batches))
 
 
-def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceResponse:
-    """Its answer."""
+def produced(correlation: int, acks: Sequence[PartitionAck]) -> bytes:
+    """Its answer, as the bytes of a `ProduceResponse`."""
+    if len(acks) == 1:
+        name, failure, base, time_ms, start, leader, epoch, index = acks[0]
+        if failure is None and leader == -1 and epoch == -1 and index == -1 and base >= 0 <= start:
+            return encode_stored(correlation, name, base, time_ms, start)
     said = []
     for (topic, partition), failure, base, time_ms, start, leader, epoch, index in acks:
         said.append(
@@ -56,7 +66,16 @@ def produced(correlation: int, acks: Iterable[PartitionAck]) -> log_pb2.ProduceR
                 record_index=index,
             )
         )
-    return log_pb2.ProduceResponse(correlation=correlation, acks=said)
+    return log_pb2.ProduceResponse(correlation=correlation, acks=said).SerializeToString()
+
+
+def together(answers: Sequence[bytes]) -> bytes:
+    """The answers to the requests of one message, as one."""
+    first, *others = answers
+    parts = [first]
+    for other in others:
+        parts += (_FOLLOWING, varint(len(other)), other)
+    return b"".join(parts)
 
 
 def fetch_from(request: log_pb2.FetchRequest, *, may_stand: bool = False) -> Fetch:
@@ -89,6 +108,21 @@ def fetched(
     correlation: int, partitions: Sequence[PartitionData], *, stands: bool = False
 ) -> Chunks:
     """Its answer, as the bytes of a `FetchResponse` in pieces."""
+    if len(partitions) == 1:
+        name, failure, high, stable, start, records, aborted, diverging, leader, epoch = partitions[
+            0
+        ]
+        if (
+            failure is None
+            and diverging is None
+            and not aborted
+            and leader == -1
+            and epoch == -1
+            and high >= 0
+            and stable >= 0
+            and start >= 0
+        ):
+            return encode_found(correlation, name, high, stable, start, records, stands)
     return encode_pieces(correlation, map(_fetched, partitions), stands=stands)
 
 

@@ -80,9 +80,9 @@ class LogService(log_pb2_grpc.LogServicer):
         answer: asyncio.Future[log_pb2.ProduceResponse]
         answer = asyncio.get_running_loop().create_future()
 
-        def done(response: log_pb2.ProduceResponse) -> None:
+        def done(response: bytes) -> None:
             if not answer.done():
-                answer.set_result(response)
+                answer.set_result(log_pb2.ProduceResponse.FromString(response))
 
         checking = self._requests.produce(requests_of(message), done)
         if checking is not None:

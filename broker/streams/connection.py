@@ -264,9 +264,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         if slot is not None:
             self._slots.append(slot)
 
-        def done(answer: log_pb2.ProduceResponse) -> None:
+        def done(answer: bytes) -> None:
             if slot is not None:
-                slot.answer = answer.SerializeToString()
+                slot.answer = answer
                 self._flush()
 
         checking = self._server.requests.produce(requests, done)

@@ -11,16 +11,13 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from pylog import errors
-from pylog.rpc.framing import LENGTH_BYTES, Chunks
+from pylog.rpc.framing import JOINED_BYTES_MAX, LENGTH_BYTES, Chunks
 from pylog.rpc.v1 import common_pb2, stream_pb2
 
 VERSION: Final = 1
 MAGIC: Final = b"PYLG"
 GREETING_BYTES_MAX: Final = 4096
 """Of either side's first frame: nobody gets more memory before he has said who he is."""
-
-JOINED_BYTES_MAX: Final = 8 * 1024
-"""A frame up to this size is one piece: that costs a copy and saves more."""
 
 HELLO: Final = 1
 WELCOME: Final = 2

@@ -18,7 +18,7 @@ from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.consumer.consumer_metrics import ConsumerMetrics
-from pylog.client.fetching.fetch_answers import fetched_of
+from pylog.client.fetching.fetch_answers import Answers, read_answers
 from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
@@ -35,14 +35,14 @@ from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
 from pylog.model import TopicPartition
-from pylog.rpc.fetch_wire import Response
 from pylog.rpc.v1 import log_pb2
 
 GIVE_WAY_S: Final = 20e-6
 FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
 
-_Stream = RequestStream[bytes, Response]
+_Stream = RequestStream[bytes, Answers]
+_FETCH: Final = FETCH.read_by(read_answers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +242,7 @@ class FetchLoop:
                 effect.broker,
                 server,
                 self.cluster,
-                FETCH,
+                _FETCH,
                 pack=pack_encoded,
                 on_response=self._on_response,
                 on_broken=self._on_broken,
@@ -265,9 +265,8 @@ class FetchLoop:
         self.metrics.fetch_sent(self._clock.monotonic_ms(), effect.correlation)
         return self._requests.encode(effect.correlation, effect.max_wait_ms, effect.items)
 
-    def _on_response(self, broker: int, response: Response) -> None:
-        correlation, partitions, stands = response
-        answers = [fetched_of(data, batches) for data, batches in partitions]
+    def _on_response(self, broker: int, response: Answers) -> None:
+        correlation, answers, stands = response
         size = sum(len(answer.batches) for answer in answers)
         now_ms = self._clock.monotonic_ms()
         self.metrics.fetch_answered(now_ms, correlation, size)

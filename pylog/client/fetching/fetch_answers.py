@@ -2,11 +2,34 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from pylog.client.fetching.fetch_events import Fetched
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
 from pylog.records.transactions import AbortedTransaction
+from pylog.rpc.fetch_wire import parse_response
+from pylog.rpc.plain_answers import parse_found
 from pylog.rpc.v1 import log_pb2
+
+
+class Answers(NamedTuple):
+    """A broker's answer to a fetch. `stands`: the same fetch will be answered again."""
+
+    correlation: int
+    partitions: list[Fetched]
+    stands: bool
+
+
+def read_answers(message: bytes | memoryview) -> Answers:
+    """The answer in a broker's message; protobuf's DecodeError for bytes that are none."""
+    plain = parse_found(message)
+    if plain is not None:
+        correlation, name, high, stable, start, batches, stands = plain
+        return Answers(correlation, [Fetched(name, 0, "", high, stable, start, batches)], stands)
+    correlation, partitions, stands = parse_response(message)
+    found = [fetched_of(data, batches) for data, batches in partitions]
+    return Answers(correlation, found, stands)
 
 
 def fetched_of(data: log_pb2.PartitionData, batches: Buffer) -> Fetched:

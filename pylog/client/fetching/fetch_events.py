@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
@@ -11,8 +12,7 @@ from pylog.records.transactions import AbortedTransaction
 # ---- what answers say --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Fetched:
+class Fetched(NamedTuple):
     """A broker's answer for one partition of a fetch."""
 
     topic_partition: TopicPartition
@@ -45,8 +45,7 @@ class Listed:
 # ---- effects -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FetchItem:
+class FetchItem(NamedTuple):
     """One partition of a fetch; `last_epoch` is that of the batch before `offset`, or -1."""
 
     topic_partition: TopicPartition
@@ -56,8 +55,7 @@ class FetchItem:
     last_epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(NamedTuple):
     """Ask a broker for more, on one of its streams."""
 
     broker: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_faults import STUCK_AFTER_MS
@@ -23,8 +23,7 @@ grows had better wait for an answer, because fewer and larger ones cost everybod
 """
 
 
-@dataclass(frozen=True, slots=True)
-class InFlight:
+class InFlight(NamedTuple):
     """A request that was not answered yet."""
 
     sent_ms: int

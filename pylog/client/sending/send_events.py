@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pylog import errors
 from pylog.client.sending.producer_batch import Batch
@@ -10,8 +11,7 @@ from pylog.client.sending.producer_batch import Batch
 # ---- what an answer says -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(NamedTuple):
     """A broker's answer for one batch; `code` 0 is success. A leader of -1 is not named."""
 
     code: int
@@ -26,8 +26,7 @@ class Ack:
 # ---- effects -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SendRequest:
+class SendRequest(NamedTuple):
     """Write these batches, one per partition, to the broker's stream."""
 
     broker: int
@@ -35,8 +34,7 @@ class SendRequest:
     batches: tuple[Batch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BatchDone:
+class BatchDone(NamedTuple):
     """Acknowledged. `base_offset` is -1 when nobody told (acks=0)."""
 
     batch: Batch

@@ -12,6 +12,7 @@ from pylog.rpc.framing import Chunks
 from pylog.rpc.v1 import stream_pb2
 
 ResponseT = TypeVar("ResponseT")
+ReadT = TypeVar("ReadT")
 
 Message = tuple[Chunks, Any]
 """A message's bytes in pieces, and what `Carried.written` is told of it."""
@@ -25,6 +26,10 @@ class StreamType(Generic[ResponseT]):
     method: str
     parse: Callable[[bytes], ResponseT]
     parse_view: Callable[[memoryview], ResponseT]
+
+    def read_by(self, read: Callable[[bytes | memoryview], ReadT]) -> StreamType[ReadT]:
+        """The same stream, its answers read in another way."""
+        return StreamType(self.kind, self.method, read, read)
 
 
 class Carrier(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pytest
 
@@ -181,11 +181,11 @@ class Broker:
             stop = min(end, asked.offset + self.rng.randrange(3))
             data = b"".join(batch(offset) for offset in range(asked.offset, stop))
             found.append(Fetched(tp, high_watermark=end, batches=data))
-            items.append(replace(asked, offset=max(asked.offset, stop)))
+            items.append(asked._replace(offset=max(asked.offset, stop)))
         stands = self.rng.random() < 0.8
         lane.answers.append((fetch.correlation, found, stands))
         lane.given += 1
-        lane.waiting = replace(fetch, items=tuple(items)) if stands else None
+        lane.waiting = fetch._replace(items=tuple(items)) if stands else None
 
 
 @pytest.mark.parametrize("seed", range(60))
