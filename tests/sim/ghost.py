@@ -357,12 +357,26 @@ class PartitionGhost:
         """I4: every intact member of the controller's ISR and ELR holds all that is committed."""
         for broker in self.members:
             shadow = self.shadow(broker)
-            if shadow.intact and self._agreed_end(shadow) < self.committed_end:
+            if not shadow.intact or self._agreed_end(shadow) >= self.committed_end:
+                continue
+            if not self._differs_only_before_the_leader(shadow):
                 raise Violation(
                     "I4",
                     f"{self._name(broker)} is in {self.members} and equals what is committed only "
                     f"up to {self._agreed_end(shadow)} of {self.committed_end}",
                 )
+
+    def _differs_only_before_the_leader(self, shadow: Shadow) -> bool:
+        """Whether it equals what is committed from the leader's log start on. Retention there took
+        epochs with the records, so a follower whose end they were is asked nothing more of them (as
+        in Kafka); it drops what it has of them when it hears of that log start.
+        """
+        if self.record is None or self.record.leader < 0:
+            return False
+        start = max(shadow.log_start, self.shadow(self.record.leader).log_start)
+        held = [batch for batch in shadow.batches if start <= batch.last < self.committed_end]
+        wanted = [batch for batch in self.committed if batch.last >= start]
+        return held == wanted and shadow.end >= self.committed_end
 
     def _agreed_end(self, shadow: Shadow) -> int:
         """Advance the shadow's pointer over what equals `committed`."""
