@@ -123,12 +123,26 @@ class Administrator(Actor):
         """At the end, every second: whoever is there leads what nobody may lead and nothing was
         committed to. It was made by a controller that did not know yet who had died.
         """
-        empty = self.cluster.empty_partitions()
+        empty = self._empty_partitions()
         if empty:
             self.cluster.sometimes["election by command"] += 1
             request = ElectLeaders(unclean=True, partitions=empty)
             self._ask(ControllerProcess.serve_elect_leaders, request, lambda _: None)
         self.timer(1_000, self.help_empty_partitions)
+
+    def _empty_partitions(self) -> tuple[tuple[str, int], ...]:
+        """Those that nobody may lead and that have nothing to lose, but the controller cannot know:
+        enough were in sync when they were made, as far as it knew, or it was told that a log is no
+        longer there.
+        """
+        cluster = self.cluster
+        return tuple(
+            (cluster.TOPIC, partition.partition)
+            for partition in cluster.image.partitions()
+            if not (*partition.isr, *partition.eligible_leader_replicas)
+            and (partition.emptied_replicas or not partition.never_committed)
+            and not cluster.shadows.ghost(partition.topic_id, partition.partition).committed_end
+        )
 
     def reconfigure(self) -> None:
         """Another policy, another retention, or another number of replicas for a commit."""

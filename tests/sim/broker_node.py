@@ -36,6 +36,7 @@ class BrokerNode:
         self._trust: dict[str, Trust] = {}
         self.process: BrokerProcess | None = None
         self.lives = 0
+        self.registered_life = 0  # the last one that the controller took
         self.broker_id = BrokerId(-1)  # once it has been granted one
         # A power loss struck and the broker has not come back into all its ISRs since: it counts
         # against the fault budget.

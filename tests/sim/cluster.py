@@ -224,6 +224,9 @@ class Cluster:
     def _registered(self, record: RegisterBrokerRecord) -> None:
         node = self.owners[record.broker_id]
         life = int(record.incarnation_id.rpartition("-")[2])
+        if life < node.registered_life:
+            raise Violation("I2", f"life {node.registered_life} is replaced by {record}")
+        node.registered_life = life
         if life > node.lost_life:
             node.registered_since = True
             self.shadows.trusted_again(record.broker_id)
@@ -440,19 +443,6 @@ class Cluster:
             for partition in self.image.partitions_of(node.broker_id)
             if node.broker_id in (*partition.isr, *partition.eligible_leader_replicas)
             and not (only_tails and partition.never_committed)
-        )
-
-    def empty_partitions(self) -> tuple[tuple[str, int], ...]:
-        """Those that nobody may lead and that have nothing to lose, but the controller cannot know:
-        enough were in sync when they were made, as far as it knew, or it was told that a log is no
-        longer there.
-        """
-        return tuple(
-            (self.TOPIC, partition.partition)
-            for partition in self.image.partitions()
-            if not (*partition.isr, *partition.eligible_leader_replicas)
-            and (partition.emptied_replicas or not partition.never_committed)
-            and not self.shadows.ghost(partition.topic_id, partition.partition).committed_end
         )
 
     def describe(self) -> str:

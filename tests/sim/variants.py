@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from broker.controller import topic_growth
+from broker.controller import brokers, topic_growth
 from broker.controller.brokers import Brokers
 from broker.controller.election import Elections
 from broker.controller.returning import Loss, Returning, Whereabouts
@@ -38,7 +38,16 @@ from broker.storage.producers.producer_state import AppendedBatch, ProducerState
 from broker.storage.recovery.recovery import SegmentLoader
 from broker.storage.segments.retention import RetentionClock
 from pylog.errors import KafkaStorageError
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.model import (
+    NO_LEADER,
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
 from pylog.records.batch import BatchHeader
 from tests.sim.broker_calls import BrokerCalls
 from tests.sim.swarm import Swarm
@@ -217,12 +226,70 @@ def _deletions_among_cuts(swarm: Swarm) -> Swarm:
     )
 
 
+def _many_topics(swarm: Swarm) -> Swarm:
+    """Of one name after the other, of which records are deleted."""
+    if swarm.upkeep is None:
+        return swarm
+    return replace(
+        swarm,
+        faults=("recreate", "recreate", "delete_records", "kill"),
+        fault_interval_ms=250.0,
+        away_ms=500,
+    )
+
+
 def _same_min_isr(self: LeaderState, now_ms: int, _min_isr: int) -> Any:
     return self._advance(now_ms)
 
 
 def _one_too_low(ledger: Any, topic_id: Any, number: int, *what: Any) -> None:
     _production_write_partition(ledger, topic_id, number - 1, *what)
+
+
+# ---- lives of brokers and of the whole cluster ---------------------------------------------------
+
+
+def _never_outdated(_request: object, _known: object) -> None:
+    return None
+
+
+def _after_a_stop(self: Elections, may_lead: Callable[[PartitionRecord], Any]) -> None:
+    for partition in list(self._ledger.decided.partitions()):
+        self._ledger.write(
+            replace(
+                partition,
+                isr=(),
+                leader=NO_LEADER,
+                leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+                partition_epoch=PartitionEpoch(partition.partition_epoch + 1),
+                eligible_leader_replicas=may_lead(partition),
+                last_known_elr=(),
+            )
+        )
+
+
+def _all_replicas_may_lead(self: Elections) -> None:
+    _after_a_stop(self, lambda partition: partition.replicas)
+
+
+def _nobody_may_lead(self: Elections) -> None:
+    _after_a_stop(self, lambda partition: ())
+
+
+def _with_lives(*faults: str) -> Callable[[Swarm], Swarm]:
+    def leaning(swarm: Swarm) -> Swarm:
+        return replace(
+            swarm,
+            brokers=3,
+            replication_factor=3,
+            min_insync=2,
+            net=replace(swarm.net, tail_share=0.3, duplicate=0.5, drop=0.0),
+            faults=faults,
+            fault_interval_ms=400.0,
+            away_ms=500,
+        )
+
+    return leaning
 
 
 # ---- several log directories ---------------------------------------------------------------------
@@ -367,7 +434,8 @@ VARIANTS: dict[str, Variant] = {
     "old_marks_under_new_name": Variant(
         "B-R32: a re-created topic takes up the checkpoints of the old one",
         ((LogCheckpoints, "forget", _not_at_all), (LogCheckpoints, "deleted", _not_at_all)),
-        caught_by=39,
+        caught_by=11,
+        leaning=_many_topics,
     ),
     "min_isr_not_raised": Variant(
         "B-R14: a leader does not hear that min.insync.replicas has changed",
@@ -378,6 +446,24 @@ VARIANTS: dict[str, Variant] = {
         "Growing a topic begins with the partition that was the last",
         ((topic_growth, "write_partition", _one_too_low),),
         caught_by=11,
+    ),
+    "late_registration": Variant(
+        "B-R26: a late copy of an earlier incarnation's registration replaces the present one",
+        ((brokers, "_outdated", _never_outdated),),
+        caught_by=21,
+        leaning=_with_lives("kill", "power", "controller_kill", "controller_kill"),
+    ),
+    "nobody_leads_after_a_stop": Variant(
+        "After a stop of the whole cluster not even members of an ISR may lead",
+        ((Elections, "on_cluster_stopped", _nobody_may_lead),),
+        caught_by=2,
+        leaning=_with_lives("cluster_stop"),
+    ),
+    "anybody_leads_after_a_stop": Variant(
+        "After a stop of the whole cluster whoever has a replica may lead",
+        ((Elections, "on_cluster_stopped", _all_replicas_may_lead),),
+        caught_by=18,
+        leaning=_with_lives("cluster_stop", "one_way", "isolate"),
     ),
     "failed_directory_kept_in_isr": Variant(
         "The replicas of a log directory that has failed stay in their ISRs",
