@@ -80,14 +80,14 @@ class Durability:
         if wall_ms is not None and 0 <= since <= wall_ms - flush_ms:
             task = self.task_for_all(generation)
         else:
-            full = self._segments.from_offset(self.point)[:-1]
+            full = list(self._segments.from_offset(self.point))[:-1]
             task = self._task_for(full, self._segments.active.base_offset, generation)
         return None if task.up_to <= self.point else task
 
     def task_for_all(self, generation: int) -> FlushTask:
         """A sync of all that there is."""
         self._unflushed_since_ms = -1
-        waiting = self._segments.from_offset(self.point)
+        waiting = list(self._segments.from_offset(self.point))
         return self._task_for(waiting, self._segments.active.end_offset, generation)
 
     def _task_for(self, segments: list[Segment], up_to: int, generation: int) -> FlushTask:

@@ -60,7 +60,8 @@ class LogReader:
             return 0
         with self._guard.io("telling how much there is", reads=True):
             return sum(
-                segment.size - segment.offsets.lookup(offset)
+                segment.size
+                - (segment.offsets.lookup(offset) if segment.base_offset < offset else 0)
                 for segment in self._segments.from_offset(offset)
                 if segment.base_offset < upper_bound
             )

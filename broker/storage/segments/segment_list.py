@@ -66,9 +66,18 @@ class SegmentList(Sequence[Segment]):
         self._bases = [segment.base_offset for segment in segments]
         del self._largest[:]
 
-    def from_offset(self, offset: int) -> list[Segment]:
+    def from_offset(self, offset: int) -> Iterator[Segment]:
         """The segment that holds `offset` (or the first), and all later ones."""
-        return self._segments[max(0, bisect_right(self._bases, offset) - 1) :]
+        return self._from(max(0, bisect_right(self._bases, offset) - 1))
+
+    def _from(self, index: int) -> Iterator[Segment]:
+        """Each when it is asked for: readers usually need one, and to copy a list of thousands
+        costs more than a look-up.
+        """
+        while index < len(self._segments):
+            segment = self._segments[index]
+            yield segment
+            index = bisect_right(self._bases, segment.base_offset)
 
     def base_after(self, base: int) -> int | None:
         """Where the segment behind the one that begins at `base` or before it begins."""
@@ -100,13 +109,13 @@ class SegmentList(Sequence[Segment]):
                     oldest.txn_index.drop()
         return index
 
-    def newer_than(self, timestamp: int) -> list[Segment]:
+    def newer_than(self, timestamp: int) -> Iterator[Segment]:
         """The first segment with a record at or after a time, and all later ones."""
         largest = self._largest
         for segment in self._segments[len(largest) : -1]:
             before = largest[-1] if largest else -1
             largest.append(max(before, segment.max_timestamp))
-        return self._segments[bisect_left(largest, timestamp) :]
+        return self._from(bisect_left(largest, timestamp))
 
     def close(self) -> None:
         """Give all handles back."""

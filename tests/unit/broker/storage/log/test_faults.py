@@ -240,9 +240,9 @@ def test_too_many_open_files_passes() -> None:
 
 def test_an_index_that_cannot_be_read_to_tell_how_much_there_is_ends_the_log() -> None:
     files = MemoryFiles()
-    config = TopicConfig(segment_bytes=300)
+    config = TopicConfig(segment_bytes=700)
     log = open_log(files, config=config)
-    for _ in range(3):
+    for _ in range(4):
         append(log, b"v" * 200)
     log.close(clean=True)
     environment = Environment(TailBudget(0), tail_bytes_max=0)
@@ -250,7 +250,7 @@ def test_an_index_that_cannot_be_read_to_tell_how_much_there_is_ends_the_log() -
     files.fail("open", LOG, errno.EIO, times=9)
     files.fail("read_all", f"{0:020d}.index", errno.EIO)
     with pytest.raises(KafkaStorageError, match="telling how much there is") as error:
-        again.bytes_between(0, 3)
+        again.bytes_between(1, 4)
     assert again.failure is error.value
 
 
