@@ -17,7 +17,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -144,14 +144,18 @@ def compare(
     unit: str,
     ours: Mapping[str, Callable[[], float]],
     peers: Mapping[str, Callable[[], float]],
+    *,
+    asleep: bool = True,
 ) -> None:
-    """Runs in turns of pylog's rows and of what its peers do for all of them."""
+    """Runs in turns of pylog's rows and of what its peers do for all of them; Kafka is stopped
+    while pylog runs unless it may not be put to sleep.
+    """
 
-    def alone(run: Callable[[], float]) -> float:
-        with pair.theirs.asleep():
+    def ours_runs(run: Callable[[], float]) -> float:
+        with pair.theirs.asleep() if asleep else nullcontext():
             return run()
 
-    runs = {f"{pair.label}: {row}": functools.partial(alone, run) for row, run in ours.items()}
+    runs = {f"{pair.label}: {row}": functools.partial(ours_runs, run) for row, run in ours.items()}
     runs |= {f"{pair.label}: {next(iter(ours))}: {peer}": run for peer, run in peers.items()}
     figures = alternating(unit, runs, runs=pair.runs)
     for row, figure in zip(ours, figures, strict=False):
