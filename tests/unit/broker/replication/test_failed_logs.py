@@ -64,10 +64,13 @@ def controller_noted(group: BrokerGroup, failed: BrokerId, leader: BrokerId) -> 
 
 
 def old_segments_gone(group: BrokerGroup) -> None:
-    """Broker 1 starts again, and what it has not looked into since is taken from its disk."""
-    for value in (b"a", b"b"):
-        group.produce(1, value)
-        group.run()
+    """Broker 1 starts again, and what it has not looked into since is taken from its disk: a
+    segment of two batches, and the one behind it.
+    """
+    for values in ((b"a", b"b"), (b"c",)):
+        for value in values:
+            group.produce(1, value)
+            group.run()
         log_of(group, ONE).roll(WALL_MS)
     marks = group.managers.pop(ONE).high_watermarks()
     logs = group.logs.pop(ONE)
@@ -81,7 +84,7 @@ def old_segments_gone(group: BrokerGroup) -> None:
 
 def test_a_fetch_that_asks_how_much_there_is_meets_the_failure(group: BrokerGroup) -> None:
     old_segments_gone(group)
-    asked = group.fetch(1, 0, min_bytes=1_000, max_wait_ms=500)
+    asked = group.fetch(1, 1, min_bytes=1_000, max_wait_ms=500)
     group.run()
     done = group.answers[asked]
     assert isinstance(done, FetchDone)
@@ -93,7 +96,7 @@ def test_a_fetch_that_asks_how_much_there_is_meets_the_failure(group: BrokerGrou
 
 def test_so_does_a_followers(group: BrokerGroup) -> None:
     old_segments_gone(group)
-    request = fetch_of(group, 2, 0, last_epoch=-1)._replace(min_bytes=1_000)
+    request = fetch_of(group, 2, 1, last_epoch=-1)._replace(min_bytes=1_000)
     [done] = [
         effect
         for effect in group.managers[ONE].replica_fetch(group.now_ms, request, "x")
