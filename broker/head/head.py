@@ -21,6 +21,7 @@ from broker.grpc.server import GrpcServer
 from broker.head.metrics import HeadMetrics
 from broker.head.settings import HeadSettings
 from broker.head.shell import ControllerShell
+from broker.ids import random_id
 from broker.logs import IDENTITY, follow, hide
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
@@ -31,7 +32,7 @@ from broker.node.settings import Address, check_listener, parse_address
 from broker.storage.errors import DirectoryLocked
 from broker.storage.files import OsFiles
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerId, topic_id_from_bytes
+from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
 
 _log = logging.getLogger("pylog.head")
@@ -84,7 +85,7 @@ class Head:
                     expected_brokers=settings.brokers,
                     static_config=dict(without_secrets(settings.config)),
                 ),
-                lambda: topic_id_from_bytes(uuid.uuid4().bytes),
+                random_id,
             )
             self._shell = shell = ControllerShell(
                 controller,

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import uuid
 from concurrent.futures import Executor
 from typing import Final
 
 from broker.config import BrokerConfig
+from broker.ids import random_id
 from broker.log_dirs import directories_of
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 from broker.node.host import boot_id
@@ -24,7 +24,6 @@ from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.opening import Opening
 from pylog import errors
 from pylog.clock import Clock
-from pylog.model import topic_id_from_bytes
 
 _log = logging.getLogger("pylog.node")
 
@@ -158,7 +157,7 @@ class Startup:
             self._files,
             paths,
             MetaProperties(claim.cluster_id, claim.broker_id, "", boot_id()),
-            new_directory_id=lambda: topic_id_from_bytes(uuid.uuid4().bytes),
+            new_directory_id=random_id,
             wall_ms=self._clock.wall_ms(),
             config=self._config,
             mount_of=mount_id_of,
