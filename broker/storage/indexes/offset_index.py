@@ -64,8 +64,8 @@ class OffsetIndex:
             return self.base_offset - 1, 0
         return self.base_offset + self._offsets[-1], self.positions[-1]
 
-    def append(self, last_offset: int, position: int) -> bytes:
-        """Add an entry; its 8 bytes. InvalidOffset or IndexOffsetOverflow when it cannot stand."""
+    def append(self, last_offset: int, position: int) -> None:
+        """Add an entry. InvalidOffset or IndexOffsetOverflow when it cannot stand."""
         relative = last_offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
             raise IndexOffsetOverflow(
@@ -81,7 +81,6 @@ class OffsetIndex:
             )
         self._offsets.append(relative)
         self.positions.append(position)
-        return ENTRY.pack(relative, position)
 
     def entry_at(self, offset: int) -> tuple[int, int] | None:
         """(last offset of the batch, its position) of the last entry at or before `offset`."""
@@ -111,9 +110,12 @@ class OffsetIndex:
         del self.positions[keep:]
         return keep
 
-    def encode(self) -> bytes:
-        """The whole file."""
-        return b"".join(map(ENTRY.pack, self._offsets, self.positions))
+    def encode(self, first: int = 0) -> bytes:
+        """The file, from entry `first` on."""
+        columns = np.empty((len(self._offsets) - first, 2), ">u4")
+        columns[:, 0] = self._offsets[first:]
+        columns[:, 1] = self.positions[first:]
+        return columns.tobytes()
 
     def entries(self) -> list[tuple[int, int]]:
         """(absolute offset, position) of every entry."""

@@ -22,9 +22,9 @@ from broker.storage.indexes.time_index import TimeIndex
 
 _LEAVES_BEHIND: Final = NO_ROOM | OF_THE_MOMENT
 
-NEW_ENTRIES_MAX: Final = 32 * offset_index.ENTRY.size
-"""So many bytes of new offsets are written together: one call to the system for each would cost a
-tenth of an append."""
+WAITING_MAX: Final = 32
+"""So many new entries of the offset index are written together: one call to the system for each
+would cost a tenth of an append."""
 
 
 class SegmentIndexes:
@@ -42,9 +42,9 @@ class SegmentIndexes:
         """Those in memory, to look at; None when they are only in the files."""
         self._handles: tuple[int, int] | None = None
         self._behind = False
-        self.new_offsets = bytearray()
-        """Entries that are not in the file yet, to look at."""
-        self._new_times = bytearray()  # likewise
+        self.waiting = 0
+        """The newest entries of the offset index, that are not in its file yet, to look at."""
+        self._times_waiting = 0  # likewise, of the time index
         self.begin()
 
     # ---- in memory ------------------------------------------------------------------------------
@@ -69,6 +69,7 @@ class SegmentIndexes:
     def begin(self) -> None:
         """Empty ones, in memory."""
         self.loaded = OffsetIndex(self._base_offset), TimeIndex(self._base_offset)
+        self.waiting = self._times_waiting = 0
 
     def load(self, size: int, end_offset: int) -> None:
         """Those in the files, of a segment of so many bytes. OSError; InvalidOffset when they make
@@ -92,6 +93,7 @@ class SegmentIndexes:
     def drop(self) -> None:
         """Out of memory; the files are trusted until the indexes are used."""
         self.loaded = None
+        self.waiting = self._times_waiting = 0
 
     def rest(self) -> None:
         """Out of memory, unless the files do not say the same."""
@@ -142,29 +144,30 @@ class SegmentIndexes:
         """
         assert self.loaded is not None
         offsets, times = self.loaded
-        offset_entry = offsets.append(last_offset, position)
-        time_entry = times.maybe_append(timestamp, offset_of_timestamp)
+        offsets.append(last_offset, position)
+        newer = times.maybe_append(timestamp, offset_of_timestamp)
         if for_files:
-            self.new_offsets += offset_entry
-            self._new_times += time_entry
+            self.waiting += 1
+            self._times_waiting += newer
 
     def write_new_entries(self) -> None:
         """Write the entries that wait; what they say of the last batches, the log says too, so
         nothing is lost with them.
         """
-        if not (self.new_offsets or self._new_times):
+        offsets_new, times_new = self.waiting, self._times_waiting
+        if not (offsets_new or times_new):
             return
-        offsets_new, times_new = bytes(self.new_offsets), bytes(self._new_times)
-        self.new_offsets.clear()
-        self._new_times.clear()
+        self.waiting = self._times_waiting = 0
         if self._behind:
             return
         try:
             offsets, times = self.open()
             if offsets_new:
-                self._files.append(offsets, [offsets_new])
+                entries = self.offsets.encode(len(self.offsets) - offsets_new)
+                self._files.append(offsets, [entries])
             if times_new:
-                self._files.append(times, [times_new])
+                entries = self.times.encode(len(self.times) - times_new)
+                self._files.append(times, [entries])
         except OSError as error:
             if error.errno not in _LEAVES_BEHIND:
                 raise
@@ -173,7 +176,7 @@ class SegmentIndexes:
     def seal(self, max_timestamp: int, last_offset: int) -> None:
         """No more entries: the segment's largest timestamp enters the time index. OSError."""
         if self.loaded is not None:  # else it was sealed before
-            self._new_times += self.times.maybe_append(max_timestamp, last_offset)
+            self._times_waiting += self.times.maybe_append(max_timestamp, last_offset)
             self.write_new_entries()
         self.close()
 
@@ -203,8 +206,7 @@ class SegmentIndexes:
     def write(self) -> None:
         """Replace the files, whole and atomically; after an error that passes they are behind."""
         self.close()
-        self.new_offsets.clear()
-        self._new_times.clear()
+        self.waiting = self._times_waiting = 0
         try:
             self._files.write_atomic(self.path, self.offsets.encode())
             self._files.write_atomic(self.time_path, self.times.encode())

@@ -65,10 +65,10 @@ class TimeIndex:
             return -1, self.base_offset
         return self.timestamps[-1], self.base_offset + self._offsets[-1]
 
-    def maybe_append(self, timestamp: int, offset: int) -> bytes:
-        """Add an entry if its timestamp is larger than the last one's; its bytes, else none."""
+    def maybe_append(self, timestamp: int, offset: int) -> bool:
+        """Whether its timestamp is larger than the last one's; such an entry is added."""
         if timestamp < 0 or (self.timestamps and timestamp <= self.timestamps[-1]):
-            return b""
+            return False
         relative = offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
             raise IndexOffsetOverflow(
@@ -77,7 +77,7 @@ class TimeIndex:
             )
         self.timestamps.append(timestamp)
         self._offsets.append(relative)
-        return ENTRY.pack(timestamp, relative)
+        return True
 
     def entry_at(self, timestamp: int) -> tuple[int, int] | None:
         """(timestamp, offset) of the last entry that is not newer than `timestamp`; None without.
@@ -101,9 +101,9 @@ class TimeIndex:
         del self._offsets[keep:]
         return keep
 
-    def encode(self) -> bytes:
-        """The whole file."""
-        return b"".join(map(ENTRY.pack, self.timestamps, self._offsets))
+    def encode(self, first: int = 0) -> bytes:
+        """The file, from entry `first` on."""
+        return b"".join(map(ENTRY.pack, self.timestamps[first:], self._offsets[first:]))
 
     def entries(self) -> list[tuple[int, int]]:
         """(timestamp, absolute offset) of every entry."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from broker.storage.errors import InvalidOffset
 from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Buffer, Files, sync
 from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
-from broker.storage.indexes.segment_indexes import NEW_ENTRIES_MAX, SegmentIndexes
+from broker.storage.indexes.segment_indexes import WAITING_MAX, SegmentIndexes
 from broker.storage.indexes.time_index import TimeIndex
 from broker.storage.indexes.txn_index import TxnIndex
 from broker.storage.segments.scan import BadBatch, scan
@@ -244,7 +244,7 @@ class Segment:
             self._files.append(handle, buffers)
         for batch in batches:
             self.account(batch, True)
-        if len(self.indexes.new_offsets) >= NEW_ENTRIES_MAX:
+        if self.indexes.waiting >= WAITING_MAX:
             self.indexes.write_new_entries()
 
     def account(self, batch: BatchPlace, for_index_files: bool = False) -> None:

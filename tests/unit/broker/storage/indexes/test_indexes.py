@@ -19,9 +19,12 @@ from tests.fakes.memory_files import MemoryFiles
 
 def test_offset_entries_are_eight_bytes_big_endian() -> None:
     index = OffsetIndex(1000)
-    assert index.append(1005, 4096) == struct.pack(">ii", 5, 4096)
-    assert index.append(1009, 8192) == struct.pack(">ii", 9, 8192)
+    assert index.encode() == b""
+    index.append(1005, 4096)
+    index.append(1009, 8192)
     assert index.encode() == struct.pack(">iiii", 5, 4096, 9, 8192)
+    assert index.encode(1) == struct.pack(">ii", 9, 8192)
+    assert index.encode(2) == b""
     assert index.entries() == [(1005, 4096), (1009, 8192)]
 
 
@@ -60,11 +63,13 @@ def test_offset_lookup_equals_a_linear_search(steps: list[tuple[int, int]], targ
 
 def test_time_entries_are_twelve_bytes_and_strictly_larger() -> None:
     index = TimeIndex(100)
-    assert index.maybe_append(-1, 100) == b""
-    assert index.maybe_append(5, 101) == struct.pack(">qi", 5, 1)
-    assert index.maybe_append(5, 102) == b""
-    assert index.maybe_append(4, 103) == b""
-    assert index.maybe_append(9, 104) == struct.pack(">qi", 9, 4)
+    assert not index.maybe_append(-1, 100)
+    assert index.maybe_append(5, 101)
+    assert not index.maybe_append(5, 102)
+    assert not index.maybe_append(4, 103)
+    assert index.maybe_append(9, 104)
+    assert index.encode() == struct.pack(">qiqi", 5, 1, 9, 4)
+    assert index.encode(1) == struct.pack(">qi", 9, 4)
     assert index.entries() == [(5, 101), (9, 104)]
     assert [index.lookup(time) for time in (0, 4, 5, 8, 9, 10)] == [100, 100, 101, 101, 104, 104]
     assert index.truncate_to_offset(104) == 1
