@@ -35,6 +35,7 @@ class _Reading:
     # at the last power loss: what was synced, by base offset, and how far recovery must come
     synced: dict[int, Batch] = field(default_factory=dict)
     must_reach: int = 0
+    is_open: bool = False  # and recovered, since it was last to be distrusted
 
 
 class Shadows:
@@ -235,6 +236,9 @@ class Shadows:
         for ghost, reading in self._readings_of(broker, disk):
             if ghost.shadow(broker).intact:
                 self._read(broker, ghost, reading, disk)
+            elif reading.is_open and reading.cuts == disk.cuts.get(reading.directory, 0):
+                # Not trusted as yet, but its tail is what the broker has written since.
+                self._read_more(broker, ghost, reading, disk)
 
     def before_power_loss(self, broker: BrokerId, disk: Disk) -> None:
         """Note what is synced, and that the broker's logs are not to be trusted for a while."""
@@ -257,7 +261,7 @@ class Shadows:
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
     ) -> None:
         shadow = ghost.shadow(broker)
-        shadow.intact = False
+        shadow.intact = reading.is_open = False
         synced = _synced_batches(disk, reading.directory, ghost)
         reading.synced = {batch.base: batch for batch in synced}
         reading.must_reach = min(shadow.start, reading.step_end)
@@ -288,6 +292,7 @@ class Shadows:
             self._closed.discard((broker, ghost.key))
             self._check_recovered(broker, ghost, reading, disk)
             self._read(broker, ghost, reading, disk)
+            reading.is_open = True
 
     def _check_recovered(
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
