@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ def test_commands_and_options_that_documents_name_are_taken(document: str) -> No
                 options.update(name for option in known for name in option.opts)
                 assert word.partition("=")[0] in options, f"pylog {line}"
         assert command is not CLI or line.startswith("ready:"), f"pylog {line}"
+
+
+def test_an_installation_brings_what_the_generated_code_asks_for() -> None:
+    """Generated code refuses runtimes that are older than its generator."""
+    generated = ROOT / "pylog" / "rpc" / "v1"
+    stub = (generated / "log_pb2_grpc.py").read_text()
+    messages = (generated / "log_pb2.py").read_text()
+    grpcio = re.findall(r"^GRPC_GENERATED_VERSION = '([\d.]+)'", stub, re.M)
+    protobuf = re.findall(r"^# Protobuf Python Version: ([\d.]+)", messages, re.M)
+    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert re.findall(r"^grpcio>=([\d.]+)", "\n".join(wanted), re.M) == grpcio
+    assert re.findall(r"^protobuf>=([\d.]+)", "\n".join(wanted), re.M) == protobuf
 
 
 @pytest.mark.parametrize("module", ["pylog", "connector", "pyspark_pylog"])

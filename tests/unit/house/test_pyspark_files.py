@@ -1,0 +1,56 @@
+"""What an installation does to the path of Spark's Python processes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PTH = Path(__file__).parents[3] / "pyspark_pylog" / "pylog_pyspark_files.pth"
+ARCHIVES = ("pyspark.zip", "py4j-0.10.9.9-src.zip")
+
+
+def site_packages(at: Path, *, py4j: bool) -> Path:
+    """A folder of installed packages, this file among them."""
+    (at / "pyspark" / "python" / "lib").mkdir(parents=True)
+    if py4j:
+        (at / "py4j").mkdir()
+    shutil.copy(PTH, at)
+    return at
+
+
+def path_with(site: Path, given: list[str]) -> list[str]:
+    """`given` as a process with those packages has it, which Spark started with that path."""
+    code = "import site, sys; site.addsitedir(sys.argv[1]); print(sys.path)"
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(site)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(given)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stderr
+    return [path for path in given if repr(path) in done.stdout]
+
+
+def archives_of(site: Path) -> list[str]:
+    return [str(site / "pyspark" / "python" / "lib" / name) for name in ARCHIVES]
+
+
+def test_pyspark_is_imported_from_files_and_not_from_its_own_archive(tmp_path: Path) -> None:
+    site = site_packages(tmp_path / "here", py4j=True)
+    others = [*archives_of(tmp_path / "elsewhere"), str(tmp_path / "job.zip")]
+    assert path_with(site, [*archives_of(site), *others]) == others
+
+
+@pytest.mark.parametrize("py4j", [True, False])
+def test_a_path_stays_where_it_must(tmp_path: Path, py4j: bool) -> None:
+    """Without py4j beside it the archive is all that there is."""
+    site = site_packages(tmp_path / "here", py4j=py4j)
+    elsewhere = archives_of(tmp_path / "elsewhere")
+    given = elsewhere if py4j else archives_of(site)
+    assert path_with(site, given) == given
