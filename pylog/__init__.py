@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
     from pylog.records.record import Record
 
+    __version__: str
+
 __all__ = [
     "AdminClient",
     "AlterConfigOp",
@@ -66,6 +68,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(home), name)
     elif name == "errors":
         value = import_module("pylog.errors")
+    elif name == "__version__":
+        value = import_module("importlib.metadata").version("pylog-spark")
     else:
         raise AttributeError(f"module 'pylog' has no attribute {name!r}")
     globals()[name] = value

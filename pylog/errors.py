@@ -999,6 +999,13 @@ class WrongThread(PylogError):
     """A consumer was used from two threads at once."""
 
 
+class ForkedProcess(PylogError):
+    """A client made in a forked child of a process that has had clients: gRPC, which they share,
+    does not outlive a fork. Processes that are spawned (`multiprocessing.get_context("spawn")`),
+    or forked before the first client, have none of this.
+    """
+
+
 class WokenUp(PylogError):
     """`wakeup()` ended a blocking call."""
 

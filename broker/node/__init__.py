@@ -1,1 +1,7 @@
-"""One broker process: `python -m broker.node`, or `run_broker` inside someone else's process."""
+"""One broker process: `python -m broker.node`, or `run_broker` inside someone else's process.
+Importing it tunes the process first.
+"""
+
+from pylog.rpc.channel import tune_process
+
+tune_process()

@@ -51,8 +51,7 @@ class LoopThread:
         """The error for who uses a closed client, or in a forked child that of its parent."""
         if self.pid != os.getpid():
             return errors.ClientClosed(
-                f"{client} belongs to process {self.pid}, which forked this one; make another one "
-                f"here"
+                f"{client} belongs to process {self.pid}, which forked this one: use it there"
             )
         return errors.ClientClosed(f"{client} is closed")
 
@@ -105,13 +104,21 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def shared_loop() -> LoopThread:
-    """The process's loop thread, started at the first call, and anew after a fork."""
+    """The process's loop thread, started at the first call.
+
+    Raises ForkedProcess where the process that forked this one had started it.
+    """
     global _shared
     with _lock:
-        if _shared is None or _shared.pid != os.getpid():
-            if _shared is None:
-                atexit.register(_at_exit)
+        if _shared is None:
             _shared = LoopThread()
+            atexit.register(_at_exit)
+        if _shared.pid != os.getpid():
+            raise errors.ForkedProcess(
+                f"this process was forked from one that has had pylog clients (process "
+                f"{_shared.pid}), and gRPC does not outlive a fork; start it by "
+                f'multiprocessing.get_context("spawn"), or fork it before the first client is made'
+            )
         return _shared
 
 

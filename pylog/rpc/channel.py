@@ -2,7 +2,8 @@
 
 Measured on two cores: without the malloc settings each large buffer is mapped and faulted anew
 (3 to 5 times slower from 256 KB up); without the variables gRPC's own threads take a third of a
-small message's round trip. Both are left alone where the user has set them.
+small message's round trip, and starting a program may fail. All are left alone where the user has
+set them.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ _GRPC_VARIABLES: Final = {
     # backup poller: by default every 5 s, so that a failed channel would not even reconnect.
     "GRPC_CLIENT_CHANNEL_BACKUP_POLL_INTERVAL_MS": "100",
     "GRPC_VERBOSITY": "ERROR",
+    # Its handler polls in the child that `subprocess` makes, of which it crashes one in twenty
+    # before their program starts (grpc issue 43055): Spark's Java gateway, for example.
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
 }
 _MALLOC_VARIABLES: Final = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_TOP_PAD_")
 # glibc's mallopt parameters: name in malloc.h, number, value

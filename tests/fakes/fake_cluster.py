@@ -33,8 +33,14 @@ class FakeCluster:
     framed ports; `announced` may tell of others.
     """
 
-    def __init__(self, brokers: int = 1, *, framed: bool = True) -> None:
+    def __init__(
+        self, brokers: int = 1, *, framed: bool = True, request_bytes_max: int = 64 << 20
+    ) -> None:
         self.framed = framed
+        self.request_bytes_max = request_bytes_max
+        """Of a request."""
+        self.busy_for_calls = 0
+        """So many calls are still refused, as by a gRPC server that has too many at once."""
         self.streams: dict[int, FakeStreamPort] = {}
         self.services: dict[int, _Service] = {}
         self.announced: dict[int, int] = {}
@@ -78,7 +84,11 @@ class FakeCluster:
     def start_broker(self, broker: int) -> None:
         server = grpc.server(
             futures.ThreadPoolExecutor(max_workers=24),
-            options=[("grpc.so_reuseport", 0), ("grpc.max_receive_message_length", 64 << 20)],
+            interceptors=[_Busy(self)],
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", self.request_bytes_max),
+            ],
         )
         service = self.services[broker] = _Service(self, broker)
         log_pb2_grpc.add_LogServicer_to_server(service, server)  # type: ignore[no-untyped-call]
@@ -94,6 +104,7 @@ class FakeCluster:
                 service.ProduceStream,
                 service.FetchStream,
                 port=self._stream_ports.get(broker, 0),
+                request_bytes_max=self.request_bytes_max,
             )
             self._stream_ports[broker] = self.streams[broker].port
 
@@ -165,6 +176,25 @@ class FakeCluster:
                 code=errors.NotLeaderOrFollower.code, message=f"broker {found.leader} leads"
             )
         return found
+
+
+class _Busy(grpc.ServerInterceptor):  # type: ignore[misc]
+    """Refuses calls for a while."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+
+    def intercept_service(self, continuation: Any, handler_call_details: Any) -> Any:
+        cluster = self._cluster
+        with cluster.changed:
+            if not cluster.busy_for_calls:
+                return continuation(handler_call_details)
+            cluster.busy_for_calls -= 1
+
+        def refuse(_request: Any, context: Any) -> None:
+            context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "Concurrent RPC limit exceeded!")
+
+        return grpc.unary_unary_rpc_method_handler(refuse)
 
 
 class _Service(log_pb2_grpc.LogServicer):

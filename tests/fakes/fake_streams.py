@@ -49,9 +49,17 @@ class FakeStreamPort:
     """Listens on loopback from its making until `close`."""
 
     def __init__(
-        self, broker: int, produce: Answers, fetch: Answers, *, port: int = 0, silent: bool = False
+        self,
+        broker: int,
+        produce: Answers,
+        fetch: Answers,
+        *,
+        port: int = 0,
+        silent: bool = False,
+        request_bytes_max: int = 64 << 20,
     ) -> None:
         self.broker = broker
+        self.request_bytes_max = request_bytes_max
         self.connections = 0
         self._answers = {streams.PRODUCE: produce, streams.FETCH: fetch}
         self._silent = silent
@@ -88,18 +96,24 @@ class FakeStreamPort:
                 fault = errors.InvalidRequest(f"this is broker {self.broker}")
                 connection.sendall(streams.fault_frame(fault))
                 return
-            connection.sendall(streams.welcome(self.broker, 1, 1 << 26))
+            connection.sendall(streams.welcome(self.broker, 1, self.request_bytes_max))
             kind = log_pb2.ProduceRequest if said.kind == streams.PRODUCE else log_pb2.FetchRequest
-            messages = _messages(connection, kind.FromString)
+            messages = _messages(connection, kind.FromString, self.request_bytes_max)
             for answer in self._answers[said.kind](messages, _Context(connection)):
                 frame = streams.framed(streams.MESSAGE, [answer.SerializeToString()])
                 connection.sendall(b"".join(frame))
         self._open.discard(connection)
 
 
-def _messages(connection: socket.socket, parse: Callable[[bytes], Any]) -> Iterator[Any]:
+def _messages(
+    connection: socket.socket, parse: Callable[[bytes], Any], bytes_max: int
+) -> Iterator[Any]:
     while True:
-        body = _frame(connection)
+        size = int.from_bytes(_exactly(connection, 4), "big")
+        if size > bytes_max:
+            connection.sendall(streams.fault_frame(errors.InvalidRequest("too large a frame")))
+            raise Dropped
+        body = _exactly(connection, size)
         assert body[0] == streams.MESSAGE
         yield parse(body[1:])
 

@@ -108,8 +108,9 @@ class Cluster:
         """Why each address did not answer the last time."""
         self.denied: dict[str, Denial] = {}
         """Topics that the cluster does not know."""
-        self.gave_up: errors.BootstrapFailed | None = None
-        """No address could be reached within `bootstrap.timeout.ms`; until one answers."""
+        self.gave_up: errors.PylogError | None = None
+        """No address could be reached within `bootstrap.timeout.ms`, or the answer is too large;
+        until one answers."""
         self._unreached_since_ms: int | None = None  # before any first answer
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
@@ -321,9 +322,11 @@ class Cluster:
                 self._waiters = waiters + self._waiters  # for the next attempt, or for `close`
                 if not isinstance(error, Exception):
                     raise
-                if not isinstance(error, errors.BootstrapFailed):
-                    logger.error("metadata could not be refreshed", exc_info=error)
                 failures += 1
+                if isinstance(error, errors.MessageTooLarge):
+                    self._tell_too_large(error, is_news=failures == 1)
+                elif not isinstance(error, errors.BootstrapFailed):
+                    logger.error("metadata could not be refreshed", exc_info=error)
                 pause_s = self.settings.backoff_s(failures, self.rng.random())
                 if not self.metadata.version:
                     pause_s = min(pause_s, self._patience_s())
@@ -350,11 +353,22 @@ class Cluster:
             return (limit_ms - waited_ms) / 1000
         self.gave_up = self.unreachable(limit_ms)
         self._unreached_since_ms = None
+        self._tell_waiters(lambda: self.unreachable(limit_ms))
+        return math.inf
+
+    def _tell_too_large(self, error: errors.MessageTooLarge, *, is_news: bool) -> None:
+        """What metadata is about no longer fits into an answer: it may again with fewer topics."""
+        if is_news:
+            logger.error("metadata could not be refreshed: %s", error)
+        self.gave_up = error
+        self._tell_waiters(lambda: errors.MessageTooLarge(str(error)))
+
+    def _tell_waiters(self, fault: Callable[[], errors.PylogError]) -> None:
+        """Each has an exception of its own, to raise it."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
-                waiter.set_exception(self.unreachable(limit_ms))
-        return math.inf
+                waiter.set_exception(fault())
 
     def _learn(
         self,
@@ -416,7 +430,9 @@ class Cluster:
         return response, await confirm(response, doubtful, self.server(gateway))
 
     async def ask_any(self, request: log_pb2.MetadataRequest) -> log_pb2.MetadataResponse:
-        """The first answer of any server; BootstrapFailed when all refused."""
+        """The first answer of any server; BootstrapFailed when all refused, MessageTooLarge when
+        one of them because of a size, which is the same for all.
+        """
         load = {address: server.waiting for (address, _), server in self._servers.items()}
         shuffle: Callable[[list[Address]], None] = self.rng.shuffle
         known = ClusterMetadata() if self.settings.by_gateway else self.metadata
@@ -424,6 +440,7 @@ class Cluster:
         timeout_s = min(self.settings.request_timeout_ms / 1000, METADATA_ANSWER_S_MAX)
         asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
         self.faults = {a: f for a, f in self.faults.items() if a in addresses}
+        too_large: BaseException | None = None
         try:
             remaining = iter(addresses)
             address = next(remaining, None)
@@ -442,7 +459,11 @@ class Cluster:
                         self.faults.pop(asker, None)
                         return task.result()
                     self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
+                    if isinstance(task.exception(), errors.MessageTooLarge):
+                        too_large = task.exception()
                 if not asked and address is None:
+                    if too_large is not None:
+                        raise too_large
                     raise self.unreachable(round(timeout_s * 1000))
         finally:
             for task in asked:

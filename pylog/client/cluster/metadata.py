@@ -186,8 +186,9 @@ def parse_addresses(given: Iterable[str]) -> tuple[Address, ...]:
                 f"127.0.0.1:9092"
             )
         if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) < 65_536):
+            port = port if len(port) <= 20 else port[:17] + "..."
             raise errors.InvalidConfig(
-                f"bootstrap_servers: {text!r} has port {port[:6]!r}; it must be 1 to 65535"
+                f"bootstrap_servers: {text!r} has port {port!r}; it must be 1 to 65535"
             )
         if "/" in host or any(c.isspace() for c in host):
             raise errors.InvalidConfig(

@@ -116,8 +116,10 @@ async def _by_leader(
 
     async def attempt(left_s: float) -> None:
         by_broker: dict[int, dict[TopicPartition, int]] = {}
-        for tp in outcomes.left:
-            leader = await _leader(cluster, tp, deadline, outcomes)
+        left = outcomes.left
+        # All at once: they share one request for metadata, and its pause before the next one.
+        leaders = await asyncio.gather(*(_leader(cluster, tp, deadline, outcomes) for tp in left))
+        for tp, leader in zip(left, leaders, strict=True):
             if leader is not None:
                 by_broker.setdefault(leader, {})[tp] = wanted[tp]
         await asyncio.gather(*(ask_leader(b, part, left_s) for b, part in by_broker.items()))

@@ -16,7 +16,7 @@ import grpc.aio
 from pylog import errors
 from pylog.client.cluster.framed_ports import Port
 from pylog.client.cluster.metadata import Address
-from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of
+from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
 from pylog.rpc.channel import aio_channel, through_gateway
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
@@ -73,7 +73,8 @@ class Server:
         self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
     ) -> T:
         """One unary call; BrokerUnreachable names the address and the fault. A request
-        that the server will never take raises the server's error.
+        that the server will never take raises the server's error, and a message that is larger
+        than a side takes MessageTooLarge.
         """
         self.waiting += 1
         try:
@@ -82,6 +83,9 @@ class Server:
             refused = refusal_of(error)
             if refused is not None:
                 raise refused from error
+            too_large = too_large_of(error.code(), error.details() or "")
+            if too_large is not None:
+                raise too_large.error(self) from error
             fault = fault_of(error, timeout_s)
             if fault == NOT_CONNECTED:
                 fault = await why_not_connected(self.address)

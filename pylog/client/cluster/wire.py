@@ -8,6 +8,7 @@ from typing import Any, Final
 import grpc.aio
 
 from pylog import errors
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -98,6 +99,12 @@ def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
                 text = (error.details() or "").removeprefix(f"{refused.name}: ")
                 return type(refused)(text)
     return None
+
+
+def too_large_of(code: grpc.StatusCode, details: str) -> TooLarge | None:
+    """Which message met which limit, when that is why a call failed."""
+    # A server that is only busy, or out of memory, says so under the same status.
+    return TooLarge.told_in(details) if code is grpc.StatusCode.RESOURCE_EXHAUSTED else None
 
 
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:

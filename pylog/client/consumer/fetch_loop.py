@@ -17,6 +17,7 @@ from typing import Any, Final
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.consumer.consumer_metrics import ConsumerMetrics
 from pylog.client.fetching.fetch_answers import Answers, read_answers
 from pylog.client.fetching.fetch_events import (
@@ -285,14 +286,15 @@ class FetchLoop:
             if stream.broker == broker:
                 self.lent.answered(stream, awaited=few and waits)
 
-    def _on_broken(self, stream: _Stream, fault: str) -> None:
+    def _on_broken(self, stream: _Stream, fault: str, too_large: TooLarge | None) -> None:
         self.lent.sort_out()
         for place, known in self._streams.items():
             if known is stream:
                 with self.turn:
                     del self._streams[place]
                 logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
-                self.step(self.fetcher.on_fetch_failed, *place)
+                error = errors.MessageTooLarge(fault) if too_large is not None else None
+                self.step(self.fetcher.on_fetch_failed, *place, error)
                 return
 
     async def _look_up(self, effect: ListOffsets) -> None:

@@ -426,8 +426,12 @@ class Fetcher:
         effects.append(Notice(f"{words}; going on there"))
         self.seek(partition, end, answer.diverging_epoch)
 
-    def on_fetch_failed(self, now_ms: int, broker: int, lane: int = 0) -> list[Effect]:
-        """The stream broke. Positions stay; whoever leads now is asked again."""
+    def on_fetch_failed(
+        self, now_ms: int, broker: int, lane: int = 0, error: errors.PylogError | None = None
+    ) -> list[Effect]:
+        """The stream broke. Positions stay; whoever leads now is asked again, but with an `error`,
+        which would come again, only once the user knows.
+        """
         flight = self._flights.pop(broker, lane)
         if flight is None:
             return []
@@ -438,6 +442,8 @@ class Fetcher:
                 topics[tp.topic] = None
                 partition.failures += 1
                 partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+                if error is not None:
+                    partition.error = type(error)(f"{tp}: {error}")
         return [RefreshMetadata(tuple(topics)), *self.poll(now_ms)] if topics else []
 
     def on_listed(self, now_ms: int, answers: Sequence[Listed]) -> list[Effect]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from pylog.client.sending.send_events import Ack
@@ -38,6 +38,11 @@ class ProduceMessages:
     acks: int
     timeout_ms: int
     client_id: str
+    bytes_max: int = MESSAGE_BYTES_MAX
+
+    def smaller(self, limit: int) -> ProduceMessages:
+        """Such that several requests stay well within the limit that a message has met."""
+        return replace(self, bytes_max=min(self.bytes_max, limit // 2))
 
     def pack(self, queue: deque[OutgoingRequest]) -> tuple[Chunks, list[int]]:
         """The next message, in pieces, of the first request and as many of those behind it as fit;
@@ -47,7 +52,7 @@ class ProduceMessages:
         size = 0
         while queue and len(requests) < MESSAGE_REQUESTS_MAX:
             size += queue[0].size
-            if requests and size > MESSAGE_BYTES_MAX:
+            if requests and size > self.bytes_max:
                 break
             correlation, items, _ = queue.popleft()
             requests.append(Request(correlation, self.acks, self.timeout_ms, items))

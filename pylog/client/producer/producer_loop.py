@@ -19,6 +19,7 @@ from typing import Any, Final
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.wire import error_of
 from pylog.client.producer.delivery import Delivery
@@ -403,12 +404,14 @@ class ProducerLoop:
             self.metrics.request_answered(now_ms, broker, correlation)
             self._step(self.sender.on_written, broker, correlation)
 
-    def _on_broken(self, stream: _Stream, fault: str) -> None:
+    def _on_broken(self, stream: _Stream, fault: str, too_large: TooLarge | None) -> None:
         if self.streams.get(stream.broker) is stream and not self._closed:
             with self.turn:
                 del self.streams[stream.broker]
             self.metrics.disconnected(stream.broker)
-            self._step(self.sender.on_disconnected, stream.broker, fault)
+            if too_large is not None:
+                self._messages = self._messages.smaller(too_large.limit)
+            self._step(self.sender.on_disconnected, stream.broker, fault, too_large)
 
     def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
         metadata = self.cluster.metadata
@@ -423,7 +426,7 @@ class ProducerLoop:
         stream = self.streams.get(broker)
         if stream is not None:
             stream.close(abort=True)
-            self._on_broken(stream, "the thread that wrote to it was interrupted")
+            self._on_broken(stream, "the thread that wrote to it was interrupted", None)
 
     # ---- the producer's id --------------------------------------------------------------------
 

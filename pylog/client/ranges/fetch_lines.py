@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.server import Server
 from pylog.client.streams.carrier import Message
 from pylog.client.streams.stream import FETCH, RequestStream
@@ -50,10 +51,11 @@ class _Line:
         if self.answer is not None and not self.answer.done():
             self.answer.set_result(answer)
 
-    def _on_broken(self, _stream: Any, fault: str) -> None:
+    def _on_broken(self, _stream: Any, fault: str, too_large: TooLarge | None) -> None:
         self.broken = True
         if self.answer is not None and not self.answer.done():
-            self.answer.set_exception(errors.BrokerUnreachable(fault))
+            kind = errors.BrokerUnreachable if too_large is None else errors.MessageTooLarge
+            self.answer.set_exception(kind(fault))
 
 
 class FetchLines:
@@ -67,7 +69,9 @@ class FetchLines:
     async def ask(
         self, broker: int, server: Server, request: log_pb2.FetchRequest, timeout_s: float
     ) -> list[Partition]:
-        """The answer's partitions; BrokerUnreachable names the address and the fault."""
+        """The answer's partitions; BrokerUnreachable, or MessageTooLarge, names the address and
+        the fault.
+        """
         line = self._take(broker, server)
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
         line.answer = answer

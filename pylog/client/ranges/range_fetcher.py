@@ -6,18 +6,18 @@ import asyncio
 import queue
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
-from pylog.client.fetching.fetch_answers import aborted_of
 from pylog.client.ranges.fetch_lines import FetchLines
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
-from pylog.records.batch import Buffer, last_header
-from pylog.records.transactions import without_aborted
 from pylog.rpc.v1 import log_pb2
+
+if TYPE_CHECKING:
+    from pylog.records.batch import Buffer
 
 PREFETCHED_MAX: Final = 2
 """Fetches that wait for the caller, besides the one under way: this many times
@@ -148,6 +148,11 @@ class RangeFetcher:
             stable = self._isolation == log_pb2.READ_COMMITTED
             end = data.last_stable_offset if stable else data.high_watermark
             return await self._nothing(position, end)
+        # Here: planners, who ask for bounds only, start sooner without them.
+        from pylog.client.fetching.fetch_answers import aborted_of
+        from pylog.records.batch import last_header
+        from pylog.records.transactions import without_aborted
+
         last = last_header(batches)
         if last is None or last.next_offset <= position:
             raise errors.CorruptMessage(

@@ -24,6 +24,8 @@ class Dispatcher:
         self, settings: SenderSettings, accumulator: Accumulator, metadata: ClusterMetadata
     ) -> None:
         self.settings = settings
+        self.request_bytes_max = settings.max_request_size
+        """Of several batches together."""
         self.id = ProducerId()
         self.accumulator = accumulator
         self.metadata = metadata
@@ -52,7 +54,7 @@ class Dispatcher:
                 if batch is None:
                     continue
                 size = sizes.get(broker, 0) + batch.size
-                if broker in by_broker and size > self.settings.max_request_size:
+                if broker in by_broker and size > self.request_bytes_max:
                     again.append(tp)
                     continue
                 self.enter(now_ms, tp, batch, broker)

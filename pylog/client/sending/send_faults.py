@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from pylog import errors
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.sending.producer_batch import Batch
 from pylog.model import TopicPartition
 
@@ -12,6 +13,9 @@ STUCK_AFTER_MS: Final = 1_000
 """An answer that takes longer makes the sender look whether somebody else leads by now: a frozen
 leader does not break its connection, and `request.timeout.ms` is far too long to wait.
 """
+
+MESSAGE_OVERHEAD: Final = 1_024
+"""What a message has besides a batch, at most: names of the client and of the topic, numbers."""
 
 NOT_STORED: Final = frozenset(
     {
@@ -80,6 +84,15 @@ def timed_out(
     if last_fault:
         after += f"; last fault: {last_fault}"
     return errors.DeliveryTimedOut(after)
+
+
+def fills(batch: Batch, too_large: TooLarge) -> bool:
+    """Whether the batch is larger than a message may be, or the message that was too large had
+    hardly anything else in it.
+    """
+    size = len(batch.encoded or b"")
+    alone = too_large.size - MESSAGE_OVERHEAD < size <= too_large.size
+    return size >= too_large.limit or alone
 
 
 def topic_replaced(topic: str) -> errors.UnknownTopicId:

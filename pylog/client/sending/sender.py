@@ -18,11 +18,13 @@ Order and exactly-once, per partition (a "lane"):
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from pylog import errors
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.sending.accumulator import Accumulator
+from pylog.client.sending.broker_pipes import Pipe
 from pylog.client.sending.dispatcher import Dispatcher
 from pylog.client.sending.lanes import Lane
 from pylog.client.sending.producer_batch import Batch, Split
@@ -40,6 +42,7 @@ from pylog.client.sending.send_faults import (
     SEQUENCE_REFUSED,
     STUCK_AFTER_MS,
     LastFaults,
+    fills,
     lost_before,
     timed_out,
     topic_replaced,
@@ -161,13 +164,21 @@ class Sender:
         self.pipes.untrack(broker, correlation)
         return self.poll(now_ms)
 
-    def on_disconnected(self, now_ms: int, broker: int, fault: str) -> list[Effect]:
-        """The stream broke: nobody knows what became of its requests."""
+    def on_disconnected(
+        self, now_ms: int, broker: int, fault: str, too_large: TooLarge | None = None
+    ) -> list[Effect]:
+        """The stream broke: nobody knows what became of its requests, unless it broke at a message
+        that is too large.
+        """
         pipe = self.pipes.of(broker)
-        pipe.faults += 1
-        pipe.retry_at_ms = now_ms + self._backoff(pipe.faults)
         effects: list[Effect] = []
-        self._abandon(now_ms, broker, fault, effects)
+        unsent: set[Batch] = set()
+        if too_large is not None:
+            unsent = self._refuse_too_large(now_ms, pipe, fault, too_large, effects)
+        if not unsent:  # else there is nothing wrong with the broker
+            pipe.faults += 1
+            pipe.retry_at_ms = now_ms + self._backoff(pipe.faults)
+        self._abandon(now_ms, broker, fault, effects, unsent)
         return effects + self.poll(now_ms)
 
     def on_metadata(self, now_ms: int) -> list[Effect]:
@@ -236,6 +247,29 @@ class Sender:
         lane.retry_at_ms = now_ms + self._backoff(batch.attempts)
         if ack.leader >= 0 and self._metadata.learn_leader(*tp, ack.leader, ack.leader_epoch):
             lane.retry_at_ms = now_ms
+
+    def _refuse_too_large(
+        self, now_ms: int, pipe: Pipe, fault: str, too_large: TooLarge, effects: list[Effect]
+    ) -> set[Batch]:
+        """Fail, or take apart, the batches that by themselves are larger than a message may be;
+        gives all that stood behind the first of them, and so did not arrive. Where none is, it was
+        several together: there will be fewer.
+        """
+        self.dispatcher.request_bytes_max = min(
+            self.dispatcher.request_bytes_max, too_large.limit // 2
+        )
+        batches = pipe.batches
+        guilty = [batch for batch in batches if fills(batch, too_large)]
+        if not guilty:
+            return set()
+        behind = batches[batches.index(guilty[0]) :]
+        for batch in batches:
+            batch.in_flight = False
+        refusal = Ack(errors.MessageTooLarge.code, fault)
+        for batch in guilty:
+            if not batch.resolved:
+                self._refuse(now_ms, batch, refusal, {}, effects)
+        return set(behind)
 
     def _take_apart(self, lane: Lane, batch: Batch, effects: list[Effect]) -> None:
         """Send the records of a batch too large in smaller ones, under its sequences (KIP-126)."""
@@ -330,13 +364,21 @@ class Sender:
         leader = self._metadata.leader(*batch.topic_partition)
         return leader is not None and leader.broker != broker and leader.epoch > batch.leader_epoch
 
-    def _abandon(self, now_ms: int, broker: int, fault: str, effects: list[Effect]) -> None:
+    def _abandon(
+        self,
+        now_ms: int,
+        broker: int,
+        fault: str,
+        effects: list[Effect],
+        unsent: Container[Batch] = (),
+    ) -> None:
+        """Nothing on its way to the broker will be answered; the `unsent` did not arrive there."""
         self._faults.befell_all(fault)
         self.dispatcher.is_unsettled = True
         topics: dict[str, None] = {}
         for batch in self.pipes.cut(broker):
             batch.in_flight = False
-            batch.maybe_stored = True
+            batch.maybe_stored |= batch not in unsent
             if batch.resolved:
                 continue
             topics[batch.topic_partition.topic] = None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.server import StreamWay
 from pylog.rpc.framing import Chunks
 from pylog.rpc.v1 import stream_pb2
@@ -76,5 +77,5 @@ class Carried(Protocol):
     def broke(self, way: StreamWay) -> None:
         """The framed connection, which stood, is no more."""
 
-    def ended(self, fault: str) -> None:
-        """The carrier is through, and why."""
+    def ended(self, fault: str, too_large: TooLarge | None = None) -> None:
+        """The carrier is through, and why. `too_large`: because of a message that is so again."""

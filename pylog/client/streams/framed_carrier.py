@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from enum import Enum
 from typing import Final
 
 from google.protobuf.message import DecodeError
 
 from pylog import errors
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.server import StreamWay
 from pylog.client.streams.carrier import Carried
 from pylog.client.streams.connection import Connection, connected
@@ -42,7 +44,8 @@ class State(Enum):
 
 class FramedCarrier:
     """The stream's lock guards what is written and what is received; the stream is told of answers
-    outside of it.
+    outside of it, but under one of their own: who receives some tells them before anybody receives
+    the next, or two threads would tell the answers of one request in the wrong order.
     """
 
     def __init__(self, stream: Carried, way: StreamWay) -> None:
@@ -50,11 +53,14 @@ class FramedCarrier:
         self._way = way
         self._parse = stream.kind.parse_view
         self._lock = stream.lock
+        self._telling = threading.RLock()  # before the stream's lock
         self._state = State.CONNECTING
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX)
         self._connection: Connection | None = None
         self._closing = False  # once what is left has gone
         self._flushing = False
+        self._frame_bytes_max = 0  # that the broker takes, as its greeting tells
+        self._too_large: TooLarge | None = None  # the message at which the stream ends
         self._loop = asyncio.get_running_loop()
         self._greeted: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -122,6 +128,7 @@ class FramedCarrier:
         if said.broker_id != self._way.broker:
             raise errors.InvalidRequest(f"it is the port of broker {said.broker_id}")
         self._cutter.frame_bytes_max = ANSWER_BYTES_MAX
+        self._frame_bytes_max = said.frame_bytes_max
         self._state = State.OPEN
         self._greeted.set_result(None)
         self._stream.opened(self._way)
@@ -137,6 +144,7 @@ class FramedCarrier:
         return (
             self._state is State.OPEN
             and not self._flushing
+            and self._too_large is None
             and connection is not None
             and not connection.is_full
         )
@@ -149,11 +157,19 @@ class FramedCarrier:
     def flush(self) -> None:
         """Write what the stream has, as far as the kernel takes it. The lock is held."""
         stream, connection = self._stream, self._connection
-        while stream.has_requests and self._state is State.OPEN:
+        while stream.has_requests and self._state is State.OPEN and self._too_large is None:
             assert connection is not None
             if connection.is_full:
                 return
             pieces, told = stream.next_message()
+            size = 1 + sum(map(len, pieces))
+            if size > self._frame_bytes_max:
+                # Nothing may go past it, and the broker would end the stream as well.
+                self._too_large = TooLarge(
+                    size, self._frame_bytes_max, by_server=True, is_answer=False
+                )
+                self._loop.call_soon_threadsafe(self._fail, str(self._too_large))
+                return
             connection.write(streams.framed(streams.MESSAGE, pieces))
             stream.written(told)
 
@@ -161,24 +177,25 @@ class FramedCarrier:
         """Take in what has come, on a thread that waits for it; False when the loop must go on:
         it finds out what is wrong.
         """
-        with self._lock:
-            if self._state is not State.OPEN:
-                return False
-            try:
-                frames = self._receive()
-            except (OSError, errors.PylogError) as error:
-                self._loop.call_soon_threadsafe(self._fail_of, error)
-                return False
-        for body in frames or ():
-            try:
-                if not len(body) or body[0] != streams.MESSAGE:
-                    raise DecodeError
-                answer = self._parse(body[1:])
-            except DecodeError:
-                self._loop.call_soon_threadsafe(self._take_frames, [body])
-                return False
-            self._stream.answered(answer)
-        return frames is not None
+        with self._telling:
+            with self._lock:
+                if self._state is not State.OPEN:
+                    return False
+                try:
+                    frames = self._receive()
+                except (OSError, errors.PylogError) as error:
+                    self._loop.call_soon_threadsafe(self._fail_of, error)
+                    return False
+            for body in frames or ():
+                try:
+                    if not len(body) or body[0] != streams.MESSAGE:
+                        raise DecodeError
+                    answer = self._parse(body[1:])
+                except DecodeError:
+                    self._loop.call_soon_threadsafe(self._take_frames, [body])
+                    return False
+                self._stream.answered(answer)
+            return frames is not None
 
     # ---- what comes ----------------------------------------------------------------------------
 
@@ -200,18 +217,19 @@ class FramedCarrier:
         return frames
 
     def _on_readable(self) -> None:
-        try:
-            with self._lock:
-                if self._state is State.CLOSED:
-                    return
-                frames = self._receive()
-        except (OSError, errors.PylogError) as error:
-            self._fail_of(error)
-        else:
-            if frames is None:
-                self._fail("the broker closed the stream")
+        with self._telling:
+            try:
+                with self._lock:
+                    if self._state is State.CLOSED:
+                        return
+                    frames = self._receive()
+            except (OSError, errors.PylogError) as error:
+                self._fail_of(error)
             else:
-                self._take_frames(frames)
+                if frames is None:
+                    self._fail("the broker closed the stream")
+                else:
+                    self._take_frames(frames)
 
     def _take_frames(self, frames: list[memoryview]) -> None:
         try:
@@ -251,8 +269,9 @@ class FramedCarrier:
         if not self._ended.done():
             self._ended.set_result(None)
         if was is State.OPEN:
-            self._stream.broke(self._way)
-            self._stream.ended(reason)
+            if self._too_large is None:
+                self._stream.broke(self._way)
+            self._stream.ended(str(self._too_large or reason), self._too_large)
         elif was is State.CONNECTING and not self._greeted.done():
             self._greeted.set_exception(error or ConnectionError(reason))
             self._greeted.exception()  # looked at: nobody may wait for it any more

@@ -9,7 +9,7 @@ import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]
 
 from pylog.client.cluster.server import Server
-from pylog.client.cluster.wire import fault_of, refused_by_gateway
+from pylog.client.cluster.wire import fault_of, refused_by_gateway, too_large_of
 from pylog.client.streams.carrier import Carried
 
 
@@ -55,7 +55,7 @@ class GrpcCarrier:
             pass  # the reader learns the reason, and reports it
 
     async def _read(self) -> None:
-        fault = "the broker closed the stream"
+        fault, too_large = "the broker closed the stream", None
         try:
             while True:
                 response = await self._call.read()
@@ -64,18 +64,20 @@ class GrpcCarrier:
                     if code is not grpc.StatusCode.OK:
                         details = await self._call.details()
                         fault = refused_by_gateway(details) or f"{code.name}: {details}"
+                        too_large = too_large_of(code, details)
                     break
                 if not self._closed:
                     self._stream.answered(response)
         except grpc.aio.AioRpcError as error:
             fault = fault_of(error)
+            too_large = too_large_of(error.code(), error.details() or "")
         except asyncio.CancelledError:
             if self._closed:
                 raise
             fault = "the stream was cancelled"
         if not self._closed:
             self._end()
-            self._stream.ended(fault)
+            self._stream.ended(str(too_large or fault), too_large)
 
     def _end(self) -> None:
         self._closed = True

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.server import Server, StreamWay
 from pylog.client.streams.carrier import Carrier, Message, StreamType
 from pylog.client.streams.framed_carrier import FramedCarrier
@@ -37,10 +38,10 @@ FETCH: Final[StreamType[Response]] = StreamType(
 
 
 class RequestStream(Generic[RequestT, ResponseT]):
-    """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault)` are
-    called on the loop, and `on_response` on a thread that reads an answer itself; none after
-    `close`. `pack` takes the next message's requests out of the queue. `lock` guards the queue and
-    what is written; it is not held when the stream tells something.
+    """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault,
+    too_large)` are called on the loop, and `on_response` on a thread that reads an answer itself;
+    none after `close`. `pack` takes the next message's requests out of the queue. `lock` guards the
+    queue and what is written; it is not held when the stream tells something.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
         *,
         pack: Callable[[deque[RequestT]], Message],
         on_response: Callable[[int, ResponseT], None],
-        on_broken: Callable[[RequestStream[RequestT, ResponseT], str], None],
+        on_broken: Callable[[RequestStream[RequestT, ResponseT], str, TooLarge | None], None],
         on_written: Callable[[int, Any], None] | None = None,
         lock: threading.RLock | None = None,
     ) -> None:
@@ -206,11 +207,11 @@ class RequestStream(Generic[RequestT, ResponseT]):
             if self._queue:
                 self._carrier.wake()
 
-    def ended(self, fault: str) -> None:
-        """The carrier is through, and why."""
+    def ended(self, fault: str, too_large: TooLarge | None = None) -> None:
+        """The carrier is through, and why. `too_large`: because of a message that is so again."""
         if not self._closed:
             self._end()
-            self._on_broken(self, f"{self._server}: {fault}")
+            self._on_broken(self, f"{self._server}: {fault}", too_large)
 
     def _end(self) -> None:
         self._closed = True

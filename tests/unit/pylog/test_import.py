@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -27,3 +28,7 @@ def test_every_public_name_is_there() -> None:
     assert pylog.errors.MessageTooLarge.code == 10
     with pytest.raises(AttributeError, match="no attribute 'Nope'"):
         _ = pylog.Nope
+
+
+def test_it_tells_its_version() -> None:
+    assert pylog.__version__ == version("pylog-spark")

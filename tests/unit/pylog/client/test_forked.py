@@ -1,8 +1,13 @@
-"""Clients in a forked child, which has none of their threads: named errors, and nothing waits."""
+"""Clients in a forked child, which has none of their threads: named errors, and nothing waits.
+Programs that the parent starts do start.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 
@@ -12,6 +17,14 @@ from pylog import AdminClient, Consumer, Producer, errors
 from tests.fakes.fake_cluster import FakeCluster
 
 FAILED, FINE = 1, 0
+PROGRAMS = """
+import os, subprocess, sys
+from pylog import Producer
+
+with Producer(bootstrap_servers=sys.argv[1:]) as producer:
+    producer.send("t", b"x").result(30)
+    print({subprocess.run(["true"], preexec_fn=os.getpid).returncode for _ in range(100)})
+"""
 
 
 def in_child(check: Callable[[], None]) -> int:
@@ -59,6 +72,42 @@ def test_clients_of_a_parent_are_refused_in_its_child() -> None:
             assert in_child(check) == FINE
             producer.send("t", b"z").result(30)  # the parent's go on
             assert [r.value for r in consumer.poll(30)] == [b"z"]
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer, AdminClient])
+def test_a_child_is_refused_clients_where_its_parent_has_had_one(
+    kind: type[Producer | Consumer | AdminClient],
+) -> None:
+    AdminClient(bootstrap_servers="somewhere:9092").close()
+
+    def check() -> None:
+        with pytest.raises(errors.ForkedProcess, match=r"start it by .*spawn"):
+            kind(bootstrap_servers="somewhere:9092")
+
+    assert in_child(check) == FINE
+
+
+def test_programs_start_while_clients_live() -> None:
+    """As PySpark starts its Java gateway: by fork, with Python run before the program."""
+    with FakeCluster(1) as cluster:
+        cluster.create_topic("t")
+        done = subprocess.run(
+            [sys.executable, "-c", PROGRAMS, *cluster.bootstrap_servers],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert (done.stdout, done.stderr) == ("{0}\n", "")
+
+
+@pytest.mark.parametrize("kind", [Producer, Consumer, AdminClient])
+def test_clients_stay_in_their_process(kind: type[Producer | Consumer | AdminClient]) -> None:
+    """As multiprocessing and Spark's functions would take one along."""
+    with kind(bootstrap_servers="somewhere:9092") as client:
+        words = rf"cannot pickle <{kind.__name__} somewhere:9092>.* make a {kind.__name__} in the"
+        for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+            with pytest.raises(TypeError, match=words):
+                pickle.dumps({"client": client}, protocol)
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, AdminClient])

@@ -126,3 +126,14 @@ def test_after_close_calls_say_closed(cluster: FakeCluster) -> None:
     admin.close()
     with pytest.raises(errors.ClientClosed, match="closed"):
         admin.list_topics()
+
+
+def test_many_topics_are_looked_up_together(cluster: FakeCluster, admin: AdminClient) -> None:
+    """Not one after the other, each with the pause behind a request for metadata."""
+    names = [f"t{number}" for number in range(50)]
+    for name in names:
+        cluster.create_topic(name)
+    before = cluster.metadata_requests
+    found = admin.list_offsets({TopicPartition(name, 0): "latest" for name in names})
+    assert len(found) == 50
+    assert cluster.metadata_requests - before <= 3

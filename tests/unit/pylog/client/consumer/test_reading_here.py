@@ -12,6 +12,8 @@ import pytest
 from pylog import errors
 from pylog.client.consumer.async_consumer import AsyncConsumer
 from pylog.client.consumer.consumer import Consumer
+from pylog.client.consumer.fetch_loop import FetchLoop
+from pylog.client.fetching.fetch_answers import Answers
 from pylog.client.producer.producer import Producer
 from pylog.client.streams import lent_streams
 from pylog.client.streams.framed_carrier import FramedCarrier
@@ -116,6 +118,42 @@ def test_a_thread_that_is_away_gives_back(
         assert not consumer._loop.lent.lent
         send(sending, b"1")
         assert values(consumer, 1) == [b"1"]
+
+
+def test_an_answer_is_told_before_anybody_reads_the_next_one(
+    fake: FakeCluster, sending: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fetch that stands is answered again, and the loop may read that before the thread that has
+    read the answer before gets on with it: it would be taken for that one, which would be missing.
+    """
+    tell = FetchLoop._on_response
+    overtaken = threading.Event()
+    held: list[bool] = []
+
+    async def take_back(loop: FetchLoop) -> None:
+        loop.lent.take_back()
+
+    def held_once(self: FetchLoop, broker: int, response: Answers) -> None:
+        if not any(len(answer.batches) for answer in response.partitions):
+            tell(self, broker, response)
+        elif threading.current_thread() is threading.main_thread() and not held:
+            self._thread.run(take_back(self))
+            sending.send("t", b"2", partition=0)
+            held.append(overtaken.wait(0.3))
+            tell(self, broker, response)
+        else:
+            tell(self, broker, response)
+            overtaken.set()
+
+    with reading(fake, fetch_max_wait_ms=30_000) as consumer:
+        send(sending, b"0")
+        lent(consumer)
+        monkeypatch.setattr(FetchLoop, "_on_response", held_once)
+        for stream in consumer._loop._streams.values():
+            monkeypatch.setattr(stream, "_on_response", consumer._loop._on_response)
+        sending.send("t", b"1", partition=0)
+        assert values(consumer, 2) == [b"1", b"2"]
+    assert held == [False]
 
 
 def test_a_large_answer_gives_back(fake: FakeCluster, sending: Producer) -> None:

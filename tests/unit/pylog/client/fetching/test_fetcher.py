@@ -344,6 +344,19 @@ def test_a_broken_stream_keeps_positions_and_asks_for_leaders() -> None:
     assert partition.position == 7
 
 
+def test_an_answer_too_large_is_the_users_to_know_before_it_is_asked_for_again() -> None:
+    world = World()
+    partition = world.at(T0, 7)
+    world.poll()
+    error = errors.MessageTooLarge("h:1: an answer")
+    assert world.fetcher.on_fetch_failed(world.now_ms, 1, 0, error) == [RefreshMetadata(("t",))]
+    assert isinstance(partition.error, errors.MessageTooLarge)
+    assert str(partition.error) == "t-0: h:1: an answer"
+    assert world.poll(10_000) == []
+    world.fetcher.seek(partition, 8)
+    assert world.poll() == [Fetch(1, 2, 500, (item(T0, 8),))]
+
+
 def test_a_silent_leader_is_left_for_its_successor() -> None:
     world = World()
     world.at(T0, 7)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pylog import errors
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.sending.send_events import (
     BatchDone,
+    BatchFailed,
     BatchSplit,
     RefreshMetadata,
+    RequestProducerId,
     SendRequest,
 )
 from pylog.model import TopicPartition
@@ -107,3 +110,44 @@ def test_a_batch_that_can_grow_no_more_does_not_wait() -> None:
     assert world.accumulator.extend_batch(buffer, buffer.open[0])
     world.accumulator.close_batch(buffer, 0)
     assert sequences(world.poll()) == [(1, [2])]
+
+
+# ---- messages that are larger than a side takes ------------------------------------------------
+
+
+def encoded(world: World, tp: TopicPartition, size: int, count: int = 1) -> None:
+    world.accumulator.add_encoded(world.now_ms, tp, b"x" * size, count, 0)
+
+
+def test_a_record_larger_than_a_message_fails_and_what_is_behind_it_is_surely_not_stored() -> None:
+    world = World()
+    for size in (100, 90_000, 100):
+        encoded(world, T0, size)
+    assert sequences(world.poll()) == [(1, [0]), (1, [1]), (1, [2])]
+    before, large, behind = world.accumulator.incomplete
+    too_large = TooLarge(90_050, 80_000, by_server=True, is_answer=False)
+    failed, sent = world.sender.on_disconnected(world.now_ms, 1, "h:1: too large", too_large)[:2]
+    assert isinstance(failed, BatchFailed)
+    assert failed.batch is large
+    assert isinstance(failed.error, errors.MessageTooLarge)
+    assert str(failed.error) == "t-0: h:1: too large"
+    assert sent == RefreshMetadata(("t",))
+    assert (before.maybe_stored, behind.maybe_stored) == (True, False)
+    # The one before goes again under its sequence; the one behind, which the broker then misses
+    # one before, moves to a fresh producer id.
+    assert sequences(world.poll(200)) == [(1, [0])]
+    assert sequences(world.acks(1, 4, OK)) == [(1, [2])]
+    assert RequestProducerId() in world.acks(1, 5, refused(errors.OutOfOrderSequenceNumber))
+    assert sequences(world.sender.on_producer_id(world.now_ms, 8, 0)) == [(1, [0])]
+    assert world.acks(1, 6, OK) == [BatchDone(behind, 0, -1)]
+
+
+def test_batches_too_large_together_are_all_sent_again_fewer_at_once() -> None:
+    world = World(leaders=(1, 1, 1))
+    for tp in (T0, T1):
+        encoded(world, tp, 50_000)
+    assert sequences(world.poll()) == [(1, [0, 0])]
+    too_large = TooLarge(100_050, 80_000, by_server=True, is_answer=False)
+    effects = world.sender.on_disconnected(world.now_ms, 1, "h:1: too large", too_large)
+    assert effects == [RefreshMetadata(("t",))]
+    assert sequences(world.poll(200)) == [(1, [0]), (1, [0])]
