@@ -46,8 +46,10 @@ what takes time. A range holds a few fetches in memory."""
 
 def _load() -> None:
     """Everything that a read needs; also opens the way for connections."""
+    import pylog.client.fetching.fetch_answers
     import pylog.client.ranges.range_reader
-    import pylog.records.columnar  # noqa: F401
+    import pylog.records.columnar
+    import pylog.records.transactions  # noqa: F401
 
 
 def read_ranges(

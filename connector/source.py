@@ -61,7 +61,8 @@ class BatchReader(DataSourceReader):
     @plainly
     def partitions(self) -> list[InputPartition]:
         """One task for each partition with something to read, or as many as `minPartitions` and
-        `maxRecordsPerPartition` ask for.
+        `maxRecordsPerPartition` ask for. An empty topic keeps one for what may be written later,
+        and where nothing is to be read, ever, Spark makes one of the empty plan.
 
         Spark plans once for each `load()`; ends that are not fixed offsets are looked up by the
         tasks, so that the same DataFrame sees what was written since.

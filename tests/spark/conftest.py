@@ -1,13 +1,20 @@
-"""One Spark session for all tests here: starting the JVM costs more than most of them."""
+"""What most tests here share: one Spark session, because starting the JVM costs more than most of
+them, and for each test a cluster in this process. Modules with a cluster of another kind have a
+fixture of that name themselves.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.spark_reads import Reads
 
 
 @pytest.fixture(scope="session")
@@ -31,3 +38,14 @@ def spark() -> Iterator[SparkSession]:
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def reads(spark: SparkSession, cluster: FakeCluster, tmp_path: Path) -> Reads:
+    return Reads(spark, cluster, tmp_path)

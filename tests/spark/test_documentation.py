@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,17 +20,6 @@ README = (ROOT / "README.md").read_text()
 ADDRESS = "127.0.0.1:9092"
 
 
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def reads(spark: SparkSession, cluster: FakeCluster, tmp_path: Path) -> Reads:
-    return Reads(spark, cluster, tmp_path)
-
-
 def written(text: str, pattern: str) -> str:
     found = re.search(pattern, text, re.DOTALL)
     assert found is not None, pattern
@@ -40,7 +28,7 @@ def written(text: str, pattern: str) -> str:
 
 def test_the_readmes_two_lines(reads: Reads, cluster: FakeCluster) -> None:
     numbers(cluster, "greetings", 3)
-    read, write = written(README, r"no jars:\n+```\n(.*?)\n```").splitlines()
+    read, write = written(README, r"for its formats:\n+```\n(.*?)\n```").splitlines()
     servers = cluster.bootstrap_servers[0]
     assert eval(read.replace(ADDRESS, servers), {"spark": reads.spark}).isStreaming
     frame = reads.stream(subscribe="greetings", startingOffsets="earliest").select("value")

@@ -4,7 +4,6 @@ watermarks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,12 +15,6 @@ from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster() as cluster:
-        yield cluster
 
 
 def fill(partition: FakePartition, *values: int, time: int = 0) -> None:

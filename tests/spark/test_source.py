@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import datetime
 import socket
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from chispa import assert_df_equality
@@ -20,17 +18,6 @@ from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, fill, numbers, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def reads(spark: SparkSession, cluster: FakeCluster, tmp_path: Path) -> Reads:
-    return Reads(spark, cluster, tmp_path)
 
 
 def test_all_columns_are_as_in_sparks_kafka_source(
@@ -78,6 +65,32 @@ def test_explicit_and_symbolic_offsets(cluster: FakeCluster, reads: Reads) -> No
     assert one.rdd.getNumPartitions() == 1  # an empty range takes no task
     none = reads.batch(startingOffsets='{"a":{"0":5,"1":4}}', endingOffsets='{"a":{"0":5,"1":4}}')
     assert values(none) == []
+
+
+def test_what_is_empty_takes_as_few_tasks_as_spark_lets_it(
+    cluster: FakeCluster, reads: Reads
+) -> None:
+    numbers(cluster, "a", 0, 0, 0)
+    numbers(cluster, "b", 0, 0)
+    nowhere = '{"a":{"0":0,"1":0,"2":0}}'
+    by_partition = '{"a":{"0":-1,"1":-1,"2":-1}}'
+
+    def tasks(**options: object) -> int:
+        frame = reads.batch(**options)
+        assert values(frame) == []
+        return frame.rdd.getNumPartitions()
+
+    assert tasks() == 1  # which would read what is written before the frame is used again
+    assert tasks(subscribe="a,b") == 2
+    assert tasks(endingOffsets=nowhere) == 1  # for a plan of nothing
+    assert tasks(subscribe=None, subscribePattern="none.*") == 1
+    assert tasks(endingOffsets=by_partition) == tasks(startingOffsets=nowhere) == 3
+    fill(cluster.topics["a"].partitions[1], "1-0")
+    behind = '{"a":{"0":0,"1":1,"2":0}}'
+    assert tasks(startingOffsets=behind, endingOffsets=behind) == 1
+    some = reads.batch()
+    assert values(some) == ["1-0"]
+    assert some.rdd.getNumPartitions() == 1
 
 
 def test_a_frame_used_again_sees_what_was_written_since(cluster: FakeCluster, reads: Reads) -> None:

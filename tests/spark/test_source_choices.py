@@ -2,29 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 from pylog.records.builder import encode_batch
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.spark_reads import Reads, ends_with, fill, numbers, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def reads(spark: SparkSession, cluster: FakeCluster, tmp_path: Path) -> Reads:
-    return Reads(spark, cluster, tmp_path)
 
 
 def test_a_pattern_finds_topics_anywhere_in_their_names(cluster: FakeCluster, reads: Reads) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from connector.schema import source_schema
@@ -16,17 +14,6 @@ from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, ends_with, fill, numbers, values
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
-
-
-@pytest.fixture
-def cluster() -> Iterator[FakeCluster]:
-    with FakeCluster() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def reads(spark: SparkSession, cluster: FakeCluster, tmp_path: Path) -> Reads:
-    return Reads(spark, cluster, tmp_path)
 
 
 def test_available_now_reads_what_is_there_in_limited_batches(
