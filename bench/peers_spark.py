@@ -77,6 +77,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
     parser.add_argument("--runs", type=int, default=RUNS, help="of which a row is the median")
+    parser.add_argument("--only", choices=["throughput", "batches"])
     options = parser.parse_args()
     scale = options.scale
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -90,9 +91,11 @@ def main() -> None:
     with pair_of(1, options.runs) as pair:
         idle(pair)
         both = Both(pair, spark.session(connector))
-        for size, rows in ((100, 2_000_000), (1_000, 400_000)):
-            both.throughput(max(4_000, int(rows * scale)), size)
-        both.micro_batches(max(2, int(20 * scale)))
+        if options.only in (None, "throughput"):
+            for size, rows in ((100, 2_000_000), (1_000, 400_000)):
+                both.throughput(max(4_000, int(rows * scale)), size)
+        if options.only in (None, "batches"):
+            both.micro_batches(max(2, int(20 * scale)))
         both.session.stop()
 
 
