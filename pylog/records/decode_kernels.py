@@ -1,6 +1,6 @@
 """Compiled: records found, checked and copied out of a batch's memory.
 
-Twins of `kernels_pure.decode_records` and `check_records`. Importing this module compiles or loads
+Twin of `kernels_pure.decode_records`. Importing this module compiles or loads
 its kernels. Counts, lengths and varints come from the wire: each is checked against the end of what
 holds it before it is used.
 """
@@ -264,41 +264,6 @@ def decode_sections(sections: Any, from_offset: int, fields: Any) -> tuple[int, 
         if position != stop:
             return column, TRAILING, section, sections[section, COUNT]
     return column, NONE, sections.shape[0], 0
-
-
-@kernel(_tuple_of(types.int64, 5)(_i64, _i64, _i64, _i64, _i64), nogil=True)
-def check_records(
-    address: int, start: int, end: int, count: int, base_timestamp: int
-) -> tuple[int, int, int, int, int]:
-    """(fault, index, smallest timestamp, largest timestamp, first record without key or -1)."""
-    position = address + start
-    stop = address + end
-    smallest, largest, without_key = _INT64_MAX, -_INT64_MAX - 1, -1
-    for index in range(count):
-        (
-            fault,
-            timestamp_delta,
-            offset_delta,
-            _key_start,
-            key_length,
-            _value_start,
-            _value_length,
-            _headers_start,
-            _header_count,
-            position,
-        ) = parse_record(position, stop)
-        if fault == NONE and offset_delta != index:
-            fault = OFFSET
-        if fault != NONE:
-            return fault, index, 0, 0, 0
-        if key_length < 0 and without_key < 0:
-            without_key = index
-        timestamp = base_timestamp + timestamp_delta
-        smallest = min(smallest, timestamp)
-        largest = max(largest, timestamp)
-    if position != stop:
-        return TRAILING, count, 0, 0, 0
-    return NONE, count, smallest, largest, without_key
 
 
 @kernel(_i64(_i64, _i64, _vector, _vector))

@@ -1,8 +1,8 @@
 """The record kernels in plain Python: easy to read, slow, and the measure of the compiled ones.
 
-Each function here has a twin in `encode_kernels` or `decode_kernels` with the same meaning, which
-property tests compare. Used in earnest for batches of a few records, where the call of a compiled
-kernel costs more than it saves.
+Each function here has a twin in `encode_kernels`, `decode_kernels` or `check_kernels` with the same
+meaning, which property tests compare. Used in earnest for batches of a few records, where the call
+of a compiled kernel costs more than it saves.
 
 A record (Kafka's `DefaultRecord`; every number but attributes is a zig-zag varint):
 

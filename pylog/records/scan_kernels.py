@@ -44,7 +44,7 @@ _tuple_of: Any = types.UniTuple
 
 
 @helper
-def _unsigned(address: int, size: int) -> int:
+def load_unsigned(address: int, size: int) -> int:
     """A big-endian number of `size` bytes; eight make it signed."""
     value = 0
     for index in range(size):
@@ -53,8 +53,9 @@ def _unsigned(address: int, size: int) -> int:
 
 
 @helper
-def _int(address: int) -> int:
-    value = _unsigned(address, 4)
+def load_int(address: int) -> int:
+    """A big-endian signed number of four bytes."""
+    value = load_unsigned(address, 4)
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
@@ -72,31 +73,31 @@ def scan_batches(
     rows = 0
     while end - position >= _HEADER_SIZE:
         at = address + position
-        length = _int(at + 8)
+        length = load_int(at + 8)
         if load_byte(at + 16) != _MAGIC or length < _HEADER_SIZE - _LENGTH_END:
             return rows, position, NOT_A_BATCH
         size = length + _LENGTH_END
         if size > end - position:
             break
-        base_offset = _unsigned(at, 8)
+        base_offset = load_unsigned(at, 8)
         if base_offset >= to_offset:
             break
-        attributes = _unsigned(at + 21, 2)
-        last_offset_delta = _int(at + 23)
+        attributes = load_unsigned(at + 21, 2)
+        last_offset_delta = load_int(at + 23)
         if base_offset + last_offset_delta >= from_offset and attributes & _CONTROL_BIT == 0:
             if rows == found.shape[0]:
                 return rows, position, FULL
             found[rows, START] = at + _HEADER_SIZE
             found[rows, STOP] = at + size
-            found[rows, CRC] = _unsigned(at + 17, 4)
+            found[rows, CRC] = load_unsigned(at + 17, 4)
             found[rows, CODEC] = attributes & _CODEC_MASK
-            found[rows, COUNT] = _int(at + 57)
+            found[rows, COUNT] = load_int(at + 57)
             found[rows, LAST_OFFSET_DELTA] = last_offset_delta
             found[rows, BASE_OFFSET] = base_offset
-            found[rows, BASE_TIMESTAMP] = _unsigned(at + 27, 8)
+            found[rows, BASE_TIMESTAMP] = load_unsigned(at + 27, 8)
             found[rows, TIMESTAMP_TYPE] = 1 if attributes & _TIMESTAMP_TYPE_BIT != 0 else 0
-            found[rows, MAX_TIMESTAMP] = _unsigned(at + 35, 8)
-            found[rows, LEADER_EPOCH] = _int(at + 12)
+            found[rows, MAX_TIMESTAMP] = load_unsigned(at + 35, 8)
+            found[rows, LEADER_EPOCH] = load_int(at + 12)
             rows += 1
         position += size
     return rows, position, DONE

@@ -1,7 +1,9 @@
 """What a leader checks of a batch that a client sent, before it takes it into the log.
 
-`check_batch` costs a CRC and is done for every batch, on the loop. `check_records` looks at each
-record, decompressing where needed, so it belongs in the pool for large or compressed batches.
+`plain_header` finds most batches in order, in one look at all of it. What it does not answer for is
+looked at one thing after the other, so that an error names what is wrong: `check_batch` costs a CRC
+and is done on the loop; `check_records` looks at each record, decompressing where needed, so it
+belongs in the pool for large or compressed batches.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pylog.records.batch import (
     CODEC_MASK,
     CONTROL_BIT,
     CRC_START,
+    HEADER,
     HEADER_SIZE,
     LENGTH_END,
     MAGIC,
@@ -31,6 +34,32 @@ from pylog.records.batch import (
 from pylog.records.compression import check_codec
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import Section, check_crc, open_section
+
+
+def plain_header(
+    batch: Buffer,
+    max_message_bytes: int,
+    wall_ms: int,
+    before_ms: int,
+    after_ms: int,
+    *,
+    needs_keys: bool,
+) -> BatchHeader | None:
+    """The header of a batch that both checks below pass, and whose timestamps, in milliseconds, are
+    from `before_ms` before to `after_ms` after `wall_ms` and those that the header declares; each
+    record has a key if it `needs_keys`.
+
+    None says nothing: only batches without any attribute, with timestamps, are answered for.
+    """
+    size = len(batch)
+    if not HEADER_SIZE <= size <= max_message_bytes:
+        return None
+    buffer_address, _, is_plain = _kernels()
+    address, _alive = buffer_address(batch)
+    if not is_plain(address, size, wall_ms, before_ms, after_ms, needs_keys):
+        return None
+    header = tuple.__new__(BatchHeader, HEADER.unpack_from(batch))
+    return header if crc32c(memoryview(batch)[CRC_START:]) == header.crc else None
 
 
 def check_batch(batch: Buffer, max_message_bytes: int, allow_control: bool = False) -> BatchHeader:
@@ -121,7 +150,7 @@ def check_section(section: Section, header: BatchHeader) -> RecordsSummary:
 
 
 def _check(buffer: Buffer, start: int, end: int, count: int, base_timestamp: int) -> RecordsSummary:
-    buffer_address, compiled = _kernels()
+    buffer_address, compiled, _ = _kernels()
     address, _alive = buffer_address(buffer)
     found = compiled(address, start, end, count, base_timestamp)
     if found[0] != faults.NONE:
@@ -130,8 +159,13 @@ def _check(buffer: Buffer, start: int, end: int, count: int, base_timestamp: int
 
 
 @cache
-def _kernels() -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _kernels() -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
     """Loaded at the first use: who only checks headers never loads numba."""
-    from pylog.records import decode_kernels, raw_memory
+    from pylog.records import check_kernels, raw_memory
 
-    return raw_memory.buffer_address, raw_memory.directly(decode_kernels.check_records)
+    directly = raw_memory.directly
+    return (
+        raw_memory.buffer_address,
+        directly(check_kernels.check_records),
+        directly(check_kernels.is_plain),
+    )

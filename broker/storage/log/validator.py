@@ -1,6 +1,6 @@
 """What a leader makes sure of before a client's batch enters its log (Kafka's LogValidator).
 
-Costs one CRC and, unless the caller did that in the pool already, one pass of the record kernel.
+Costs one CRC and, unless the caller did that in the pool already, one pass of a kernel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pylog.records.batch import (
 )
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import open_section
-from pylog.records.validate import check_batch, check_records
+from pylog.records.validate import check_batch, check_records, plain_header
 
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
@@ -68,6 +68,18 @@ def checked_header(
     InvalidRecord, InvalidTimestamp, InvalidTxnState.
     """
     internal = origin.internal
+    by_producer = config.message_timestamp_type == "CreateTime"
+    if by_producer and not internal and origin.checked is None:
+        plain = plain_header(
+            batch,
+            config.max_message_bytes,
+            wall_ms,
+            config.message_timestamp_before_max_ms,
+            config.message_timestamp_after_max_ms,
+            needs_keys=config.compacted,
+        )
+        if plain is not None:
+            return plain
     header = check_batch(batch, config.max_message_bytes, internal)
     attributes = header.attributes
     if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
@@ -77,7 +89,6 @@ def checked_header(
         )
     if attributes & TIMESTAMP_TYPE_BIT and not internal:
         raise InvalidTimestamp("a producer may not mark its records as stamped by the broker")
-    by_producer = config.message_timestamp_type == "CreateTime"
     if by_producer:
         _check_times(header.base_timestamp, header.max_timestamp, config, wall_ms)
     if not internal:

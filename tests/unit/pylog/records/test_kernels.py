@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pylog.records import decode_kernels, faults, kernels_pure, raw_memory
+from pylog.records import check_kernels, decode_kernels, faults, kernels_pure, raw_memory
 from pylog.records.headers import encode_headers
 from pylog.records.kernels_pure import RecordFault
 from pylog.records.list_encoder import encode_lists
@@ -62,7 +62,7 @@ def pure_check(section: bytes, count: int, base_timestamp: int) -> object:
 
 def compiled_check(section: bytes, count: int, base_timestamp: int) -> object:
     address, _alive = raw_memory.buffer_address(MEMORY.hold(section))
-    fault, index, *summary = decode_kernels.check_records(
+    fault, index, *summary = check_kernels.check_records(
         address, 0, len(section), count, base_timestamp
     )
     return (fault, index) if fault != faults.NONE else tuple(summary)
