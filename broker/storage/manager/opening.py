@@ -143,7 +143,7 @@ class Opening:
             )
             if not directories.is_one or self._roster.ids:
                 self._remember(directories)
-                directories.remember = partial(self._remember, directories)
+                directories.remember = partial(self._remember, directories, self._roster.doubtful)
         except Exception:
             for manager in self._opened.values():
                 with contextlib.suppress(OSError, KafkaStorageError):
@@ -184,12 +184,13 @@ class Opening:
                     "log.dirs"
                 )
 
-    def _remember(self, directories: LogDirectories) -> None:
+    def _remember(self, directories: LogDirectories, doubted: frozenset[str] = frozenset()) -> None:
+        """`doubted` at the start: what had no room then may owe more than it can tell of itself."""
         ids = {manager.directory: manager.meta.directory_id for manager in directories.opened}
         ids |= {gone.path: gone.directory_id for gone in directories.missing if gone.directory_id}
         doubtful = {gone.path for gone in directories.missing}
         doubtful |= {each.directory for each in directories.opened if each.is_doubtful}
-        self._roster = Roster(self._roster.generation + 1, ids, frozenset(doubtful))
+        self._roster = Roster(self._roster.generation + 1, ids, doubted | doubtful)
         for manager in directories.live:
             directories.guard(manager, partial(self._write, manager.directory, self._roster))
 

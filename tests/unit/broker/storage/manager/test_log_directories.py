@@ -450,3 +450,23 @@ def test_a_roster_that_makes_no_sense_is_ignored(disk: MemoryFiles, ids: Ids) ->
     assert opened(disk, ids).offline == ()
     with pytest.raises(ValueError, match="version"):
         Roster.decode(b'{"version": 7}')
+
+
+def test_the_doubt_of_a_start_outlives_another_disks_failure(disk: MemoryFiles, ids: Ids) -> None:
+    """What was full at the start may still owe where its logs begin when it has room for more."""
+    paths = (ONE, TWO, "/disk3/broker-1")
+    opened(disk, ids, *paths).close(clean=False)
+    disk.kill()
+    disk.fail("append", f"{ONE}/meta.properties", errno.ENOSPC)
+    logs = opened(disk, ids, *paths, boot="after a loss of power")
+    assert doubted(disk, TWO) == {ONE}
+
+    logs.opened[0].maintain(0, WALL_MS)
+    disk.fail("append", f"{TWO}/replication", errno.EIO, times=99)
+    logs.checkpoint_high_watermarks({})
+
+    assert doubted(disk, paths[2]) == {ONE}  # the other one noted its own
+
+
+def doubted(files: MemoryFiles, path: str) -> frozenset[str]:
+    return Roster.decode(files.read_all(f"{path}/{ROSTER}")).doubtful
