@@ -18,7 +18,8 @@ from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
 from pylog.client.closing import Closing
-from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS
 from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.cluster.offsets import delete_records, list_offsets, raise_faults

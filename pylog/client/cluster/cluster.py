@@ -10,12 +10,12 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.denials import Denial, confirm, controller_of, denied_in
 from pylog.client.cluster.framed_ports import FramedPorts
 from pylog.client.cluster.metadata import (
@@ -24,7 +24,6 @@ from pylog.client.cluster.metadata import (
     ClusterMetadata,
     TopicInfo,
     addresses_to_ask,
-    parse_addresses,
 )
 from pylog.client.cluster.server import Server, StreamWay
 from pylog.client.cluster.wire import metadata_request, snapshot_of
@@ -38,49 +37,6 @@ ASK_NEXT_AFTER_S: Final = 0.3
 METADATA_ANSWER_S_MAX: Final = 10.0
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterSettings:
-    """What connections need of a client's settings."""
-
-    bootstrap: tuple[Address, ...]
-    client_id: str
-    request_timeout_ms: int
-    default_api_timeout_ms: int
-    retry_backoff_ms: int
-    retry_backoff_max_ms: int
-    metadata_max_age_ms: int
-    reconnect_backoff_ms: int = 50
-    reconnect_backoff_max_ms: int = 1_000
-    bootstrap_timeout_ms: int | None = None
-    by_gateway: bool = False
-    """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
-    framed: bool = True
-    """`client.transport=auto`: framed streams where brokers offer them."""
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
-        """Out of a parsed settings table."""
-        return cls(
-            parse_addresses(values["bootstrap.servers"]),
-            values["client.id"],
-            values["request.timeout.ms"],
-            values["default.api.timeout.ms"],
-            values["retry.backoff.ms"],
-            values["retry.backoff.max.ms"],
-            values["metadata.max.age.ms"],
-            values["reconnect.backoff.ms"],
-            values["reconnect.backoff.max.ms"],
-            values["bootstrap.timeout.ms"],
-            values["client.routing"] == "gateway",
-            values["client.transport"] == "auto",
-        )
-
-    def backoff_s(self, attempts: int, jitter: float) -> float:
-        """Exponential, within 20 % (KIP-580)."""
-        wait = self.retry_backoff_ms * 2 ** min(max(attempts - 1, 0), 30)
-        return float(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter) / 1000)
 
 
 class Cluster:

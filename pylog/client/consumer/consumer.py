@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 from pylog import errors
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
-from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.offsets import list_offsets, raise_faults
 from pylog.client.cluster.shown import Shown

@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
-from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.wire import error_of

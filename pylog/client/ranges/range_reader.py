@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, close_at_exit, shared_loop
-from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import Leader, TopicInfo
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of

@@ -12,7 +12,8 @@ import pytest
 
 from pylog import errors
 from pylog.client.background import shared_loop
-from pylog.client.cluster.cluster import Cluster, ClusterSettings
+from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
