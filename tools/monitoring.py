@@ -54,12 +54,12 @@ def quantile(q: float, metric: str, by: str = "", where: str = HERE) -> str:
 ROWS: list[tuple[str, list[Panel]]] = [
     ("Is it well?", [
         ("Live brokers", "short", {
-            "live": f"pylog_controller_active_broker_count{HERE}",
-            "expected": f"pylog_controller_expected_broker_count{HERE}",
-            "fenced": f"pylog_controller_fenced_broker_count{HERE}"}),
+            "live": f"pylog_controller_active_brokers{HERE}",
+            "expected": f"pylog_controller_expected_brokers{HERE}",
+            "fenced": f"pylog_controller_fenced_brokers{HERE}"}),
         ("Offline partitions", "short", {
-            "offline": f"pylog_controller_offline_partitions_count{HERE}",
-            "offline replicas": f"sum(pylog_offline_replica_count{HERE})"}),
+            "offline": f"pylog_controller_offline_partitions{HERE}",
+            "offline replicas": f"sum(pylog_offline_replicas{HERE})"}),
         ("Under-replicated partitions", "short", {
             "under-replicated": f"sum(pylog_under_replicated_partitions{HERE})",
             "under min ISR": f"sum(pylog_under_min_isr_partitions{HERE})",
@@ -109,8 +109,8 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "{{topic}}": f"sum by (topic) (pylog_partition_replicas{TOPIC} "
                          f"- pylog_partition_isr_size{TOPIC})"}),
         ("Leaders and replicas by broker", "short", {
-            "leads, {{instance}}": f"pylog_leader_count{HERE}",
-            "holds, {{instance}}": f"pylog_partition_count{HERE}"}),
+            "leads, {{instance}}": f"pylog_leaders{HERE}",
+            "holds, {{instance}}": f"pylog_partitions{HERE}"}),
         ("Leader epochs by topic", "short", {
             "{{topic}}": f"max by (topic) (pylog_partition_leader_epoch{TOPIC})"}),
     ]),
@@ -120,7 +120,7 @@ ROWS: list[tuple[str, list[Panel]]] = [
         ("Bytes on disk, by log directory", "bytes",
          {"{{directory}}, {{instance}}": f"pylog_log_directory_size_bytes{HERE}"}),
         ("Offline log directories", "short",
-         {"{{instance}}": f"pylog_offline_log_directory_count{HERE}"}),
+         {"{{instance}}": f"pylog_offline_log_directories{HERE}"}),
         ("Cleaner", "short", {
             "set aside": f"sum(pylog_log_cleaner_uncleanable_partitions{HERE})",
             "largest dirty ratio": f"max(pylog_log_cleaner_max_dirty_ratio{HERE})",
@@ -136,10 +136,10 @@ ROWS: list[tuple[str, list[Panel]]] = [
     ]),
     ("Controller and gateway", [
         ("Topics and partitions", "short", {
-            "topics": f"pylog_controller_global_topic_count{HERE}",
-            "partitions": f"pylog_controller_global_partition_count{HERE}",
+            "topics": f"pylog_controller_global_topics{HERE}",
+            "partitions": f"pylog_controller_global_partitions{HERE}",
             "led by another than the preferred":
-                f"pylog_controller_preferred_replica_imbalance_count{HERE}"}),
+                f"pylog_controller_preferred_replica_imbalance{HERE}"}),
         ("Metadata log", "short", {
             "end": f"pylog_controller_metadata_log_end_offset{HERE}",
             "committed": f"pylog_controller_metadata_committed_offset{HERE}",

@@ -55,8 +55,8 @@ REPLICATION_IN: Final = Metric(
 REPLICATION_OUT: Final = Metric(
     "pylog_replication_bytes_out_total", "counter", "Bytes of batches that followers fetched here."
 )
-PARTITIONS: Final = Metric("pylog_partition_count", "gauge", "Replicas on this broker.")
-LEADERS: Final = Metric("pylog_leader_count", "gauge", "Partitions that this broker leads.")
+PARTITIONS: Final = Metric("pylog_partitions", "gauge", "Replicas on this broker.")
+LEADERS: Final = Metric("pylog_leaders", "gauge", "Partitions that this broker leads.")
 UNDER_REPLICATED: Final = Metric(
     "pylog_under_replicated_partitions", "gauge",
     "Partitions led here whose ISR is smaller than their replicas.",
@@ -70,10 +70,10 @@ AT_MIN_ISR: Final = Metric(
     "Partitions led here whose ISR is just min.insync.replicas: one loss away from refusing.",
 )  # fmt: skip
 OFFLINE_REPLICAS: Final = Metric(
-    "pylog_offline_replica_count", "gauge", "Replicas here whose log does not work."
+    "pylog_offline_replicas", "gauge", "Replicas here whose log does not work."
 )
 OFFLINE_LOG_DIRECTORIES: Final = Metric(
-    "pylog_offline_log_directory_count", "gauge",
+    "pylog_offline_log_directories", "gauge",
     "Log directories of this broker that do not work until it starts again.",
 )  # fmt: skip
 LOG_DIRECTORY_SIZE: Final = Metric(
@@ -160,23 +160,23 @@ REPLICA_LAG: Final = Metric(
 # ---- controller and gateway -------------------------------------------------------------------
 
 ACTIVE_BROKERS: Final = Metric(
-    "pylog_controller_active_broker_count", "gauge", "Brokers that are registered and not fenced."
+    "pylog_controller_active_brokers", "gauge", "Brokers that are registered and not fenced."
 )
 FENCED_BROKERS: Final = Metric(
-    "pylog_controller_fenced_broker_count", "gauge", "Brokers that are registered and fenced."
+    "pylog_controller_fenced_brokers", "gauge", "Brokers that are registered and fenced."
 )
 EXPECTED_BROKERS: Final = Metric(
-    "pylog_controller_expected_broker_count", "gauge", "Brokers that the cluster was started with."
+    "pylog_controller_expected_brokers", "gauge", "Brokers that the cluster was started with."
 )
-TOPICS: Final = Metric("pylog_controller_global_topic_count", "gauge", "Topics of the cluster.")
+TOPICS: Final = Metric("pylog_controller_global_topics", "gauge", "Topics of the cluster.")
 GLOBAL_PARTITIONS: Final = Metric(
-    "pylog_controller_global_partition_count", "gauge", "Partitions of the cluster."
+    "pylog_controller_global_partitions", "gauge", "Partitions of the cluster."
 )
 OFFLINE_PARTITIONS: Final = Metric(
-    "pylog_controller_offline_partitions_count", "gauge", "Partitions without a leader."
+    "pylog_controller_offline_partitions", "gauge", "Partitions without a leader."
 )
 IMBALANCE: Final = Metric(
-    "pylog_controller_preferred_replica_imbalance_count", "gauge",
+    "pylog_controller_preferred_replica_imbalance", "gauge",
     "Partitions that another replica than the preferred one leads.",
 )  # fmt: skip
 ELECTIONS: Final = Metric(

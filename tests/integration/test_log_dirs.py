@@ -178,8 +178,8 @@ def test_a_directory_that_fails_under_load(
     assert {tp.partition for tp in after["d2"].replicas} == struck
     with urllib.request.urlopen(f"{cluster.metrics_urls[1]}/metrics") as answer:
         page = answer.read().decode()
-    assert "pylog_offline_log_directory_count 1" in page
-    assert f"pylog_offline_replica_count {len(struck)}" in page
+    assert "pylog_offline_log_directories 1" in page
+    assert f"pylog_offline_replicas {len(struck)}" in page
     assert 'd1"}' in page
     # What is new comes to the directory that works.
     admin.create_topics(NewTopic("new", replica_assignment={0: [1, 2], 1: [1, 3]}))

@@ -86,7 +86,7 @@ def test_figures_are_what_happened(cluster: LocalCluster) -> None:
     every = scrape_all(cluster)
     assert set(every) == {"controller", 1, 2, 3}
     brokers = [samples for who, samples in every.items() if who != "controller"]
-    assert sum(value(b, "pylog_leader_count") for b in brokers) == 4
+    assert sum(value(b, "pylog_leaders") for b in brokers) == 4
     written = sum(value(b, "pylog_bytes_in_total", topic="t") for b in brokers)
     assert 300_000 < written < 330_000
     assert sum(value(b, "pylog_bytes_out_total", topic="t") for b in brokers) >= written
@@ -103,8 +103,8 @@ def test_figures_are_what_happened(cluster: LocalCluster) -> None:
             assert value(broker, "pylog_log_size_bytes", **at) > 100_000
         assert value(broker, "process_open_fds") > 10
     controller = every["controller"]
-    assert value(controller, "pylog_controller_active_broker_count") == 3
-    assert value(controller, "pylog_controller_global_partition_count") == 4
+    assert value(controller, "pylog_controller_active_brokers") == 3
+    assert value(controller, "pylog_controller_global_partitions") == 4
     errors_of = {at for b in brokers for name, at in b if name == "pylog_request_errors_total"}
     assert errors_of == {frozenset({("request", "Produce"), ("error", "MESSAGE_TOO_LARGE")})}
     assert value(controller, "pylog_request_seconds_count", request="CreateTopics") == 1
@@ -188,7 +188,7 @@ def test_health_follows_the_state(cluster: LocalCluster) -> None:
         wait_for(cluster, "2 of 3 brokers are live\n")
         eventually(
             30,
-            lambda: value(scrape(urls["controller"]), "pylog_controller_fenced_broker_count") == 1,
+            lambda: value(scrape(urls["controller"]), "pylog_controller_fenced_brokers") == 1,
             "the paused broker is fenced",
         )
         # Each that has a replica on it, but for what it led alone.

@@ -84,10 +84,10 @@ def test_a_leader_shows_its_partition_and_what_its_followers_lack(group: BrokerG
     assert value(samples, "pylog_replica_lag_records", **at, replica="2") == 0
     lag = value(samples, "pylog_replica_lag_records", **at, replica="3")
     assert lag == value(samples, "pylog_replica_max_lag_records") == 1
-    assert value(samples, "pylog_leader_count") == 1
+    assert value(samples, "pylog_leaders") == 1
     assert value(samples, "pylog_partition_isr_size", **at) == 3
     followers, _ = scrape(parts_of(group, TWO))
-    assert value(followers, "pylog_leader_count") == 0
+    assert value(followers, "pylog_leaders") == 0
     assert value(followers, "pylog_log_end_offset", **at) == end
     assert ("pylog_partition_isr_size", frozenset(at.items())) not in followers
 
@@ -101,7 +101,7 @@ def test_log_directories_show_their_size(group: BrokerGroup) -> None:
     (manager,) = group.logs[ONE].live
     size = value(samples, "pylog_log_directory_size_bytes", directory=manager.directory)
     assert size == manager.logs[0].size > 0
-    assert value(samples, "pylog_offline_log_directory_count") == 0
+    assert value(samples, "pylog_offline_log_directories") == 0
 
 
 def test_under_replicated_and_under_min_isr(group: BrokerGroup) -> None:
@@ -122,9 +122,9 @@ def test_an_offline_replica_counts_and_hides_nothing_else(group: BrokerGroup) ->
     partition = group.managers[ONE].partitions()[0]
     partition.retire(None, "its disk is gone")
     samples, _ = scrape(parts_of(group, ONE))
-    assert value(samples, "pylog_offline_replica_count") == 1
-    assert value(samples, "pylog_partition_count") == 1
-    assert value(samples, "pylog_leader_count") == 0
+    assert value(samples, "pylog_offline_replicas") == 1
+    assert value(samples, "pylog_partitions") == 1
+    assert value(samples, "pylog_leaders") == 0
 
 
 def test_many_replicas_are_written_in_slices_and_shown_up_to_a_limit(
@@ -148,8 +148,8 @@ def test_many_replicas_are_written_in_slices_and_shown_up_to_a_limit(
     monkeypatch.setattr(group.managers[ONE], "partitions", lambda: copies)
     samples, turns = scrape(parts_of(group, ONE))
     assert turns >= 20
-    assert value(samples, "pylog_partition_count") == 200
-    assert value(samples, "pylog_leader_count") == 200
+    assert value(samples, "pylog_partitions") == 200
+    assert value(samples, "pylog_leaders") == 200
     assert value(samples, "pylog_partitions_without_detail") == 150
     assert len([name for name, _ in samples if name == "pylog_log_end_offset"]) == 50
 
