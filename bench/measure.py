@@ -53,15 +53,18 @@ def alternating(
     unit: str, rows: Mapping[str, Callable[[], float]], *, runs: int = RUNS
 ) -> list[Figure]:
     """Rows that are to be compared, run in turns: what else the machine does meets all of them.
+    Every second round is the other way round: what warms up with each run favours nobody.
 
     A first round warms up what is compiled and connected once in a process; it is told apart.
     """
     for name, run in rows.items():
         sys.stdout.write(f"first run: {name}: {_short(run())} {unit}\n")
     values: dict[str, list[float]] = {name: [] for name in rows}
+    turns = list(rows.items())
     for _ in range(runs):
-        for name, run in rows.items():
+        for name, run in turns:
             values[name].append(run())
+        turns.reverse()
     return [printed(name, unit, values[name]) for name in rows]
 
 

@@ -12,6 +12,7 @@ from connector.forensics import why_deleted
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
 from connector.selection import Selection
+from connector.warming import load_once
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
@@ -29,6 +30,11 @@ PARTITIONS_MAX: Final = 100_000
 ATTEMPTS_MAX: Final = 4
 WAIT_S: Final = 0.1
 """Before the first new attempt while topics are deleted and created; doubled each time."""
+
+
+def _load() -> None:
+    """What a look at the cluster needs; a process that only makes a source needs none of it."""
+    import pylog.client.ranges.range_reader  # noqa: F401
 
 
 class BoundsReader:
@@ -55,6 +61,7 @@ class BoundsReader:
 
         ReadFailed says which servers were asked and why it did not work.
         """
+        load_once(_load)
         retries = self._options.retries
         wait_ms = self._options.retry_ms
         reader = reader_for(self._options)

@@ -47,6 +47,10 @@ IDLE_S_MAX: Final = 0.1
 """Spark asks an idle stream again after 10 ms, each time at the cost of calls to every leader. An
 answer "nothing new" therefore takes its time, longer the longer nothing comes."""
 
+BOUNDS_AGE_MS_MAX: Final = 1_000
+"""A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
+Tasks find out what is deleted meanwhile."""
+
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
 
@@ -113,6 +117,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._first = True
         self._available_now = False
         self._target: StreamOffset | None = None
+        self._bounds: Bounds = {}
+        self._bounds_ms = 0  # when they were asked for
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
         self._latest: dict[str, Any] | None = None
         self._warned: set[str] = set()
@@ -148,7 +154,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         options = self._options
         position = read_offset(start)
-        bounds = self._settled_bounds(position)
+        now_ms = self._clock.monotonic_ms()
+        if self._target is None or now_ms - self._bounds_ms >= BOUNDS_AGE_MS_MAX:
+            self._bounds, self._bounds_ms = self._settled_bounds(position), now_ms
+        bounds = self._bounds
         if self._available_now and self._target is None:
             # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
             # replayed first may reach beyond what the target would have been (SPARK-53560).

@@ -1,9 +1,10 @@
-"""What a Python worker of Spark loads at its first task, kept out of the garbage collector's way.
+"""What a Python process of Spark loads when it is first needed, kept out of the garbage collector's
+way.
 
 Spark runs a full collection after each task of a worker that it keeps. Over the objects of numba,
 pyarrow and gRPC that takes longer than a small task itself: they are loaded without collections in
-between, and then frozen, which takes them out of all later ones. And the worker's connection to
-Spark is made to answer at once.
+between, which would take a quarter of the time, and then frozen, which takes them out of all later
+ones. And a worker's connection to Spark is made to answer at once.
 """
 
 from __future__ import annotations
@@ -18,13 +19,16 @@ _loaded: Final[set[Callable[[], None]]] = set()
 
 
 def warm(load: Callable[[], None]) -> None:
-    """In a task: run `load`, which imports, once in this process, and freeze what is there
-    afterwards.
-    """
-    if load in _loaded:
-        return
+    """In a task: as `load_once`, and the connection to Spark answers at once from the first on."""
     if not _loaded:
         hasten()
+    load_once(load)
+
+
+def load_once(load: Callable[[], None]) -> None:
+    """Run `load`, which imports, once in this process, and freeze what is there afterwards."""
+    if load in _loaded:
+        return
     _loaded.add(load)
     collecting = gc.isenabled()
     gc.disable()

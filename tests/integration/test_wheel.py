@@ -43,5 +43,5 @@ def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -
     assert {"grafana.json", "alerts.yml"} <= monitoring
     assert (installed / "pyspark_pylog" / "__init__.py").exists()
     # Where Python reads it at its start.
-    pth = "pylog_pyspark_files.pth"
+    pth = "_pylog_pyspark_files.pth"
     assert (installed / pth).read_text() == (ROOT / "pyspark_pylog" / pth).read_text()

@@ -114,6 +114,24 @@ def test_available_now_ignores_the_wait_and_stops_at_its_target() -> None:
     assert clock.slept == []
 
 
+def test_a_run_to_a_fixed_end_asks_the_cluster_once_a_second() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, maxOffsetsPerTrigger="1", startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    asked = cluster.asked
+
+    clock.now_ms += 999
+    second = stream.latestOffset(first, limit)
+    assert (ends(second), cluster.asked) == ({"0": 2}, asked)
+
+    clock.now_ms += 1
+    cluster.ends[0] = (3, 3)
+    with pytest.raises(DataLoss):
+        stream.latestOffset(second, limit)
+
+
 def test_the_progress_tells_how_far_behind_the_query_is() -> None:
     cluster, clock = Cluster(), FrozenClock()
     cluster.ends = {0: (0, 3), 1: (0, 8)}

@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 
-PTH = Path(__file__).parents[3] / "pyspark_pylog" / "pylog_pyspark_files.pth"
-ARCHIVES = ("pyspark.zip", "py4j-0.10.9.9-src.zip")
+PTH = Path(__file__).parents[3] / "pyspark_pylog" / "_pylog_pyspark_files.pth"
+ARCHIVES = (
+    "python/lib/pyspark.zip",
+    "python/lib/py4j-0.10.9.9-src.zip",
+    "jars/spark-core_2.13-4.3.0.jar",
+)
 
 
 def site_packages(at: Path, *, py4j: bool) -> Path:
@@ -24,8 +28,13 @@ def site_packages(at: Path, *, py4j: bool) -> Path:
 
 
 def path_with(site: Path, given: list[str]) -> list[str]:
-    """`given` as a process with those packages has it, which Spark started with that path."""
-    code = "import site, sys; site.addsitedir(sys.argv[1]); print(sys.path)"
+    """What of `given` a process with those packages looks into, or looked into before, which Spark
+    started with that path.
+    """
+    code = (
+        "import site, sys; site.addsitedir(sys.argv[1]); "
+        "print(sys.path, [*sys.path_importer_cache])"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code, str(site)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(given)},
@@ -38,7 +47,7 @@ def path_with(site: Path, given: list[str]) -> list[str]:
 
 
 def archives_of(site: Path) -> list[str]:
-    return [str(site / "pyspark" / "python" / "lib" / name) for name in ARCHIVES]
+    return [str(site / "pyspark" / name) for name in ARCHIVES]
 
 
 def test_pyspark_is_imported_from_files_and_not_from_its_own_archive(tmp_path: Path) -> None:
@@ -54,3 +63,7 @@ def test_a_path_stays_where_it_must(tmp_path: Path, py4j: bool) -> None:
     elsewhere = archives_of(tmp_path / "elsewhere")
     given = elsewhere if py4j else archives_of(site)
     assert path_with(site, given) == given
+
+
+def test_it_is_read_before_files_of_others_that_import() -> None:
+    assert sorted(["Z.pth", "distutils-precedence.pth", "a.pth", PTH.name])[1] == PTH.name
