@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit unit-broker unit-others storage-model storage-kills policy-changes sim variants integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit unit-broker unit-client unit-others storage-model storage-kills policy-changes sim variants integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -19,14 +19,17 @@ run: setup ## three brokers by spark-submit, a real data set through them, then 
 
 test: setup unit variants integration spark notebook ## everything but lint, bench, the long kills and disks
 
-unit: setup ## pure logic, in two processes; under a minute
-	@$(MAKE) --no-print-directory -j2 -O unit-broker unit-others
+unit: setup ## pure logic, in three processes, one of which mostly waits; about a minute
+	@$(MAKE) --no-print-directory -j3 -O unit-broker unit-client unit-others
 
 unit-broker:
 	$(PYTEST) tests/unit/broker
 
+unit-client:
+	$(PYTEST) tests/unit/pylog/client
+
 unit-others:
-	$(PYTEST) tests/unit tests/golden --ignore=tests/unit/broker
+	$(PYTEST) tests/unit tests/golden --ignore=tests/unit/broker --ignore=tests/unit/pylog/client
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
