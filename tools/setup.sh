@@ -7,11 +7,12 @@ cd "$(dirname "$0")/.."
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 1; }
 
+apt_update() { [ -n "${updated:-}" ] || { apt-get update -q >/dev/null; updated=1; }; }
 apt_install() {
   [ "$(id -u)" = 0 ] || fail "$1 is missing: install it (on Debian: apt-get install $2), or run this as root"
   command -v apt-get >/dev/null || fail "$1 is missing: install it with this system's package manager"
   say "installing $2 (for $1)"
-  [ -n "${updated:-}" ] || { apt-get update -q >/dev/null; updated=1; }
+  apt_update
   DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$2" >/dev/null
 }
 
@@ -26,7 +27,13 @@ java_fits() { v=$(java_version "$1" 2>/dev/null || true); [ "$v" = 17 ] || [ "$v
 if ! { [ -n "${JAVA_HOME:-}" ] && java_fits "$JAVA_HOME/bin/java"; } && ! java_fits java; then
   # Some Java packages want this folder, which small images lack.
   [ "$(id -u)" = 0 ] && mkdir -p /usr/share/man/man1
-  apt_install "Java 17" openjdk-17-jre-headless
+  java=17
+  if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt_update
+    # Debian 13 has only that.
+    apt-cache policy openjdk-17-jre-headless | grep -q 'Candidate: [0-9]' || java=21
+  fi
+  apt_install "Java $java" "openjdk-$java-jre-headless"
 fi
 # Spark's own scripts call ps.
 command -v ps >/dev/null || apt_install "the command ps" procps
