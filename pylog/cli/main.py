@@ -214,11 +214,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return 130
     except (BrokenPipeError, _ReaderGoneError):
-        # Python would complain once more when it flushes stdout at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         return 141
     except (errors.PylogError, OSError) as error:
         click.echo(f"pylog: {_one_line(error)}", err=True)
+        _give_up_output()
         return 1
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
@@ -230,6 +230,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 1
     return status if isinstance(status, int) else 0
+
+
+def _give_up_output() -> None:
+    """Python would complain once more, and end with a status of its own, of what it cannot write at
+    its exit.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _one_line(error: BaseException) -> str:
