@@ -11,17 +11,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from connector.spark_socket import hasten
 
 _loaded: Final[set[Callable[[], None]]] = set()
+_hasten_once: Final = cache(hasten)
 
 
 def warm(load: Callable[[], None]) -> None:
     """In a task: as `load_once`, and the connection to Spark answers at once from the first on."""
-    if not _loaded:
-        hasten()
+    _hasten_once()
     load_once(load)
 
 
