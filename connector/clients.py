@@ -29,8 +29,9 @@ BATCHES_BUFFERED_MIN: Final = 8
 """So many batches of a sink's own size have room in `buffer.memory`, so that some are on their way
 while others are made."""
 
-TOPICS_AGE_MS_MAX: Final = 1_000
-"""How long a producer believes what it knows of a topic while it was idle."""
+TOPICS_AGE_MS_MAX: Final = 250
+"""How long a producer believes what it knows of a topic from task to task: a topic that was made
+anew meanwhile refuses the task's records, and not every master runs the task again."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
 
 
