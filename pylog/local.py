@@ -12,11 +12,9 @@ import contextlib
 import ipaddress
 import json
 import os
-import random
 import secrets
 import select
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -27,6 +25,7 @@ from typing import Any, Final, Self
 from pylog import errors
 from pylog.client.arguments import mapping, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
+from pylog.held_ports import LOOPBACK, PORTS, HeldPorts
 from pylog.temporary_folder import TemporaryFolder
 
 START_SECONDS_MAX: Final = 60.0
@@ -34,9 +33,6 @@ STOP_SECONDS_MAX: Final = 20.0
 NODE_END_SECONDS: Final = 1.0
 """From the end of a broker's session to the end of its process."""
 LOG_TAIL_BYTES: Final = 2000
-# Below Linux's range of ports for outgoing connections: a port there could be taken by any
-# connection while its broker is down.
-PORTS: Final = range(20_000, 32_000)
 NEW_BROKER: Final = 0
 BROKERS_MAX: Final = 100
 _SETTINGS: Final = "brokers' settings, such as {'min.insync.replicas': '2'}"
@@ -45,25 +41,12 @@ PYTHON: Final = (sys.executable, "-P", "-m")
 taken for the standard library's."""
 
 
-def _free_port(taken: set[int]) -> int:
-    for _ in range(1000):
-        port = random.choice(PORTS)
-        if port in taken:
-            continue
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            taken.add(port)
-            return port
-    raise errors.BrokerNotAvailable(f"no free port from {PORTS[0]} to {PORTS[-1]} on 127.0.0.1")
-
-
 _Ports = tuple[int, int, int]
 """Of one broker: for clients, for other brokers, for framed streams."""
 
 
 def _gateway_address(listen: str | None) -> tuple[str, int]:
-    """Where the gateway is to listen; errors as told by `LocalCluster`."""
+    """Where the gateway is to listen; InvalidConfig as told by `LocalCluster`."""
     text = "127.0.0.1:0" if listen is None else listen
     host, _, number = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     host = host.removeprefix("[").removesuffix("]")
@@ -78,19 +61,7 @@ def _gateway_address(listen: str | None) -> tuple[str, int]:
             f"listen={listen!r}: a local cluster listens on loopback only, such as 127.0.0.1:9092; "
             "others reach brokers that spark-submit starts"
         )
-    port = int(number)
-    if port == 0:
-        return host, _free_port(set())
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            raise errors.BrokerNotAvailable(
-                f"listen={listen!r}: {error.strerror}; choose another port, or 0 for a free one"
-            ) from None
-    return host, port
+    return host, int(number)
 
 
 class _Process:
@@ -227,13 +198,13 @@ class LocalCluster:
         self._owner = os.getpid()
         self._head: _Process | None = None
         self._nodes: dict[int, _Process] = {}
-        self._taken: set[int] = set()
+        self._held = HeldPorts()
         self._gateway_host, self._gateway_port = gateway
-        self._taken.add(self._gateway_port)
         self._ports: dict[int, _Ports] = {}
         self._closed = False
         atexit.register(self.close)
         try:
+            self._gateway_port = self._hold_gateway(listen)
             self._make_folder()
             self._count = max(brokers, len(self._found()))
             self._start_all()
@@ -330,6 +301,7 @@ class LocalCluster:
         self._closed = True
         atexit.unregister(self.close)
         self._stop_all()
+        self._held.close()
         if self._temporary is not None:
             self._temporary.remove()
 
@@ -416,7 +388,26 @@ class LocalCluster:
             raise
 
     def _new_ports(self) -> _Ports:
-        return _free_port(self._taken), _free_port(self._taken), _free_port(self._taken)
+        return self._free_port(), self._free_port(), self._free_port()
+
+    def _free_port(self) -> int:
+        port = self._held.any()
+        if port is None:
+            raise errors.BrokerNotAvailable(
+                f"no free port from {PORTS[0]} to {PORTS[-1]} on {LOOPBACK}"
+            )
+        return port
+
+    def _hold_gateway(self, listen: str | None) -> int:
+        if self._gateway_port == 0:
+            return self._free_port()
+        try:
+            self._held.take(self._gateway_host, self._gateway_port)
+        except OSError as error:
+            raise errors.BrokerNotAvailable(
+                f"listen={listen!r}: {error.strerror}; choose another port, or 0 for a free one"
+            ) from None
+        return self._gateway_port
 
     def _stop_all(self) -> None:
         """The controller tells all brokers to stop; who was not in touch with it is told by
