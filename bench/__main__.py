@@ -1,4 +1,4 @@
-"""`python -m bench [--scale S]`: every figure, a median of five, beside its bare limit."""
+"""`python -m bench [--scale S]`: every figure, a median of several, beside its bare limit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from bench import cluster, limits, spark, storage, upkeep
-from bench.measure import alternating, median
+from bench.measure import RUNS, alternating, median, printed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pylog import LocalCluster
 
 
-def log_figures(brokers: int, scale: float) -> None:
+def log_figures(brokers: int, scale: float, runs: int) -> None:
     """Produce, consume and latency with `brokers` brokers."""
     count = max(1_000, int(1_000_000 * scale))
     name = itertools.count()
@@ -35,8 +35,8 @@ def log_figures(brokers: int, scale: float) -> None:
             def send_arrow(rows: int = rows, size: int = size) -> float:
                 return cluster.produce_arrow(running, topic(), rows, size)
 
-            median(f"{label}: send, {size} bytes, acks=all", "rec/s", send)
-            median(f"{label}: send_arrow, {size} bytes, acks=all", "rec/s", send_arrow)
+            median(f"{label}: send, {size} bytes, acks=all", "rec/s", send, runs=runs)
+            median(f"{label}: send_arrow, {size} bytes, acks=all", "rec/s", send_arrow, runs=runs)
             full = topic()
             cluster.produce_arrow(running, full, rows, size)
 
@@ -46,14 +46,13 @@ def log_figures(brokers: int, scale: float) -> None:
             def records(full: str = full) -> float:
                 return cluster.consume_records(running, full)
 
-            median(f"{label}: poll_arrow, {size} bytes", "rec/s", columns)
-            median(f"{label}: records, {size} bytes", "rec/s", records)
+            median(f"{label}: poll_arrow, {size} bytes", "rec/s", columns, runs=runs)
+            median(f"{label}: records, {size} bytes", "rec/s", records, runs=runs)
         samples = max(200, int(5_000 * scale))
-        latencies = [cluster.end_to_end(running, topic(), samples) for _ in range(5)]
-        values = iter([cluster.percentile(run, 0.5) for run in latencies])
-        median(f"{label}: end to end at 1,000 rec/s, p50", "ms", lambda: next(values))
-        values = iter([cluster.percentile(run, 0.99) for run in latencies])
-        median(f"{label}: end to end at 1,000 rec/s, p99", "ms", lambda: next(values))
+        latencies = [cluster.end_to_end(running, topic(), samples) for _ in range(runs)]
+        for which, part in (("p50", 0.5), ("p99", 0.99)):
+            values = [cluster.percentile(run, part) for run in latencies]
+            printed(f"{label}: end to end at 1,000 rec/s, {which}", "ms", values)
 
 
 def upkeep_figures(scale: float) -> None:
@@ -96,7 +95,7 @@ def limit_figures(scale: float) -> None:
         median("limit: gRPC echo, 200 bytes, round trip p50", "ms", round_trip)
 
 
-def spark_figures(scale: float) -> None:
+def spark_figures(scale: float, runs: int) -> None:
     """Source, sink and micro-batches, in turns with a Python source and sink over memory."""
     session = spark.session()
     name = itertools.count()
@@ -106,7 +105,7 @@ def spark_figures(scale: float) -> None:
             rows = max(4_000, int(2_000_000 * scale) // (1 if size == 100 else 4))
             full = cluster.fresh_topic(running, f"source-{next(name)}")
             cluster.produce_arrow(running, full, rows, size)
-            spark_rows(session, running, f"sink-{next(name)}", full, rows, size)
+            spark_rows(session, running, f"sink-{next(name)}", full, rows, size, runs)
         batches = max(2, int(20 * scale))
         small = cluster.fresh_topic(running, "micro-batches")
         spark.fill_for_micro_batches(bootstrap, small, batches)
@@ -120,12 +119,19 @@ def spark_figures(scale: float) -> None:
                     lambda: spark.micro_batches(session, bootstrap, small, batches)
                 ),
             },
+            runs=runs,
         )
     session.stop()
 
 
 def spark_rows(
-    session: SparkSession, running: LocalCluster, sinks: str, full: str, rows: int, size: int
+    session: SparkSession,
+    running: LocalCluster,
+    sinks: str,
+    full: str,
+    rows: int,
+    size: int,
+    runs: int,
 ) -> None:
     """Rows of one size out of the topic `full`, and into fresh ones."""
     bootstrap, name = running.bootstrap_servers, itertools.count()
@@ -142,6 +148,7 @@ def spark_rows(
             ),
             f"Spark source, {size} bytes": lambda: spark.source(session, bootstrap, full, rows),
         },
+        runs=runs,
     )
     alternating(
         "rows/s",
@@ -151,12 +158,16 @@ def spark_rows(
             ),
             f"Spark sink, {size} bytes": sink,
         },
+        runs=runs,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
+    parser.add_argument(
+        "--runs", type=int, default=RUNS, help="of which a row of `log` and `spark` is the median"
+    )
     parser.add_argument("--only", choices=["limits", "storage", "log", "upkeep", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -168,12 +179,12 @@ def main() -> None:
     if options.only in (None, "storage"):
         storage.figures(options.scale)
     if options.only in (None, "log"):
-        log_figures(1, options.scale)
-        log_figures(3, options.scale)
+        log_figures(1, options.scale, options.runs)
+        log_figures(3, options.scale, options.runs)
     if options.only in (None, "upkeep"):
         upkeep_figures(options.scale)
     if options.only in (None, "spark"):
-        spark_figures(options.scale)
+        spark_figures(options.scale, options.runs)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 )
 def test_a_benchmark_runs(part: str, figures: int) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "bench", "--scale", "0.002", "--only", part],
+        [sys.executable, "-m", "bench", "--scale", "0.002", "--runs", "2", "--only", part],
         cwd=ROOT,
         capture_output=True,
         text=True,
