@@ -189,6 +189,8 @@ class Shadows:
         """The whole batches from `reading.position` on, which moves behind them.
 
         A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
+        Such a one may be just as long as the file: then it ends in more zeros than the one of a
+        whole batch, its last record's count of headers.
         """
         found = []
         shadow = ghost.shadow(broker)
@@ -201,8 +203,8 @@ class Shadows:
                     break  # torn
                 end = position + header.size
                 if (check or stop < len(data)) and not crc_matches(view, position, header):
-                    if stop <= end < len(data):
-                        break
+                    if stop <= end < len(data) or stop < end - 1:
+                        break  # torn
                     raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
                 batch, gone = ghost.identify(header, bytes(view[position:end]))
                 found.append(batch)
