@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from bench.cluster import PARTITIONS, paced
 from bench.measure import stopwatch
-from pylog.local import _free_port
+from pylog.held_ports import HeldPorts
 from tools.kafka_jars import JarsMissing, libs
 
 START_S: Final = 60
@@ -132,10 +132,12 @@ class KafkaCluster:
 def kafka_cluster(brokers: int) -> Iterator[KafkaCluster]:
     """So many brokers in a folder of their own; ended and removed whatever happens."""
     found = jars()
-    taken: set[int] = set()
-    ports = [_free_port(taken) for _ in range(brokers)]
-    controller = _free_port(taken)
-    with tempfile.TemporaryDirectory(prefix="pylog-bench-kafka-") as scratch:
+    with (
+        contextlib.closing(HeldPorts()) as held,
+        tempfile.TemporaryDirectory(prefix="pylog-bench-kafka-") as scratch,
+    ):
+        ports = [held.any() for _ in range(brokers)]
+        controller = held.any()
         folder = Path(scratch)
         servers = ",".join(f"127.0.0.1:{port}" for port in ports)
         running = KafkaCluster(servers, brokers, found)

@@ -12,6 +12,8 @@ import socket
 import sys
 from typing import Final
 
+from pylog import errors
+
 # Below Linux's range of ports for outgoing connections: a port there could be taken by any
 # connection while its server is down.
 PORTS: Final = range(20_000, 32_000)
@@ -27,8 +29,8 @@ class HeldPorts:
         self._taken: set[int] = set()
         self._sockets: list[socket.socket] = []
 
-    def any(self) -> int | None:
-        """A port of `PORTS` on 127.0.0.1 that nobody has; None where none was found."""
+    def any(self) -> int:
+        """A port of `PORTS` on 127.0.0.1 that nobody has; BrokerNotAvailable when all are taken."""
         for _ in range(_ATTEMPTS_MAX):
             port = random.choice(PORTS)
             if port in self._taken:
@@ -43,7 +45,9 @@ class HeldPorts:
             holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._keep(holder, port)
             return port
-        return None
+        raise errors.BrokerNotAvailable(
+            f"no free port from {PORTS[0]} to {PORTS[-1]} on {LOOPBACK}"
+        )
 
     def take(self, host: str, port: int) -> None:
         """This port of an address of this machine; OSError where somebody listens on it."""

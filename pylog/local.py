@@ -25,7 +25,7 @@ from typing import Any, Final, Self
 from pylog import errors
 from pylog.client.arguments import mapping, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
-from pylog.held_ports import LOOPBACK, PORTS, HeldPorts
+from pylog.held_ports import HeldPorts
 from pylog.temporary_folder import TemporaryFolder
 
 START_SECONDS_MAX: Final = 60.0
@@ -388,19 +388,11 @@ class LocalCluster:
             raise
 
     def _new_ports(self) -> _Ports:
-        return self._free_port(), self._free_port(), self._free_port()
-
-    def _free_port(self) -> int:
-        port = self._held.any()
-        if port is None:
-            raise errors.BrokerNotAvailable(
-                f"no free port from {PORTS[0]} to {PORTS[-1]} on {LOOPBACK}"
-            )
-        return port
+        return self._held.any(), self._held.any(), self._held.any()
 
     def _hold_gateway(self, listen: str | None) -> int:
         if self._gateway_port == 0:
-            return self._free_port()
+            return self._held.any()
         try:
             self._held.take(self._gateway_host, self._gateway_port)
         except OSError as error:
