@@ -30,8 +30,8 @@ BATCHES_BUFFERED_MIN: Final = 8
 while others are made."""
 
 TOPICS_AGE_MS_MAX: Final = 250
-"""How long a producer believes what it knows of a topic from task to task: a topic that was made
-anew meanwhile refuses the task's records, and not every master runs the task again."""
+"""How long a producer believes what it knows of a topic from task to task. A topic that was made
+anew meanwhile refuses the task's first records."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
 
 
@@ -81,14 +81,18 @@ class KeptProducer:
         self._clock = clock
         self._looked_up_ms: dict[str, int] = {}
 
-    def begin(self, topic: str) -> None:
-        """A task is going to write to the topic."""
+    def begin(self, topic: str) -> bool:
+        """A task is going to write to the topic; whether it was looked up for that. If not, its
+        first records may be refused with UnknownTopicId.
+        """
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._looked_up_ms.get(topic, -TOPICS_AGE_MS_MAX) >= TOPICS_AGE_MS_MAX:
-            self.producer.refresh(topic)
-            if len(self._looked_up_ms) >= TOPICS_REMEMBERED_MAX:
-                self._looked_up_ms.clear()
-            self._looked_up_ms[topic] = now_ms
+        if now_ms - self._looked_up_ms.get(topic, -TOPICS_AGE_MS_MAX) < TOPICS_AGE_MS_MAX:
+            return False
+        self.producer.refresh(topic)
+        if len(self._looked_up_ms) >= TOPICS_REMEMBERED_MAX:
+            self._looked_up_ms.clear()
+        self._looked_up_ms[topic] = now_ms
+        return True
 
 
 _readers: ClientCache[RangeReader] = ClientCache(lambda reader: reader.close())

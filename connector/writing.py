@@ -16,7 +16,7 @@ from connector.errors import ConnectorError, SinkRow, UnknownTopic, WriteFailed
 from connector.options import SinkOptions
 from connector.warming import warm
 from pylog.client.settings import PRODUCER_SETTINGS
-from pylog.errors import MessageTooLarge, PylogError, UnknownTopicOrPartition
+from pylog.errors import MessageTooLarge, PylogError, UnknownTopicId, UnknownTopicOrPartition
 from pylog.model import NO_TIMESTAMP, topic_name_fault
 
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ def write_batches(
     task again.
     """
     warm(_load)
-    kept = producer_for(options)
-    producer = kept.producer
     written: Counter[str] = Counter()
     pending: deque[tuple[str, Future[Any]]] = deque()
     topic = options.topic or "?"
@@ -54,14 +52,13 @@ def write_batches(
         for batch in batches:
             for topic, rows in rows_by_topic(batch, options, columns):
                 check_rows(rows, topic, options)
-                if topic not in written:
-                    kept.begin(topic)
-                pending.append((topic, producer.send_arrow(topic, rows)))
+                send = _send if topic in written else _send_first
+                pending.append((topic, send(options, topic, rows)))
                 written[topic] += rows.num_rows
             while pending and pending[0][1].done():
                 topic, future = pending.popleft()
                 future.result()
-        producer.flush()
+        producer_for(options).producer.flush()
         while pending:
             topic, future = pending.popleft()
             future.result()
@@ -72,6 +69,25 @@ def write_batches(
         drop_producer(options)
         raise _failed(topic, error) from error
     return written
+
+
+def _send(options: SinkOptions, topic: str, rows: pa.RecordBatch) -> Future[Any]:
+    return producer_for(options).producer.send_arrow(topic, rows)
+
+
+def _send_first(options: SinkOptions, topic: str, rows: pa.RecordBatch) -> Future[Any]:
+    """The task's first rows of a topic. The producer may know it from an earlier task, from before
+    it was deleted and made anew: then they go once more, to the new one.
+    """
+    kept = producer_for(options)
+    if kept.begin(topic):
+        return _send(options, topic, rows)
+    sent = _send(options, topic, rows)
+    kept.producer.flush()
+    if not isinstance(sent.exception(), UnknownTopicId):
+        return sent
+    drop_producer(options)
+    return _send_first(options, topic, rows)
 
 
 def _failed(topic: str, error: PylogError) -> ConnectorError:

@@ -1,14 +1,21 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from connector.errors import SinkRow
+from connector import clients
+from connector.clients import drop_producer
+from connector.errors import SinkRow, WriteFailed
 from connector.options import SinkOptions, sink_options
-from connector.writing import check_rows, rows_by_topic
+from connector.writing import check_rows, rows_by_topic, write_batches
+from pylog.records.columnar import decode_to_arrow
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakeTopic
+from tests.fakes.waiting import eventually
 
 
 def options(topic: str | None = None, **client: str) -> SinkOptions:
@@ -133,3 +140,60 @@ def test_the_size_limit_is_the_settings() -> None:
         else:
             with pytest.raises(SinkRow, match="no column key"):
                 check_rows(rows, topic, to)
+
+
+@pytest.fixture
+def cluster() -> Iterator[FakeCluster]:
+    with FakeCluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def sink(cluster: FakeCluster) -> Iterator[SinkOptions]:
+    sink = sink_options(
+        {"pylog.bootstrap.servers": ",".join(cluster.bootstrap_servers), "topic": "a"}
+    )
+    yield sink
+    drop_producer(sink)
+
+
+def values_of(topic: FakeTopic) -> list[bytes | None]:
+    """Of a topic of one partition."""
+    (partition,) = topic.partitions
+    read = decode_to_arrow(
+        partition.read(0, 1 << 20, partition.end), "a", 0, from_offset=0, to_offset=1 << 62
+    )
+    return read.column("value").to_pylist()  # type: ignore[no-any-return]
+
+
+def test_a_topic_that_was_made_anew_between_two_tasks_takes_the_second_ones_rows(
+    cluster: FakeCluster, sink: SinkOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the kept producer believes of it, and for how long."""
+    monkeypatch.setattr(clients, "TOPICS_AGE_MS_MAX", 3_600_000)
+    old = cluster.create_topic("a")
+    write_batches([pa.record_batch({"value": ["1"]})], sink, ["value"])
+    del cluster.topics["a"]
+    new = cluster.create_topic("a")
+    rows = [pa.record_batch({"value": [value]}) for value in ("2", "3")]
+    assert write_batches(rows, sink, ["value"]) == {"a": 2}
+    assert values_of(old) == [b"1"]
+    assert values_of(new) == [b"2", b"3"]
+
+
+def test_rows_behind_a_tasks_first_ones_do_not_go_to_another_topic(
+    cluster: FakeCluster, sink: SinkOptions
+) -> None:
+    old = cluster.create_topic("a")
+    made: list[FakeTopic] = []
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"value": ["1"]})
+        eventually(30, lambda: old.partitions[0].end == 1, "the first row is written")
+        del cluster.topics["a"]
+        made.append(cluster.create_topic("a"))
+        yield pa.record_batch({"value": ["2"]})
+
+    with pytest.raises(WriteFailed, match="records meant for the old one are not written"):
+        write_batches(rows(), sink, ["value"])
+    assert made[0].partitions[0].end == 0
