@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit unit-broker unit-client unit-others storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -24,17 +24,8 @@ test: setup unit ## everything but lint, bench, the long kills and disks; the si
 variants-beside:
 	@nice -n 19 $(MAKE) --no-print-directory variants
 
-unit: setup ## pure logic, in three processes, one of which mostly waits; about a minute
-	@$(MAKE) --no-print-directory -j3 -O unit-broker unit-client unit-others
-
-unit-broker:
-	$(PYTEST) tests/unit/broker
-
-unit-client:
-	$(PYTEST) tests/unit/pylog/client
-
-unit-others:
-	$(PYTEST) tests/unit tests/golden --ignore=tests/unit/broker --ignore=tests/unit/pylog/client
+unit: setup ## pure logic, in three processes, for some tests wait; under a minute
+	$(PYTEST) -n 3 --dist worksteal tests/unit tests/golden
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
