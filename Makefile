@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -17,9 +17,10 @@ setup: ## .venv with the pinned dependencies, Java 17 or 21
 run: setup ## three brokers by spark-submit, a real data set through them, then serve; ONCE=1 ends there
 	@$(PY) tools/run.py $(if $(ONCE),--once)
 
-test: setup unit ## everything but lint, bench, the long kills and disks; the simulator takes what time the brokers leave
+test: setup unit brokers spark notebook ## everything but lint, bench, the long kills and disks
+
+brokers: setup ## integration, and the simulator in what time the broker processes leave
 	@$(MAKE) --no-print-directory -j2 -O variants-beside integration
-	@$(MAKE) --no-print-directory spark notebook
 
 variants-beside:
 	@nice -n 19 $(MAKE) --no-print-directory variants

@@ -53,8 +53,12 @@ class ProducerHistory:
 
     def take(self, offset: int, *, durable: bool = False) -> None:
         """Write what is known before `offset`, where the log ends, unless that is there already."""
-        self._learn(offset)
+        is_there = self._learn(offset)
         if self._offsets and self._offsets[-1] >= offset:
+            return
+        if is_there and not durable:
+            # What a crash would tear while it is written anew may be known from nowhere else.
+            self._offsets.append(offset)
             return
         snapshot, companion = self._paths(offset)
         try:
@@ -135,18 +139,21 @@ class ProducerHistory:
         self._offsets += later
         return used
 
-    def _learn(self, offset: int) -> None:
+    def _learn(self, offset: int) -> bool:
         """All batches before `offset` were read, and an earlier life left a snapshot there. It
-        knows batches that a cleaner has taken since.
+        knows batches that a cleaner has taken since. Whether it says just what is known now.
         """
         doubted = self._doubted
         while doubted and doubted[0] < offset:
             self._remove(doubted.pop(0))
-        if doubted and doubted[0] == offset:
-            del doubted[0]
-            earlier = self._read(offset)
-            if earlier is not None:
-                self.now.learn(earlier)
+        if not doubted or doubted[0] != offset:
+            return False
+        del doubted[0]
+        earlier = self._read(offset)
+        if earlier is None:
+            return False
+        self.now.learn(earlier)
+        return earlier.entries == self.now.entries and earlier.forgot == self.now.forgot
 
     def take_no_more(self) -> None:
         """Drop the snapshots that nobody asked for: the log does not get to them."""

@@ -199,14 +199,20 @@ class ProducerStates:
 
     def learn(self, earlier: ProducerStates) -> None:
         """What `earlier` says of the same batches, of producers whose newest batch is the same in
-        both: it may know more of those before, which a cleaner has taken.
+        both. It may know more of those before, which a cleaner has taken, or less: a snapshot of
+        Kafka's knows one, and so does one whose companion a crash has torn.
         """
         for producer_id, entry in self._entries.items():
             known = earlier.get(producer_id)
             if known is None or known.epoch != entry.epoch or not (entry.batches and known.batches):
                 continue
             if known.batches[-1][:4] == entry.batches[-1][:4]:
-                self._entries[producer_id] = entry._replace(batches=known.batches)
+                both = {batch.first_offset: batch for batch in (*known.batches, *entry.batches)}
+                batches = [both[offset] for offset in sorted(both)]
+                self._entries[producer_id] = entry._replace(
+                    batches=tuple(batches[-BATCHES_KEPT:]),
+                    seen_ms=max(entry.seen_ms, known.seen_ms),
+                )
 
     def expire(self, wall_ms: int, expiration_ms: int) -> int:
         """Forget producers without an open transaction that were not heard of for so long; how

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 
 import pytest
@@ -27,6 +28,7 @@ from pylog.errors import OutOfOrderSequenceNumber
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from tests.fakes.crashing_files import Crash, CrashingFiles
 from tests.fakes.logs import DIRECTORY, WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 
@@ -255,3 +257,46 @@ def test_a_snapshot_that_does_not_agree_with_the_log_is_not_believed() -> None:
         )
     )
     assert mine.entries == {7: ProducerEntry(3, FIVE), 8: ProducerEntry(0, FIVE[:1])}
+
+
+def test_a_snapshot_that_knows_less_takes_nothing_away() -> None:
+    """Kafka's knows one batch of each producer, and so does one with a torn companion."""
+    mine = ProducerStates({7: ProducerEntry(3, FIVE, seen_ms=5)})
+    mine.learn(ProducerStates({7: ProducerEntry(3, FIVE[4:])}))
+    assert mine.entries == {7: ProducerEntry(3, FIVE, seen_ms=5)}
+
+
+def test_what_only_a_log_and_only_a_snapshot_know_is_put_together() -> None:
+    """Of the newest five the log has the first and the last, the snapshot those from the second."""
+    mine = ProducerStates({7: ProducerEntry(3, (FIVE[0], FIVE[4]))})
+    mine.learn(ProducerStates({7: ProducerEntry(3, FIVE[1:], seen_ms=8)}))
+    assert mine.entries == {7: ProducerEntry(3, FIVE, seen_ms=8)}
+
+
+@pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])
+def test_a_start_that_is_cut_short_anywhere_forgets_no_batch(torn: bool) -> None:
+    """Twice, after a crash that left the companions whole or torn."""
+    config = TopicConfig(segment_bytes=300)
+    for operation in itertools.count():
+        files = CrashingFiles()
+        log = open_log(files, config=config)
+        for sequence in range(8):
+            put(log, sequence)
+        files.kill()
+        for name in files.listdir(DIRECTORY) if torn else ():
+            if name.endswith(".producers"):
+                del files.names[f"{DIRECTORY}/{name}"].data[20:]
+        crashes = 0
+        for _ in range(2):
+            files.countdown = operation
+            try:
+                open_log(files, config=config)
+            except Crash:
+                crashes += 1
+            files.kill()
+        files.countdown = None
+        again = open_log(files, config=config)
+        assert [put(again, sequence) for sequence in range(3, 8)] == [True] * 5, operation
+        if not crashes:
+            break
+    assert (operation > 3) is torn  # where all is there nothing is written
