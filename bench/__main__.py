@@ -168,9 +168,6 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=int, default=RUNS, help="of which a row of `log` and `spark` is the median"
     )
-    parser.add_argument(
-        "--runs", type=int, default=RUNS, help="of which a row of `log` and `spark` is the median"
-    )
     parser.add_argument("--only", choices=["limits", "storage", "log", "upkeep", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
