@@ -25,7 +25,7 @@ brokers: setup ## integration, and the simulator in what time the broker process
 variants-beside:
 	@nice -n 19 $(MAKE) --no-print-directory variants
 
-unit: setup ## pure logic, in three processes, for some tests wait; under a minute
+unit: setup ## pure logic, in three processes, for some tests wait; about a minute
 	$(PYTEST) -n 3 --dist worksteal tests/unit tests/golden
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
