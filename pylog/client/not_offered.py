@@ -6,11 +6,12 @@ AttributeError that looks like a typing mistake. Delete a row when the method co
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 from pylog import errors
+
+ClassT = TypeVar("ClassT")
 
 _TRANSACTIONS: Final = (
     "transactions are not offered yet; the idempotent producer stores each record once per session"
@@ -77,18 +78,26 @@ ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
 }
 
 
-def refuse_later(owner: str, name: str, table: Mapping[str, str]) -> Callable[..., NoReturn]:
-    """For `__getattr__`: a method of the table that raises NotOffered when called.
+def refuses(table: Mapping[str, str]) -> Callable[[type[ClassT]], type[ClassT]]:
+    """Decorates a class: each method of the table raises NotOffered when called.
 
-    AttributeError for a name that is not in the table, with the nearest one.
+    Real methods, unknown to type checkers: a `__getattr__` would slow down every attribute of every
+    instance, as CPython specializes none of a class that has one (PEP 659).
     """
-    reason = table.get(name)
-    if reason is None:
-        near = difflib.get_close_matches(name, list(table), n=1, cutoff=0.75)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise AttributeError(f"{owner} has no attribute {name!r}{hint}")
 
+    def add(owner: type[ClassT]) -> type[ClassT]:
+        for name, reason in table.items():
+            setattr(owner, name, _refusal(owner.__name__, name, reason))
+        return owner
+
+    return add
+
+
+def _refusal(owner: str, name: str, reason: str) -> Callable[..., NoReturn]:
     def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
         raise errors.NotOffered(f"{owner}.{name}: {reason}")
 
+    refuse.__name__ = name
+    refuse.__qualname__ = f"{owner}.{name}"
+    refuse.__doc__ = f"Raises NotOffered: {reason}."
     return refuse

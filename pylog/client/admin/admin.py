@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.admin import admin_wire
@@ -27,7 +27,7 @@ from pylog.client.cluster.outcomes import Answers, ask_controller, raise_passing
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.shown import Shown
 from pylog.client.cluster.wire import error_of, metadata_request, snapshot_of
-from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
+from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
 from pylog.client.settings import ADMIN_SETTINGS
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import one_partition, some_partitions
@@ -59,6 +59,7 @@ OFFSET_SPECS: Final = {
 }
 
 
+@refuses(ADMIN_NOT_OFFERED)
 class AdminClient(Closing, Shown):
     """Administers a cluster. Thread safe.
 
@@ -429,11 +430,6 @@ class AdminClient(Closing, Shown):
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
         self.close()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return refuse_later("AdminClient", name, ADMIN_NOT_OFFERED)
 
     def _milliseconds(self, timeout: float | None) -> int:
         return self._timeout_ms if timeout is None else int(seconds(timeout) * 1000)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pylog.client.admin.admin import AdminClient
 from pylog.client.closing import AsyncClosing
-from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuse_later
+from pylog.client.not_offered import ADMIN_NOT_OFFERED, refuses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -29,6 +29,7 @@ def _awaited(
     return call
 
 
+@refuses(ADMIN_NOT_OFFERED)
 class AsyncAdminClient(AsyncClosing):
     """As AdminClient, each method to be awaited. For one event loop or several."""
 
@@ -49,8 +50,3 @@ class AsyncAdminClient(AsyncClosing):
     elect_leaders = _awaited(AdminClient.elect_leaders)
     unregister_broker = _awaited(AdminClient.unregister_broker)
     close = _awaited(AdminClient.close)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return refuse_later("AsyncAdminClient", name, ADMIN_NOT_OFFERED)

@@ -15,6 +15,7 @@ from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
+from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuses
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import Partitions
 from pylog.clock import SYSTEM_CLOCK
@@ -32,6 +33,7 @@ LOOK_AGAIN_S: Final = 0.5
 T = TypeVar("T")
 
 
+@refuses(CONSUMER_NOT_OFFERED)
 class AsyncConsumer(AsyncClosing):
     """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
 
@@ -198,8 +200,3 @@ class AsyncConsumer(AsyncClosing):
     async def close(self) -> None:
         """Let go of connections and buffers."""
         await self._elsewhere(self._inner.close)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return getattr(self._inner, name)  # refuses, by name, what is not offered yet

@@ -30,7 +30,7 @@ from pylog.client.consumer.poll_waiting import PollWaiting, not_assigned
 from pylog.client.consumer.subscription import Subscription
 from pylog.client.fetching.fetch_state import Partition
 from pylog.client.fetching.fetcher import Fetcher
-from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuse_later
+from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuses
 from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.client.topics_and_partitions import (
     Partitions,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@refuses(CONSUMER_NOT_OFFERED)
 class Consumer(Closing, Shown):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
@@ -432,11 +433,6 @@ class Consumer(Closing, Shown):
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`."""
         self.close()
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return refuse_later("Consumer", name, CONSUMER_NOT_OFFERED)
 
     @contextmanager
     def _use(self) -> Iterator[None]:

@@ -7,11 +7,11 @@ awaited here instead.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pylog.client.closing import AsyncClosing
-from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuses
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery
 from pylog.client.producer.producer import Producer
 from pylog.model import RecordMetadata
@@ -56,6 +56,7 @@ class AsyncDelivery:
         return repr(self._handle).replace("DeliveryHandle", "AsyncDelivery", 1)
 
 
+@refuses(PRODUCER_NOT_OFFERED)
 class AsyncProducer(AsyncClosing):
     """Sends records. Settings, guarantees and errors are `Producer`'s. For one loop at a time.
 
@@ -138,8 +139,3 @@ class AsyncProducer(AsyncClosing):
     async def close(self, timeout: float | None = None) -> None:
         """As `Producer.close`."""
         await asyncio.to_thread(self._producer.close, timeout)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return refuse_later("AsyncProducer", name, PRODUCER_NOT_OFFERED)

@@ -5,7 +5,7 @@ does before a record is in its batch. The other half is `producer_loop`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from pylog.client.arguments import whole_or_none
 from pylog.client.background import close_at_exit, logger, shared_loop
 from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
-from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuse_later
+from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuses
 from pylog.client.producer.at_hand import AtHand
 from pylog.client.producer.delivery import DeliveryHandle, OnDelivery, gather, handle_on
 from pylog.client.producer.encoding import header_list, record_size, serialized, stamp_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+@refuses(PRODUCER_NOT_OFFERED)
 class Producer(Closing, Shown):
     """Sends records. Thread safe. Idempotent unless told otherwise: no retry stores one twice.
 
@@ -466,8 +467,3 @@ class Producer(Closing, Shown):
     def _close_at_exit(self) -> None:
         """The interpreter ends without a `close()`: a last moment for what is buffered."""
         self.close(timeout=1.0)
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Callable[..., Any]:
-            return refuse_later("Producer", name, PRODUCER_NOT_OFFERED)
