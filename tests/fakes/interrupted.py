@@ -51,6 +51,7 @@ def interrupt_at(place: int, call: Callable[[], object]) -> bool:
         return True
     finally:
         sys.settrace(before)
+        last.clear()  # and with the frames whatever they had in hand
     return False
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
+from sys import getrefcount
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,13 @@ from pylog.client.closing import Closing
 from pylog.client.cluster.shown import Shown
 from pylog.client.not_offered import PRODUCER_NOT_OFFERED, refuses
 from pylog.client.producer.at_hand import AtHand
-from pylog.client.producer.delivery import DeliveryHandle, OnDelivery, gather, handle_on
+from pylog.client.producer.delivery import (
+    UNSHARED,
+    DeliveryHandle,
+    OnDelivery,
+    gather,
+    handle_on,
+)
 from pylog.client.producer.encoding import header_list, record_size, serialized, stamp_of
 from pylog.client.producer.interceptors import Interceptors, ProducerRecord
 from pylog.client.producer.producer_loop import ProducerLoop
@@ -115,8 +122,11 @@ class Producer(Closing, Shown):
                     values.append(value)
                     batch.room = room
                     if not batch.closed or self._was_counted(batch, index):
-                        handle = DeliveryHandle()
-                        handle._delivery = batch.delivery
+                        handle: DeliveryHandle = batch.handle
+                        if getrefcount(handle) > UNSHARED:
+                            handle = DeliveryHandle()
+                            handle._delivery = batch.delivery
+                            batch.handle = handle
                         handle._index = index
                         return handle
         if self._user.interceptors is not None:

@@ -36,8 +36,8 @@ class Batch:
     counted; if it is, whether the record's index is below the count tells, under the lock. A
     record that came too late stays behind the count in `values`, where nobody looks.
 
-    `delivery` belongs to the shell (who waits for the batch); the sender owns all that stands
-    below it.
+    `delivery` (who waits for the batch) and `handle` (the last one given out) belong to the shell;
+    the sender owns all that stands below them.
     """
 
     __slots__ = (
@@ -51,6 +51,7 @@ class Batch:
         "encoded",
         "fixed_count",
         "grew",
+        "handle",
         "headers",
         "in_flight",
         "keys",
@@ -88,6 +89,7 @@ class Batch:
         self.reserved = 0
         self.counted = 0  # bytes that the loop was told of
         self.delivery = delivery
+        self.handle: Any = None
         self.encoded: bytes | None = None
         self.stamped_id: int = NO_PRODUCER_ID  # the producer id in `encoded`
         self.producer_id: int = NO_PRODUCER_ID

@@ -77,6 +77,39 @@ def test_many_records_share_batches_and_keep_their_order(cluster: FakeCluster) -
     assert [r.value for r in stored(cluster)] == [b"%d" % i for i in range(1_000)]
 
 
+def test_each_handle_that_somebody_keeps_is_its_own_records(cluster: FakeCluster) -> None:
+    told: list[int] = []
+    with producer(cluster, linger_ms=60_000) as p:
+        p.send("one", b"0")  # from here on records go straight into their batch
+        kept: dict[int, Any] = {}
+        for number in range(1, 400):
+            match number % 6:
+                case 0:
+                    kept[number] = p.send("one", b"x")
+                case 1:
+                    kept[number] = p.send("one", b"x").result  # by its method alone
+                case 2:
+                    kept[number] = p.send("one", b"x").as_future()
+                case 3:
+                    p.send("one", b"x").add_done_callback(lambda h: told.append(h.result().offset))
+                case _:
+                    p.send("one", b"x")
+        p.flush(30)
+        offsets = {
+            number: (keeper() if callable(keeper) else keeper.result(0)).offset
+            for number, keeper in kept.items()
+        }
+    assert offsets == {number: number for number in range(1, 400) if number % 6 < 3}
+    assert told == list(range(3, 400, 6))
+
+
+def test_a_handle_that_nobody_keeps_is_given_out_again(cluster: FakeCluster) -> None:
+    with producer(cluster, linger_ms=60_000) as p:
+        p.send("one", b"0")
+        assert len({id(p.send("one", b"x")) for _ in range(50)}) <= 2  # the batch's first, and one
+        p.flush(30)
+
+
 def test_a_record_larger_than_a_batch_follows_a_small_one(cluster: FakeCluster) -> None:
     with producer(cluster, linger_ms=50) as p:
         p.send("one", b"first").result(30)

@@ -185,6 +185,28 @@ def test_interrupted_anywhere_every_record_comes_at_most_once_and_later_ones_do(
     ]
 
 
+def test_interrupted_on_the_way_into_an_open_batch_later_handles_are_their_own_records(
+    fake: FakeCluster,
+) -> None:
+    with Producer(bootstrap_servers=fake.bootstrap_servers, linger_ms=60_000) as p:
+        number = 0
+        first = p.send("t", b"first of the batch")
+
+        def check(run: Any) -> bool:
+            nonlocal number, first
+            number += 1
+            interrupted: bool = run(lambda: p.send("t", b"%d" % number))
+            handles = [p.send("t", b"after %d" % number) for _ in range(2)]
+            p.flush(20)
+            offsets = [handle.result(0).offset for handle in (first, *handles)]
+            added = b"%d" % number in stored(fake, handles[0].result(0).partition)
+            assert offsets[1:] == [offsets[0] + 1 + added, offsets[0] + 2 + added]
+            first = p.send("t", b"first of the batch")
+            return interrupted
+
+        assert interrupt_everywhere(check) > 3
+
+
 def test_interrupted_just_before_the_loop_is_called_it_is_called_all_the_same(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
