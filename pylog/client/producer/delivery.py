@@ -17,6 +17,7 @@ from typing import Final
 
 from pylog import errors
 from pylog.client.background import logger, on_loop_thread
+from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
 from pylog.model import RecordMetadata, TopicPartition
@@ -201,8 +202,7 @@ class DeliveryHandle:
     """A sent record's outcome, with the methods of a Future.
 
     Without a constructor, a call of which would cost a fifth of `Producer.send`: `handle_on` makes
-    one. A handle that the caller dropped is given out again, for the next record of its batch (see
-    `UNSHARED`).
+    one, or `next_handle`.
     """
 
     __slots__ = ("_delivery", "_index")
@@ -276,9 +276,21 @@ def _references_of_unshared() -> int:
 
 
 UNSHARED: Final = _references_of_unshared()
-"""How many references to a batch's handle `Producer.send` counts if nobody else has one: it may be
+"""How many references to a batch's handle `next_handle` counts if nobody else has one: it may be
 given out again, as CPython's own `zip` does with its tuples. A handle has no weak references.
 """
+
+
+def next_handle(batch: Batch, index: int) -> DeliveryHandle:
+    """The handle of the record `index`: the batch's last one, if the caller dropped it, or another.
+
+    `Producer.send` does the same in place.
+    """
+    handle: DeliveryHandle = batch.handle
+    if getrefcount(handle) > UNSHARED:
+        handle = batch.handle = handle_on(batch.delivery, index)
+    handle._index = index
+    return handle
 
 
 def gather(handles: list[DeliveryHandle]) -> Future[list[RecordMetadata]]:

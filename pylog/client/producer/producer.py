@@ -24,6 +24,7 @@ from pylog.client.producer.delivery import (
     OnDelivery,
     gather,
     handle_on,
+    next_handle,
 )
 from pylog.client.producer.encoding import header_list, record_size, serialized, stamp_of
 from pylog.client.producer.interceptors import Interceptors, ProducerRecord
@@ -99,7 +100,6 @@ class Producer(Closing, Shown):
             raise
         if (
             buffer is not None
-            and key is None
             and headers is None
             and partition is None
             and timestamp_ms is None
@@ -107,28 +107,32 @@ class Producer(Closing, Shown):
             and type(value) is bytes
             and buffer.owner == get_ident()
         ):
-            # `Batch.add` in place and without the lock, each of which would cost a fifth of this;
-            # why that may be, and the order of these lines, is told at `Batch`.
-            batch = buffer.current
-            if batch is not None:
-                values = batch.values
-                room = batch.room - len(value) - 21  # RECORD_OVERHEAD, without a look-up
-                if room >= 0:
-                    index = len(values)
-                    times = batch.times
-                    now_ns = wall_ns()
-                    if now_ns >= times.until_ns:
-                        times.begin(index, now_ns)
-                    values.append(value)
-                    batch.room = room
-                    if not batch.closed or self._was_counted(batch, index):
-                        handle: DeliveryHandle = batch.handle
-                        if getrefcount(handle) > UNSHARED:
-                            handle = DeliveryHandle()
-                            handle._delivery = batch.delivery
-                            batch.handle = handle
-                        handle._index = index
-                        return handle
+            if key is None:
+                # `Batch.add` in place and without the lock, each of which would cost a fifth of
+                # this; why that may be, and the order of these lines, is told at `Batch`.
+                batch = buffer.current
+                if batch is not None:
+                    room = batch.room - len(value) - 21  # RECORD_OVERHEAD, without a look-up
+                    if room >= 0:
+                        values, times = batch.values, batch.times
+                        now_ns = wall_ns()
+                        if now_ns >= times.until_ns:
+                            times.begin(len(values), now_ns)
+                        index = len(values)
+                        values.append(value)
+                        batch.room = room
+                        if not batch.closed or self._was_counted(batch, index):
+                            handle: DeliveryHandle = batch.handle
+                            if getrefcount(handle) > UNSHARED:
+                                handle = DeliveryHandle()
+                                handle._delivery = batch.delivery
+                                batch.handle = handle
+                            handle._index = index
+                            return handle
+            elif type(key) is bytes:
+                added = self._add_keyed(buffer, key, value)
+                if added is not None:
+                    return added
         if self._user.interceptors is not None:
             record = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
             return self._send_intercepted(self._user.interceptors, record, on_delivery)
@@ -137,6 +141,34 @@ class Producer(Closing, Shown):
         except errors.PylogError:
             self._count_refused()
             raise
+
+    def _add_keyed(self, buffer: TopicBuffer, key: bytes, value: bytes) -> DeliveryHandle | None:
+        """What `send` does for a plain value, for one with a key: into an open batch all of whose
+        records have one. None where there is no such batch.
+        """
+        batch = buffer.open.get(buffer.placed.get(key, -1))
+        if batch is None:
+            return None
+        keys, values, times = batch.keys, batch.values, batch.times
+        room = batch.room - len(value) - len(key) - RECORD_OVERHEAD
+        if room < 0 or keys is None:
+            return None
+        now_ns = wall_ns()
+        if now_ns >= times.until_ns:
+            times.begin(len(values), now_ns)
+        index = len(values)
+        if len(keys) != index:
+            return None
+        try:
+            keys.append(key)
+            values.append(value)
+        except BaseException:
+            batch.trim()
+            raise
+        batch.room = room
+        if batch.closed and not self._was_counted(batch, index):
+            return None
+        return next_handle(batch, index)
 
     def _send_intercepted(
         self, interceptors: Interceptors, record: ProducerRecord, on_delivery: OnDelivery | None
@@ -218,7 +250,7 @@ class Producer(Closing, Shown):
         except BaseException as error:
             self._at_hand.failed(error)
             raise
-        return handle_on(batch.delivery, index)
+        return next_handle(batch, index)
 
     def _open_batch(self, buffer: TopicBuffer, partition: int | None, size: int) -> Batch:
         """A batch with room for the record, in any partition if none is asked for.

@@ -45,20 +45,21 @@ class TopicBuffer:
     large.
     """
     owner: int = NOBODY
-    """The thread that may add to `current` without the lock (see `Batch`), as long as no other one
-    sends to the topic.
+    """The thread that may add to open batches without the lock (see `Batch`), as long as no other
+    one sends to the topic.
     """
+    placed: dict[bytes, int] = field(default_factory=dict)
+    """The partitions of recent keys, because murmur2 costs microseconds."""
     _opener: int = NOBODY
     _openings: int = 0
-    _placed: dict[bytes, int] = field(default_factory=dict)
 
     def partition_of(self, key: bytes) -> int:
-        """Where `key` belongs; recent keys are remembered, because murmur2 costs microseconds."""
-        partition = self._placed.get(key)
+        """Where `key` belongs."""
+        partition = self.placed.get(key)
         if partition is None:
-            if len(self._placed) >= _KEYS_REMEMBERED_MAX:
-                self._placed.clear()
-            partition = self._placed[key] = partition_for_key(key, self.partitions)
+            if len(self.placed) >= _KEYS_REMEMBERED_MAX:
+                self.placed.clear()
+            partition = self.placed[key] = partition_for_key(key, self.partitions)
         return partition
 
     def opened_by(self, thread: int) -> None:
@@ -75,7 +76,7 @@ class TopicBuffer:
         """The topic has more partitions now: keys are placed anew."""
         if partitions != self.partitions:
             self.partitions = partitions
-            self._placed.clear()
+            self.placed.clear()
             self.sticky.forget_loads()
 
 
@@ -353,6 +354,7 @@ class Accumulator:
         began is gone, one that it began to close is closed, and whatever waits is due.
         """
         for batch in [batch for batch in self.incomplete if not batch.attempts]:
+            batch.trim()
             tp = batch.topic_partition
             buffer = self.topics[tp.topic]
             is_open = buffer.open.get(tp.partition) is batch

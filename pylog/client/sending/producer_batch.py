@@ -29,12 +29,12 @@ class Batch:
     While it is open, `room` is what it still takes; closed, `room` is -1. `keys` and `headers`
     exist from the first record that has some.
 
-    One thread, its topic's owner, may add a plain value without the producer's lock
-    (`Producer.send`), whoever else adds or closes holds it. That is safe as long as a statement
-    sees what an earlier one of any thread did (the interpreter's lock): who closes sets `closed`
-    first and counts then; who adds looks at `closed` last. If it is not set, the record was
-    counted; if it is, whether the record's index is below the count tells, under the lock. A
-    record that came too late stays behind the count in `values`, where nobody looks.
+    One thread, its topic's owner, may add a plain value, or a value and its key, without the
+    producer's lock (`Producer.send`), whoever else adds or closes holds it. That is safe as long as
+    a statement sees what an earlier one of any thread did (the interpreter's lock): who closes sets
+    `closed` first and counts then; who adds looks at `closed` last. If it is not set, the record
+    was counted; if it is, whether the record's index is below the count tells, under the lock. A
+    record that came too late stays behind the count, where nobody looks.
 
     `delivery` (who waits for the batch) and `handle` (the last one given out) belong to the shell;
     the sender owns all that stands below them.
@@ -124,17 +124,16 @@ class Batch:
         whether there is room, but for the first record, which may be as large as it likes. `stamp`
         is the wall clock in nanoseconds, or `~timestamp_ms` where the user gave one.
 
-        `Producer.send` does the same by itself for records that are only a value.
+        `Producer.send` does the same by itself for records that are only a value and a key.
         """
         assert not self.closed
         index = len(self.values)
-        # The time comes first, there and here: Ctrl-C between the two must not leave a value
-        # without one.
+        # The value comes last, there and here: what is counted has its time and its key, whatever
+        # Ctrl-C comes between.
         if stamp < 0:
             self.times.give(index, ~stamp)
         elif stamp >= self.times.until_ns:
             self.times.begin(index, stamp)
-        self.values.append(value)
         if key is not None:
             if self.keys is None:
                 self.keys = []
@@ -145,8 +144,15 @@ class Batch:
                 self.headers = []
             self.headers.extend([None] * (index - len(self.headers)))
             self.headers.append(headers)
+        self.values.append(value)
         self.room -= size
         return index
+
+    def trim(self) -> None:
+        """Forget the key and headers of a record whose value did not come: an interrupted one's."""
+        for column in (self.keys, self.headers):
+            if column is not None:
+                del column[len(self.values) :]
 
     def extend(self, more: int) -> None:
         """Take `more` bytes more."""
@@ -181,9 +187,9 @@ class Batch:
         keys: list[bytes | None] | None = None
         headers: list[HeaderList | None] | None = None
         if self.keys is not None:
-            keys = [*self.keys, *[None] * (count - len(self.keys))]
+            keys = [*self.keys[:count], *[None] * (count - len(self.keys))]
         if self.headers is not None:
-            headers = [*self.headers, *[None] * (count - len(self.headers))]
+            headers = [*self.headers[:count], *[None] * (count - len(self.headers))]
         return self.values[:count], keys, headers
 
     def forget_records(self) -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
+from pylog.client.producer import producer as producer_module
 from pylog.client.producer.producer import Producer
+from pylog.clock import wall_ns
 from pylog.model import RecordMetadata
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
@@ -108,6 +110,29 @@ def test_a_handle_that_nobody_keeps_is_given_out_again(cluster: FakeCluster) -> 
         p.send("one", b"0")
         assert len({id(p.send("one", b"x")) for _ in range(50)}) <= 2  # the batch's first, and one
         p.flush(30)
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_a_batch_that_is_closed_under_the_hands_of_who_adds(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, key: bytes | None
+) -> None:
+    close_now = False
+
+    def look_at_the_clock() -> int:
+        if close_now:
+            with p._lock:
+                p._accumulator.mark_all_due()
+        return wall_ns()
+
+    monkeypatch.setattr(producer_module, "wall_ns", look_at_the_clock)
+    with producer(cluster, linger_ms=60_000) as p:
+        handles = []
+        for number in range(30):
+            close_now = number % 3 == 2
+            handles.append(p.send("one", b"%d" % number, key))
+        p.flush(30)
+        assert [handle.result(0).offset for handle in handles] == list(range(30))
+    assert [(r.key, r.value) for r in stored(cluster)] == [(key, b"%d" % n) for n in range(30)]
 
 
 def test_a_record_larger_than_a_batch_follows_a_small_one(cluster: FakeCluster) -> None:

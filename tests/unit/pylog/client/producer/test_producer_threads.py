@@ -55,13 +55,34 @@ def run(*work: Callable[[], None]) -> None:
     assert not faults
 
 
-def check(cluster: FakeCluster, sent: list[tuple[bytes, DeliveryHandle]]) -> None:
+KeyOf = Callable[[bytes], bytes | None]
+
+
+def no_key(_value: bytes) -> None:
+    return None
+
+
+def one_key(_value: bytes) -> bytes:
+    return b"key"
+
+
+def seldom_a_key(value: bytes) -> bytes | None:
+    return value[-1:] if len(value) % 2 else None
+
+
+KEYS = pytest.mark.parametrize("key_of", [no_key, one_key, seldom_a_key])
+
+
+def check(
+    cluster: FakeCluster, sent: list[tuple[bytes, DeliveryHandle]], key_of: KeyOf | None = None
+) -> None:
     """Each handle names the place where its very record is stored; nothing else is."""
-    records = {
-        (n, record.offset): record.value
-        for n, partition in enumerate(cluster.topics["t"].partitions)
-        for record in iter_records(partition.read(0, 1 << 30), "t", n)
-    }
+    records = {}
+    for n, partition in enumerate(cluster.topics["t"].partitions):
+        for record in iter_records(partition.read(0, 1 << 30), "t", n):
+            assert record.value is not None
+            assert key_of is None or record.key == key_of(record.value)
+            records[n, record.offset] = record.value
     places = {}
     for value, handle in sent:
         told = handle.result(0)
@@ -70,7 +91,8 @@ def check(cluster: FakeCluster, sent: list[tuple[bytes, DeliveryHandle]]) -> Non
     assert len(places) == len(sent)
 
 
-def test_one_thread_sends_while_others_flush(cluster: FakeCluster) -> None:
+@KEYS
+def test_one_thread_sends_while_others_flush(cluster: FakeCluster, key_of: KeyOf) -> None:
     """The owner adds without the lock, and every batch is closed under its hands."""
     sent: list[tuple[bytes, DeliveryHandle]] = []
     over = threading.Event()
@@ -79,7 +101,7 @@ def test_one_thread_sends_while_others_flush(cluster: FakeCluster) -> None:
         try:
             for i in range(20_000):
                 value = b"%d" % i
-                sent.append((value, p.send("t", value)))
+                sent.append((value, p.send("t", value, key_of(value))))
         finally:
             over.set()
 
@@ -90,9 +112,14 @@ def test_one_thread_sends_while_others_flush(cluster: FakeCluster) -> None:
     with producer(cluster, batch_size=700) as p:
         run(send, flush, flush)
         p.flush(20)
-        check(cluster, sent)
-    values = [int(value) for value, _ in sent]
-    assert values == sorted(values)
+        check(cluster, sent, key_of)
+    for partition in range(4):
+        offsets = [
+            place.offset
+            for place in (handle.result(0) for _, handle in sent)
+            if place.partition == partition
+        ]
+        assert offsets == sorted(offsets)
 
 
 def test_eight_threads_with_callbacks_small_buffers_and_faults(cluster: FakeCluster) -> None:
@@ -140,7 +167,8 @@ def test_eight_threads_with_callbacks_small_buffers_and_faults(cluster: FakeClus
             assert offsets == sorted(offsets)
 
 
-def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster) -> None:
+@KEYS
+def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster, key_of: KeyOf) -> None:
     sent: list[list[tuple[bytes, DeliveryHandle]]] = [[] for _ in range(3)]
     turn = threading.Barrier(3)
 
@@ -150,7 +178,7 @@ def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster) -> Non
                 if phase % 3 == number or phase == 5:
                     for i in range(3_000):  # alone, then all together
                         value = b"%d-%d-%d" % (number, phase, i)
-                        sent[number].append((value, p.send("t", value)))
+                        sent[number].append((value, p.send("t", value, key_of(value))))
                 turn.wait(30)
 
         return work
@@ -158,7 +186,7 @@ def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster) -> Non
     with producer(cluster, batch_size=600) as p:
         run(*map(sender, range(3)))
         p.flush(30)
-        check(cluster, [pair for mine in sent for pair in mine])
+        check(cluster, [pair for mine in sent for pair in mine], key_of)
 
 
 def test_closing_while_threads_send_fails_or_stores_each_record(cluster: FakeCluster) -> None:

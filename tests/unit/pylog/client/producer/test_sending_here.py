@@ -207,6 +207,34 @@ def test_interrupted_on_the_way_into_an_open_batch_later_handles_are_their_own_r
         assert interrupt_everywhere(check) > 3
 
 
+@pytest.mark.parametrize("headers", [None, {"h": b"x"}])
+def test_interrupted_anywhere_no_record_has_anothers_key_nor_none(
+    fake: FakeCluster, headers: dict[str, bytes] | None
+) -> None:
+    fake.create_topic("one", 1)
+    with Producer(bootstrap_servers=fake.bootstrap_servers, linger_ms=60_000) as p:
+        number = 0
+
+        def check(run: Any) -> bool:
+            nonlocal number
+            number += 1
+            name = b"%d" % number
+            p.send("one", b"before", b"before")
+            interrupted: bool = run(lambda: p.send("one", name, name, headers))
+            p.send("one", b"plain")
+            p.send("one", b"after", b"after")
+            p.flush(20)
+            return interrupted
+
+        assert interrupt_everywhere(check) > 8
+    data = fake.topics["one"].partitions[0].read(0, 1 << 30)
+    records = list(iter_records(data, "one", 0))
+    assert [r.value for r in records if r.key is None] == [b"plain"] * number
+    assert all(r.key == r.value for r in records if r.key is not None)
+    others = (b"before", b"plain", b"after")
+    assert all(bool(r.headers) == bool(headers and r.value not in others) for r in records)
+
+
 def test_interrupted_just_before_the_loop_is_called_it_is_called_all_the_same(
     fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

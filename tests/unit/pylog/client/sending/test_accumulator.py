@@ -202,6 +202,22 @@ def test_keys_and_headers_begin_with_the_first_record_that_has_some() -> None:
     assert values == [b"a", b"b", None]
 
 
+def test_what_was_added_too_late_or_in_part_is_not_in_the_columns() -> None:
+    batch = Batch(T0, 0, None, 1_000)
+    batch.add(b"a", b"a", [("h", b"a")], 1, 10)
+    for column in (batch.keys, batch.headers):
+        assert column is not None
+        column.append(b"interrupted before its value came")  # type: ignore[arg-type]
+    batch.trim()
+    batch.add(b"b", None, None, 2, 10)
+    batch.add(b"c", b"c", None, 3, 10)
+    batch.close()
+    assert batch.keys is not None
+    batch.keys.append(b"late")
+    batch.values.append(b"late")
+    assert batch.columns() == ([b"a", b"b", b"c"], [b"a", None, b"c"], [[("h", b"a")], None, None])
+
+
 def test_encoded_batches_keep_the_order_of_records_before_and_after() -> None:
     acc = accumulator(linger_ms=60_000)
     before = add(acc, 0)
