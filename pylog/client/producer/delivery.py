@@ -10,13 +10,14 @@ import copy
 import threading
 import types
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from itertools import repeat
 from sys import getrefcount
 from typing import Final
 
 from pylog import errors
-from pylog.client.background import logger, on_loop_thread
+from pylog.client.background import logger, on_loop_thread, shared_loop
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
@@ -106,31 +107,52 @@ class Delivery:
         return part, index - first
 
     def on_delivery(self, index: int, callback: OnDelivery) -> None:
-        """Register `send(on_delivery=...)`, while the batch is still open and nobody else adds."""
-        # Two lists and not one of pairs, nor of closures: a new object per record that the garbage
-        # collector follows costs more than all else that is done here.
-        self._told_indexes.append(index)
-        self._told.append(callback)
+        """Register `send(on_delivery=...)`; a batch's records come in their order."""
+        with self._lock:
+            if not self.done:
+                # Two lists and not one of pairs, nor of closures: a new object per record that the
+                # garbage collector follows costs more than all else that is done here.
+                self._told_indexes.append(index)
+                self._told.append(callback)
+                return
+        # Done before the thread that sent it came here: told on pylog's thread all the same.
+        shared_loop().call(self._tell, [index], [callback])
 
-    def _tell(self) -> None:
+    def _tell(self, indexes: Sequence[int], callbacks: Sequence[OnDelivery]) -> None:
         """`on_delivery` in the order of the records, and of their registration for each."""
-        for index, callback in zip(self._told_indexes, self._told, strict=True):
+        for callback, (metadata, error) in zip(callbacks, self._outcomes(indexes), strict=True):
             try:
-                error = self.error_of(index)
-                callback(self.metadata_of(index) if error is None else None, error)
+                callback(metadata, error)
             except Exception:  # noqa: BLE001  a user's callback: the producer goes on
                 logger.exception("a delivery callback raised")
-        self._told = []
-        self._told_indexes = []
+
+    def _outcomes(
+        self, indexes: Sequence[int]
+    ) -> Iterator[tuple[RecordMetadata | None, errors.PylogError | None]]:
+        """What `metadata_of` or `error_of` tells of each of the records, which are in order."""
+        if self._error is not None or self._parts:
+            for index in indexes:
+                error = self.error_of(index)
+                yield (self.metadata_of(index) if error is None else None), error
+            return
+        topic, partition = self._topic_partition
+        base = self._base_offset
+        stamps: Iterable[int] = repeat(self._log_append_time_ms)
+        if self._log_append_time_ms < 0 and self._times is not None:
+            stamps = self._times.of(indexes)
+        for index, stamp in zip(indexes, stamps, strict=False):
+            yield RecordMetadata(topic, partition, base + index if base >= 0 else -1, stamp), None
 
     def _finish(self) -> None:
         with self._lock:
             self.done = True
             waiters, self._waiters = self._waiters, []
             callbacks, self._callbacks = self._callbacks, []
+            indexes, self._told_indexes = self._told_indexes, []
+            told, self._told = self._told, []
         for waiter in waiters:
             waiter.release()
-        self._tell()
+        self._tell(indexes, told)
         for callback in callbacks:
             _run(callback)
 

@@ -103,11 +103,10 @@ class Producer(Closing, Shown):
             and headers is None
             and partition is None
             and timestamp_ms is None
-            and on_delivery is None
             and type(value) is bytes
             and buffer.owner == get_ident()
         ):
-            if key is None:
+            if key is None and on_delivery is None:
                 # `Batch.add` in place and without the lock, each of which would cost a fifth of
                 # this; why that may be, and the order of these lines, is told at `Batch`.
                 batch = buffer.current
@@ -129,8 +128,8 @@ class Producer(Closing, Shown):
                                 batch.handle = handle
                             handle._index = index
                             return handle
-            elif type(key) is bytes:
-                added = self._add_keyed(buffer, key, value)
+            else:
+                added = self._add(buffer, value, key, on_delivery)
                 if added is not None:
                     return added
         if self._user.interceptors is not None:
@@ -142,32 +141,46 @@ class Producer(Closing, Shown):
             self._count_refused()
             raise
 
-    def _add_keyed(self, buffer: TopicBuffer, key: bytes, value: bytes) -> DeliveryHandle | None:
-        """What `send` does for a plain value, for one with a key: into an open batch all of whose
-        records have one. None where there is no such batch.
+    def _add(
+        self, buffer: TopicBuffer, value: bytes, key: Any, on_delivery: OnDelivery | None
+    ) -> DeliveryHandle | None:
+        """What `send` does for a plain value, for one with a key or a callback: into an open batch,
+        with a key only if all its records have one. None where there is no such batch.
         """
-        batch = buffer.open.get(buffer.placed.get(key, -1))
-        if batch is None:
+        room = -len(value) - RECORD_OVERHEAD
+        if key is None:
+            batch = buffer.current
+        elif type(key) is bytes:
+            batch = buffer.open.get(buffer.placed.get(key, -1))
+            room -= len(key)
+        else:
+            return None
+        if batch is None or not (on_delivery is None or callable(on_delivery)):
+            return None
+        room += batch.room
+        if room < 0:
             return None
         keys, values, times = batch.keys, batch.values, batch.times
-        room = batch.room - len(value) - len(key) - RECORD_OVERHEAD
-        if room < 0 or keys is None:
-            return None
         now_ns = wall_ns()
         if now_ns >= times.until_ns:
             times.begin(len(values), now_ns)
         index = len(values)
-        if len(keys) != index:
-            return None
-        try:
-            keys.append(key)
+        if key is None:
             values.append(value)
-        except BaseException:
-            batch.trim()
-            raise
+        elif keys is None or len(keys) != index:
+            return None
+        else:
+            try:
+                keys.append(key)
+                values.append(value)
+            except BaseException:
+                batch.trim()
+                raise
         batch.room = room
         if batch.closed and not self._was_counted(batch, index):
             return None
+        if on_delivery is not None:
+            batch.delivery.on_delivery(index, on_delivery)
         return next_handle(batch, index)
 
     def _send_intercepted(

@@ -6,8 +6,10 @@ begun costs less than to note each.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_right
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _NS_PER_MS: Final = 1_000_000
@@ -42,6 +44,17 @@ class RecordTimes:
     def common(self) -> int | None:
         """The one timestamp of all records, None where they differ."""
         return self.runs[1] if len(self.runs) == 2 else None
+
+    def of(self, indexes: Iterable[int]) -> Iterator[int]:
+        """The timestamps of records in ascending order, each in less time than by itself."""
+        runs = iter(zip(self.runs[::2], self.runs[1::2], strict=True))
+        next_first, next_timestamp = next(runs, (sys.maxsize, -1))
+        timestamp = -1
+        for index in indexes:
+            while next_first <= index:
+                timestamp = next_timestamp
+                next_first, next_timestamp = next(runs, (sys.maxsize, -1))
+            yield timestamp
 
     def __getitem__(self, index: int) -> int:
         runs = self.runs

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pylog import errors
+from pylog.client.background import on_loop_thread
 from pylog.client.producer.delivery import Delivery, handle_on
 from pylog.client.sending.record_times import RecordTimes
 from pylog.model import RecordMetadata, TopicPartition
@@ -80,6 +81,21 @@ def test_callbacks_run_once_in_the_order_of_the_records() -> None:
         delivery.on_delivery(i, lambda m, e, i=i: told.append((i, m, e)))
     delivery.succeed(TP, 7, -1, times_of(1, 2, 3))
     assert [(i, m.offset, e) for i, m, e in told] == [(0, 7, None), (1, 8, None), (2, 9, None)]
+
+
+def test_a_callback_that_comes_after_the_outcome_runs_on_pylogs_thread() -> None:
+    told: list[Any] = []
+    over = threading.Event()
+    delivery = Delivery()
+    delivery.succeed(TP, 10, 99, times_of(5))
+
+    def on_delivery(metadata: Any, error: Any) -> None:
+        told.append((metadata, error, on_loop_thread()))
+        over.set()
+
+    delivery.on_delivery(0, on_delivery)
+    assert over.wait(10)
+    assert told == [(RecordMetadata("t", 3, 10, 99), None, True)]
 
 
 def test_a_failing_callback_does_not_stop_the_others(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,6 +15,7 @@ from pylog.client.producer import producer as producer_module
 from pylog.client.producer.producer import Producer
 from pylog.clock import wall_ns
 from pylog.model import RecordMetadata
+from pylog.records.batch import iter_headers
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
 from tests.fakes.fake_cluster import FakeCluster
@@ -112,9 +113,10 @@ def test_a_handle_that_nobody_keeps_is_given_out_again(cluster: FakeCluster) -> 
         p.flush(30)
 
 
+@pytest.mark.parametrize("called", [False, True])
 @pytest.mark.parametrize("key", [None, b"key"])
 def test_a_batch_that_is_closed_under_the_hands_of_who_adds(
-    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, key: bytes | None
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, key: bytes | None, called: bool
 ) -> None:
     close_now = False
 
@@ -126,13 +128,31 @@ def test_a_batch_that_is_closed_under_the_hands_of_who_adds(
 
     monkeypatch.setattr(producer_module, "wall_ns", look_at_the_clock)
     with producer(cluster, linger_ms=60_000) as p:
-        handles = []
+        handles, told = [], []
         for number in range(30):
             close_now = number % 3 == 2
-            handles.append(p.send("one", b"%d" % number, key))
+            handles.append(
+                p.send("one", b"%d" % number, key, on_delivery=lambda m, _: told.append(m.offset))
+                if called
+                else p.send("one", b"%d" % number, key)
+            )
         p.flush(30)
         assert [handle.result(0).offset for handle in handles] == list(range(30))
+    assert told == (list(range(30)) if called else [])
     assert [(r.key, r.value) for r in stored(cluster)] == [(key, b"%d" % n) for n in range(30)]
+
+
+def test_an_open_batch_takes_keys_within_its_size_and_callables_only(cluster: FakeCluster) -> None:
+    with producer(cluster, linger_ms=60_000, batch_size=1_000, batch_max_size=1_000) as p:
+        for _ in range(50):
+            p.send("one", b"", b"k" * 100)
+        p.send("one", b"")
+        with pytest.raises(errors.InvalidRequest, match="on_delivery=5; it must be a callable"):
+            p.send("one", b"", on_delivery=5)  # type: ignore[arg-type]
+    data = cluster.topics["one"].partitions[0].read(0, 1 << 30)
+    headers = [header for _, header in iter_headers(data)]
+    assert sum(header.record_count for header in headers) == 51
+    assert all(header.size <= 1_000 for header in headers)
 
 
 def test_a_record_larger_than_a_batch_follows_a_small_one(cluster: FakeCluster) -> None:

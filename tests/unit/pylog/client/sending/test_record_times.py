@@ -47,3 +47,6 @@ def test_like_a_list_of_stamps(steps: list[int]) -> None:
                 times.begin(index, now_ns)
             expected.append(now_ns // MS)
     assert [times[index] for index in range(len(steps))] == expected
+    assert list(times.of(range(len(steps)))) == expected
+    some = [index for index in range(len(steps)) for _ in range(index % 3)]
+    assert list(times.of(some)) == [expected[index] for index in some]
