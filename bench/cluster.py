@@ -33,16 +33,52 @@ def fresh_topic(running: LocalCluster, name: str, partitions: int = PARTITIONS) 
     return name
 
 
+@contextmanager
+def _sending(running: LocalCluster, topic: str) -> Iterator[Producer]:
+    """A producer that has sent its first record."""
+    with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
+        producer.send(topic, b"x").result(10)
+        yield producer
+
+
 def produce(running: LocalCluster, topic: str, count: int, size: int) -> float:
     """Records a second of `Producer.send`, acks=all, until the last acknowledgement."""
     value = b"x" * size
-    with Producer(bootstrap_servers=running.bootstrap_servers) as producer:
-        producer.send(topic, value).result(10)
-        with stopwatch() as elapsed:
-            for _ in range(count):
-                producer.send(topic, value)
-            producer.flush()
-            return count / elapsed()
+    with _sending(running, topic) as producer, stopwatch() as elapsed:
+        for _ in range(count):
+            producer.send(topic, value)
+        producer.flush()
+        return count / elapsed()
+
+
+def produce_keyed(running: LocalCluster, topic: str, count: int, size: int) -> float:
+    """As `produce`, each record with one of a thousand keys."""
+    value = b"x" * size
+    keys = [b"user-%d" % number for number in range(1_000)]
+    with _sending(running, topic) as producer, stopwatch() as elapsed:
+        for number in range(count):
+            producer.send(topic, value, keys[number % 1_000])
+        producer.flush()
+        return count / elapsed()
+
+
+def produce_told(running: LocalCluster, topic: str, count: int, size: int) -> float:
+    """As `produce`, each record's outcome told to a callback."""
+    value = b"x" * size
+    done = 0
+
+    def told(_: object, error: object) -> None:
+        nonlocal done
+        assert error is None, error
+        done += 1
+
+    with _sending(running, topic) as producer, stopwatch() as elapsed:
+        for _ in range(count):
+            producer.send(topic, value, on_delivery=told)
+        producer.flush()
+        seconds = elapsed()
+    assert done == count
+    return count / seconds
 
 
 def produce_arrow(running: LocalCluster, topic: str, count: int, size: int, **how: Any) -> float:

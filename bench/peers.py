@@ -187,6 +187,8 @@ def writing(pair: Pair, scale: float) -> None:
             "rec/s",
             {
                 f"send, {size:,} bytes": functools.partial(ours, cluster.produce),
+                f"send with keys, {size:,} bytes": functools.partial(ours, cluster.produce_keyed),
+                f"send, callbacks, {size:,} bytes": functools.partial(ours, cluster.produce_told),
                 f"send_arrow, {size:,} bytes": functools.partial(ours, cluster.produce_arrow),
             },
             {
