@@ -43,6 +43,9 @@ wall_ns = time.time_ns
 Python would cost as much as its work.
 """
 
+busy_ns = time.thread_time_ns
+"""Processor time that the calling thread took so far, in nanoseconds."""
+
 ticks = time.perf_counter
 """Seconds with all the precision there is, for how long something took; comparable only within one
 process, and never with the clocks above."""

@@ -1,7 +1,7 @@
 """Record batches from Python values: whole lists at once, and control batches.
 
 Arrow columns are encoded by `columnar`. Lists of more than a few records go through a compiled
-kernel (`list_encoder`) once that is loaded; when it is, `compiled` decides.
+kernel (`list_encoder`) where that is loaded (`compiled` tells when), else through `joined`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pylog.records.batch import (
 )
 from pylog.records.compression import Compression, compress
 from pylog.records.headers import Header, encode_headers
+from pylog.records.joined import encode_joined
 from pylog.records.plain_bytes import plain_bytes
 
 _CONTROL_KEY: Final = Struct(">hh")  # version, type
@@ -72,21 +73,15 @@ def encode_batch(
         header_blobs = [encode_headers(pairs) for pairs in headers]
     room = 0
     encoded: bytes
-    if not compiled.is_small(count):
+    if compiled.is_loaded() and count > compiled.SMALL_BATCH_RECORDS:
         # Without a codec the records are written where they stay, behind room for the header.
         room = HEADER_SIZE if codec is CompressionType.NONE else 0
         encoded, base_timestamp, max_timestamp = _list_encoder().encode_lists(
             room, values, keys, header_blobs, stamps
         )
     else:
-        each = [stamps] * count if isinstance(stamps, int) else [int(stamp) for stamp in stamps]
-        base_timestamp, max_timestamp = each[0], max(each)
-        encoded = kernels_pure.encode_records(
-            plain_bytes(values, "value"),
-            None if keys is None else plain_bytes(keys, "key"),
-            header_blobs,
-            each,
-            base_timestamp,
+        encoded, base_timestamp, max_timestamp = _encoded_plainly(
+            values, keys, header_blobs, stamps
         )
     records = memoryview(encoded)[room:] if room else compress(compression, encoded)
     header = header_before(
@@ -105,6 +100,29 @@ def encode_batch(
         _list_encoder().put_header(encoded, header)
         return encoded
     return header + records
+
+
+def _encoded_plainly(
+    values: Sequence[bytes | None],
+    keys: Sequence[bytes | None] | None,
+    header_blobs: Sequence[bytes | None] | None,
+    stamps: Sequence[int] | int,
+) -> tuple[bytes, int, int]:
+    """(the records, base timestamp, max timestamp) without the kernels."""
+    base = stamps if isinstance(stamps, int) else int(stamps[0])
+    largest = stamps if isinstance(stamps, int) else int(max(stamps))
+    if len(values) > compiled.SMALL_BATCH_RECORDS and header_blobs is None:
+        joined = encode_joined(values, keys, stamps, base)
+        if joined is not None:
+            return joined, base, largest
+    encoded = kernels_pure.encode_records(
+        plain_bytes(values, "value"),
+        None if keys is None else plain_bytes(keys, "key"),
+        header_blobs,
+        [stamps] * len(values) if isinstance(stamps, int) else [int(stamp) for stamp in stamps],
+        base,
+    )
+    return encoded, base, largest
 
 
 @cache

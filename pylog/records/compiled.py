@@ -1,9 +1,9 @@
 """When compiled kernels are worth their loading.
 
 From the cache they take a third of a second of processor time, uncached seconds; plain Python
-encodes or decodes a hundred thousand records in that time. So a process loads them where many
-records come at once, and until then batches of many records too go through plain Python. Pure but
-for the imports; `kernels` loads ahead of need.
+encodes a million records in that time (`joined`), or decodes a hundred thousand. So a process that
+reads loads them where many records come at once, one that writes when it has spent as much on plain
+Python. Pure but for the imports; `kernels` loads ahead of need.
 """
 
 from __future__ import annotations
@@ -30,13 +30,18 @@ class _Progress:
 
 
 def is_small(records: int) -> bool:
-    """Whether a batch of so many records is a matter for plain Python.
+    """Whether it is a matter for plain Python to read a batch of so many records.
 
     Any batch is while the kernels are on their way: who waited for them would wait longer.
     """
     if _Progress.done:
         return records <= SMALL_BATCH_RECORDS
     return records <= COLD_BATCH_RECORDS or _Progress.begun
+
+
+def is_loaded() -> bool:
+    """Whether the kernels for lists are there."""
+    return _Progress.done
 
 
 def is_small_read(size: int) -> bool:

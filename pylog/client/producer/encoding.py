@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pylog import errors
 from pylog.client.arguments import whole_or_none
@@ -16,7 +16,6 @@ from pylog.client.sending.producer_batch import (
 )
 from pylog.client.sending.record_times import RecordTimes
 from pylog.model import NO_PRODUCER_ID
-from pylog.records import compiled
 from pylog.records.batch import with_producer
 from pylog.records.builder import encode_batch
 from pylog.records.compression import Compression
@@ -25,9 +24,8 @@ from pylog.records.reader import iter_records
 _HEADER_OVERHEAD: Final = 10
 """Two lengths as varints, at most."""
 
-PACE_MS: Final = 50
-PACE_RECORDS: Final = 2_000
-"""In `PACE_MS`: a second's worth of a thousand a second, held up by a pause, is fewer."""
+LOADING_NS: Final = 300_000_000
+"""About what loading the kernels from their cache takes of a processor."""
 
 
 def to_bytes(data: Any, topic: str, what: str) -> bytes | None:
@@ -115,24 +113,24 @@ def compression_of(values: Mapping[str, Any]) -> Compression:
     return Compression.of(name, values.get(f"compression.{name}.level"))
 
 
-class Pace:
-    """How fast records come to be encoded: whether compiled kernels are worth their loading.
-
-    At the pace that counts as high, plain Python takes a tenth of a processor.
+class PlainTime:
+    """Processor time that went into encoding without compiled kernels: whether they are worth their
+    loading, which takes as much. A twentieth of the time that passes is forgiven: who sends little
+    never loads them.
     """
 
-    __slots__ = ("_records", "_since_ms")
+    __slots__ = ("_spent_ns", "_until_ms")
 
     def __init__(self) -> None:
-        self._since_ms = 0
-        self._records = 0
+        self._until_ms = 0
+        self._spent_ns = 0
 
-    def is_high(self, now_ms: int, count: int) -> bool:
-        """Whether it is, with the batch of `count` records that is encoded now."""
-        if now_ms - self._since_ms >= PACE_MS:
-            self._since_ms, self._records = now_ms, 0
-        self._records += count
-        return count > compiled.COLD_BATCH_RECORDS or self._records > PACE_RECORDS
+    def is_too_long(self, now_ms: int, more_ns: int) -> bool:
+        """Whether it is, with `more_ns` of now."""
+        forgiven_ns = (now_ms - self._until_ms) * 1_000_000 // 20
+        self._spent_ns = max(self._spent_ns - forgiven_ns, 0) + more_ns
+        self._until_ms = now_ms
+        return self._spent_ns >= LOADING_NS
 
 
 def batch_bytes(batch: Batch, compression: Compression) -> bytes:
@@ -167,13 +165,7 @@ def _timestamps(times: RecordTimes, count: int) -> Sequence[int] | int:
     """The one of all `count` records, or one each; in milliseconds."""
     if times.common is not None:
         return times.common
-    if compiled.is_small(count):
-        return [times[index] for index in range(count)]
-    import numpy as np  # what encodes a batch of this size has loaded it
-
-    words = np.frombuffer(times.runs.tobytes(), np.int64)  # a copy: it may still grow
-    firsts, timestamps = np.minimum(words[::2], count), words[1::2]
-    return cast(Sequence[int], np.repeat(timestamps, np.diff(firsts, append=count)))
+    return times.of_all(count)
 
 
 def split_batch(batch: Batch, size_max: int, make_delivery: Callable[[], Any]) -> list[Batch]:

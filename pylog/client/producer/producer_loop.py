@@ -24,7 +24,7 @@ from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.wire import error_of
 from pylog.client.producer.delivery import Delivery
-from pylog.client.producer.encoding import Pace, batch_bytes, compression_of, split_batch
+from pylog.client.producer.encoding import PlainTime, batch_bytes, compression_of, split_batch
 from pylog.client.producer.produce_requests import OutgoingRequest, ProduceMessages, answers_of
 from pylog.client.producer.producer_metrics import ProducerMetrics
 from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings
@@ -43,9 +43,9 @@ from pylog.client.sending.send_events import (
 from pylog.client.sending.send_settings import ACKS, SenderSettings
 from pylog.client.sending.sender import Sender
 from pylog.client.streams.stream import PRODUCE, RequestStream
-from pylog.clock import SYSTEM_CLOCK, Clock
+from pylog.clock import SYSTEM_CLOCK, Clock, busy_ns
 from pylog.model import NO_PRODUCER_ID
-from pylog.records import kernels
+from pylog.records import compiled, kernels
 from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
@@ -94,8 +94,7 @@ class ProducerLoop:
         self._acks = ACKS[values["acks"]]
         self._closed = False
         self._filled_bytes = 0  # of batches filled since the loop last looked
-        self._pace = Pace()
-        self._kernels_wanted = False
+        self._plain_time = PlainTime()
         self._kernels: threading.Thread | None = None  # loads them
         self._kernels_until_ms = 0
         self._handing_over = 0  # threads that wait for `_taken`
@@ -346,18 +345,24 @@ class ProducerLoop:
         items = []
         size = 0
         for batch in effect.batches:
-            if not self._kernels_wanted and self._pace.is_high(now_ms, batch.count):
-                self._kernels_wanted = True
-                self._kernels_until_ms = now_ms + KERNELS_MS_MAX
-                self._kernels = kernels.warm_in_background()
             raw_size = batch.size if self._compresses else 0
-            data = batch_bytes(batch, self.compression)
+            data = self._encoded(now_ms, batch)
             size += len(data)
             self.metrics.batch_sent(now_ms, batch, len(data), raw_size)
             topic, partition = batch.topic_partition
             items.append(Item(topic, topic_id(topic), partition, data))
         self.metrics.request_sent(now_ms, effect.broker, effect.correlation, size)
         return OutgoingRequest(effect.correlation, items, size)
+
+    def _encoded(self, now_ms: int, batch: Batch) -> bytes:
+        if self._kernels_until_ms or compiled.is_loaded():
+            return batch_bytes(batch, self.compression)
+        began_ns = busy_ns()
+        data = batch_bytes(batch, self.compression)
+        if self._plain_time.is_too_long(now_ms, busy_ns() - began_ns):
+            self._kernels_until_ms = now_ms + KERNELS_MS_MAX
+            self._kernels = kernels.warm_in_background()
+        return data
 
     def not_sent(self, effect: SendRequest, error: Exception) -> None:
         """A request could not be made. Its batches fail; the effects behind it are other ones'."""

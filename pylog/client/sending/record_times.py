@@ -45,6 +45,15 @@ class RecordTimes:
         """The one timestamp of all records, None where they differ."""
         return self.runs[1] if len(self.runs) == 2 else None
 
+    def of_all(self, count: int) -> array[int]:
+        """The timestamps of the first `count` records."""
+        stamps = array("q")
+        runs = self.runs
+        for place in range(0, len(runs), 2):
+            del stamps[runs[place] :]
+            stamps.extend(array("q", (runs[place + 1],)) * (count - runs[place]))
+        return stamps
+
     def of(self, indexes: Iterable[int]) -> Iterator[int]:
         """The timestamps of records in ascending order, each in less time than by itself."""
         runs = iter(zip(self.runs[::2], self.runs[1::2], strict=True))

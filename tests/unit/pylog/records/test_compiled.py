@@ -150,7 +150,9 @@ def test_what_is_small() -> None:
         assert [compiled.is_small(n) for n in (small, small + 1)] == [True, False]
         assert not compiled.is_small_read(1)
         assert not compiled.begin()
+        assert compiled.is_loaded()
     with state(done=False):
+        assert not compiled.is_loaded()
         assert [compiled.is_small(n) for n in (cold, cold + 1)] == [True, False]
         assert compiled.is_small_read(compiled.COLD_READ_BYTES - 1)
         assert not compiled.is_small_read(compiled.COLD_READ_BYTES)
@@ -174,8 +176,16 @@ def test_some_hundred_records_load_nothing(codec: str) -> None:
         "assert len(list(iter_records(batch * 3, 't', 0))) == 3 * {}\n"
     ).format(compiled.COLD_BATCH_RECORDS)
     assert modules_after(code).isdisjoint({"numba", "numpy"})
-    many = f"{code}encode_batch([b'v'] * {compiled.COLD_BATCH_RECORDS + 1})"
-    assert "numba" in modules_after(many)
+
+
+def test_many_records_to_write_load_nothing_and_many_to_read_do() -> None:
+    code = (
+        "from pylog.records.builder import encode_batch\n"
+        "from pylog.records.reader import iter_records\n"
+        "batch = encode_batch([b'v'] * 100_000, timestamps=[5] * 50_000 + [6] * 50_000)\n"
+    )
+    assert modules_after(code).isdisjoint({"numba", "numpy"})
+    assert "numba" in modules_after(f"{code}next(iter_records(batch, 't', 0))")
 
 
 def test_background_loading_ends_with_kernels_in_use() -> None:

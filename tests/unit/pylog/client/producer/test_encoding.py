@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pylog.client.producer.encoding import PACE_RECORDS, Pace, batch_bytes
+from pylog.client.producer.encoding import LOADING_NS, PlainTime, batch_bytes
 from pylog.client.sending.producer_batch import Batch
 from pylog.model import TopicPartition
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
 from pylog.records.batch import crc_matches, read_header
-from pylog.records.compiled import COLD_BATCH_RECORDS
 from pylog.records.compression import Compression
 from pylog.records.reader import iter_records
 
@@ -75,13 +75,13 @@ def test_what_was_sent_does_not_change_under_a_fresh_producer_id() -> None:
         assert crc_matches(data, 0, read_header(data))
 
 
-def test_a_high_pace_is_many_records_in_a_short_time_or_a_long_batch() -> None:
-    slow = Pace()
-    assert not any(slow.is_high(now_ms, 1) for now_ms in range(10_000))
-    assert not any(slow.is_high(20_000, 1) for _ in range(1_000))  # a second's worth after a pause
-    assert not slow.is_high(30_000, COLD_BATCH_RECORDS)
-    assert slow.is_high(40_000, COLD_BATCH_RECORDS + 1)
-    fast = Pace()
-    full = 135  # records of 100 bytes in 16 KiB
-    first = next(number for number in range(100) if fast.is_high(number, full))
-    assert first * full <= PACE_RECORDS < (first + 1) * full
+def test_plain_encoding_is_too_long_when_loading_would_have_taken_as_much() -> None:
+    batch_ns = 1_000_000
+    busy = PlainTime()  # nothing else is done
+    first = next(number for number in range(10_000) if busy.is_too_long(number, batch_ns))
+    assert first == pytest.approx(LOADING_NS / (batch_ns * 0.95), rel=0.01)
+    seldom = PlainTime()  # a millisecond in twenty
+    assert not any(seldom.is_too_long(20 * number, batch_ns) for number in range(50_000))
+    late = PlainTime()
+    assert not late.is_too_long(1_000_000_000, LOADING_NS - 1)
+    assert late.is_too_long(1_000_000_000, 1)

@@ -48,5 +48,6 @@ def test_like_a_list_of_stamps(steps: list[int]) -> None:
             expected.append(now_ns // MS)
     assert [times[index] for index in range(len(steps))] == expected
     assert list(times.of(range(len(steps)))) == expected
+    assert list(times.of_all(len(steps))) == expected
     some = [index for index in range(len(steps)) for _ in range(index % 3)]
     assert list(times.of(some)) == [expected[index] for index in some]
