@@ -306,7 +306,9 @@ given out again, as CPython's own `zip` does with its tuples. A handle has no we
 def next_handle(batch: Batch, index: int) -> DeliveryHandle:
     """The handle of the record `index`: the batch's last one, if the caller dropped it, or another.
 
-    `Producer.send` does the same in place.
+    Only for the one thread that adds to the batch without the lock: another one that replaced
+    `batch.handle` meanwhile would take a reference from the count. `Producer.send` does the same in
+    place.
     """
     handle: DeliveryHandle = batch.handle
     if getrefcount(handle) > UNSHARED:

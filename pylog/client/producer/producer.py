@@ -104,16 +104,15 @@ class Producer(Closing, Shown):
             and partition is None
             and timestamp_ms is None
             and type(value) is bytes
-            and buffer.owner == get_ident()
         ):
             if key is None and on_delivery is None:
                 # `Batch.add` in place and without the lock, each of which would cost a fifth of
                 # this; why that may be, and the order of these lines, is told at `Batch`.
                 batch = buffer.current
-                if batch is not None:
+                if batch is not None and buffer.owner == get_ident():
+                    values, times = batch.values, batch.times
                     room = batch.room - len(value) - 21  # RECORD_OVERHEAD, without a look-up
                     if room >= 0:
-                        values, times = batch.values, batch.times
                         now_ns = wall_ns()
                         if now_ns >= times.until_ns:
                             times.begin(len(values), now_ns)
@@ -155,12 +154,16 @@ class Producer(Closing, Shown):
             room -= len(key)
         else:
             return None
-        if batch is None or not (on_delivery is None or callable(on_delivery)):
+        if (
+            batch is None
+            or buffer.owner != get_ident()
+            or not (on_delivery is None or callable(on_delivery))
+        ):
             return None
+        keys, values, times = batch.keys, batch.values, batch.times
         room += batch.room
         if room < 0:
             return None
-        keys, values, times = batch.keys, batch.values, batch.times
         now_ns = wall_ns()
         if now_ns >= times.until_ns:
             times.begin(len(values), now_ns)
@@ -263,7 +266,7 @@ class Producer(Closing, Shown):
         except BaseException as error:
             self._at_hand.failed(error)
             raise
-        return next_handle(batch, index)
+        return handle_on(batch.delivery, index)
 
     def _open_batch(self, buffer: TopicBuffer, partition: int | None, size: int) -> Batch:
         """A batch with room for the record, in any partition if none is asked for.

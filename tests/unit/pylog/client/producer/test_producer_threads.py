@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from pylog import errors
+from pylog.client.producer import producer as producer_module
 from pylog.client.producer.delivery import DeliveryHandle
 from pylog.client.producer.producer import Producer
+from pylog.client.sending.record_times import RecordTimes
 from pylog.records.reader import iter_records
 from tests.fakes.fake_cluster import FakeCluster
 
@@ -187,6 +189,48 @@ def test_threads_that_take_turns_with_the_ownership(cluster: FakeCluster, key_of
         run(*map(sender, range(3)))
         p.flush(30)
         check(cluster, [pair for mine in sent for pair in mine], key_of)
+
+
+@pytest.mark.parametrize("key", [None, b"key"])
+def test_an_owner_that_is_deposed_while_it_looks_adds_to_nobody_elses_batch(
+    cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch, key: bytes | None
+) -> None:
+    """The other thread has counted the records of its batch and not added its own yet."""
+    adding, went_on = threading.Event(), threading.Event()
+    sent: list[tuple[bytes, DeliveryHandle]] = []
+    begin, locked, identity = RecordTimes.begin, Producer._send, threading.get_ident
+    me = identity()
+    with producer(cluster, linger_ms=60_000) as p:
+        other = threading.Thread(
+            target=lambda: sent.append((b"other", p.send("t", b"other", key))), daemon=True
+        )
+
+        def look() -> int:
+            if identity() == me and other.ident is None:
+                other.start()
+                assert adding.wait(20)
+            return identity()
+
+        def begin_slowly(times: RecordTimes, index: int, now_ns: int) -> None:
+            if identity() == other.ident:
+                adding.set()
+                assert went_on.wait(20)
+            begin(times, index, now_ns)
+
+        def send_locked(producer: Producer, *arguments: Any) -> DeliveryHandle:
+            if identity() == me:
+                went_on.set()
+            return locked(producer, *arguments)
+
+        sent.append((b"first", p.send("t", b"first", key)))
+        monkeypatch.setattr(producer_module, "get_ident", look)
+        monkeypatch.setattr(RecordTimes, "begin", begin_slowly)
+        monkeypatch.setattr(Producer, "_send", send_locked)
+        sent.append((b"mine", p.send("t", b"mine", key)))
+        went_on.set()
+        other.join(20)
+        p.flush(20)
+        check(cluster, sent)
 
 
 def test_closing_while_threads_send_fails_or_stores_each_record(cluster: FakeCluster) -> None:
