@@ -439,9 +439,9 @@ class LogManager:
                 clean = False
             clean = clean and log.failure is None
             if clean:
-                closed[str(log.topic_partition)] = closed_log(
-                    self._files, log.directory, log.segments
-                )
+                # Epochs that a full disk did not take are in the batches: a start must read them.
+                known = () if log.epochs.changed else log.segments
+                closed[str(log.topic_partition)] = closed_log(self._files, log.directory, known)
         try:
             if clean:
                 self._checkpoints.write_recovery_points()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT
+from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, LOG_START_CHECKPOINT
 from broker.storage.directories.clean_marker import CLEAN_MARKER
 from broker.storage.directories.partition_directories import DAMAGED_LOGS
 from broker.storage.errors import (
@@ -33,6 +33,20 @@ def test_a_clean_stop_needs_no_checks() -> None:
     log = log_of(again)
     assert (log.recovery_point, log.log_end_offset) == (3, 3)
     assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")  # a crash from here on is a crash
+
+
+def test_epochs_that_found_no_room_at_a_clean_stop_are_read_from_the_batches() -> None:
+    files, manager = running()
+    log_of(manager).flush()
+    append(log_of(manager), b"of the next leader", epoch=2)
+    files.fail("append", EPOCH_CHECKPOINT, errno.ENOSPC)
+    manager.close(clean=True)
+    for _ in range(2):  # from the batches, then from the file
+        files.lose_power()
+        manager = open_manager(files, boot="boot-2")
+        assert manager.log_intact
+        assert log_of(manager).epochs.entries == ((0, 0), (2, 3))
+        manager.close(clean=True)
 
 
 def test_73_a_log_start_beyond_the_end_of_a_closed_log_is_not_believed() -> None:
