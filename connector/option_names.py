@@ -67,6 +67,15 @@ _NOT_OFFERED: Final = {
     "pylog.transactional.id": "the sink delivers at least once; leave the option out",
 }
 
+_BOOTSTRAP_TIMEOUT: Final = replace(
+    CONSUMER_SETTINGS["bootstrap_timeout_ms"],
+    default=None,
+    doc="How long to try the addresses before any of them has answered. Default: 10 s where a "
+    "query is planned, so that a wrong address is told soon; in a task as long as "
+    "`default.api.timeout.ms` or, in the sink, `max.block.ms`, for the cluster may be starting "
+    "again. pylog's own.",
+)
+
 SOURCE_CLIENT: Final = ConfigTable(
     [
         CONSUMER_SETTINGS[name]
@@ -78,13 +87,13 @@ SOURCE_CLIENT: Final = ConfigTable(
             "default_api_timeout_ms",
             "retry_backoff_ms",
             "retry_backoff_max_ms",
-            "bootstrap_timeout_ms",
             "fetch_max_wait_ms",
             "isolation_level",
             "check_crcs",
         )
     ]
     + [
+        _BOOTSTRAP_TIMEOUT,
         # Larger than a consumer's: a task reads one partition, and whole fetches become batches.
         ConfigKey("max.partition.fetch.bytes", int, 8 << 20, "One fetch.", low=1, high=32 << 20),
     ],
@@ -97,7 +106,9 @@ and topics take without being told otherwise."""
 
 SINK_CLIENT: Final = ConfigTable(
     [
-        replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
+        _BOOTSTRAP_TIMEOUT
+        if key.name == _BOOTSTRAP_TIMEOUT.name
+        else replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
         for key in PRODUCER_SETTINGS
         if key.type is not object and key.name != "bootstrap.servers"
     ],
