@@ -48,6 +48,15 @@ class Syncs:
             self._room.outbox.append(sync)
         return True
 
+    def hold_back(self, partition: Partition) -> None:
+        """A leader whose own log is due a sync counts what is synced, until it is over. For a new
+        leadership, which may begin over a sync that the last role has asked for, and for a lower
+        `flush.messages`. KafkaStorageError.
+        """
+        leading = partition.leading
+        if leading is not None and self.are_due(partition):
+            leading.await_sync(partition.log.synced_offset)
+
     def is_running(self, partition: Partition) -> bool:
         """Whether the partition waits for its disk."""
         return partition in self._running
@@ -70,7 +79,8 @@ class Syncs:
             return
         leading = partition.leading
         if leading is not None:
-            synced_end = sync.task.up_to if due else None
+            # Not the end of the task: one that ran beside another sync is not believed.
+            synced_end = partition.log.synced_offset if due else None
             self._lead(partition, tuple(leading.on_synced(self._room.now_ms, synced_end)))
             self._room.produces.check(partition)
         elif follows and not due:

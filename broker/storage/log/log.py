@@ -218,6 +218,11 @@ class Log:
         return Offset(self._durable.point)
 
     @property
+    def synced_offset(self) -> Offset:
+        """Every batch below is synced, for `may_acknowledge`; never below the recovery point."""
+        return Offset(self._durable.synced)
+
+    @property
     def producers(self) -> ProducerStates:
         """What is known of the producers that wrote to this log."""
         return self._producers.now
