@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from broker.kafka.client import LeaderConnections
 from broker.metadata.messages import AlterPartition, PartitionsAltered
@@ -19,6 +19,7 @@ from broker.replication.messages import (
     EpochEnds,
     FetchDone,
     FetchStands,
+    OperationFailed,
     ProduceDone,
     ReplicaFailed,
     ReplicaFetchDone,
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager
 
 _log = logging.getLogger("pylog.node")
+
+_Rare = (
+    SendEpochEndQuery
+    | SendAlterPartition
+    | ColdRead
+    | SyncLog
+    | DeleteRecordsDone
+    | DeleteReplicaLater
+    | ReplicaFailed
+    | OperationFailed
+)
+"""Effects that are not performed in `Engine.perform` itself."""
 
 Answer = Callable[[object], None]
 """What the edges give as a token."""
@@ -112,7 +125,7 @@ class Engine:
         for task in self._tasks:
             task.cancel()
 
-    def _perform_one(self, effect: Effect) -> None:
+    def _perform_one(self, effect: _Rare) -> None:
         match effect:
             case SendEpochEndQuery():
                 self._send_query(effect)
@@ -129,6 +142,14 @@ class Engine:
                 self._deletions[directory] = timer
             case ReplicaFailed():
                 self._on_replica_failed(effect)
+            case OperationFailed():
+                _log.error(
+                    "a defect of the broker ended a waiting request with an error: %s",
+                    effect.reason,
+                    exc_info=effect.error,
+                )
+            case _:
+                assert_never(effect)
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = self._loop.create_task(work)
