@@ -251,7 +251,9 @@ process's start.
 """
 
 CLUSTER_WIDE_NAMES: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
-"""Not for a single broker: the controller judges by them as well as each leader (KIP-966)."""
+"""Not for a single broker: the controller judges by them as well as each leader (KIP-966). A broker
+goes by the metadata alone, whatever it was started with.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,13 +387,12 @@ class BrokerConfig:
         """These settings under values out of the metadata, the weakest first.
 
         As with `TopicConfig.resolve`, nothing here fails, and what is read at a start only stays.
+        Cluster-wide settings are Kafka's defaults where the metadata have none.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {name: BROKER_CONFIG[name].default for name in CLUSTER_WIDE_NAMES}
         for layer in dynamic:
             live = {name: layer[name] for name in layer if name in DYNAMIC_BROKER_NAMES}
             values |= _readable(BROKER_CONFIG, live)
-        if not values:
-            return self
         topic = replace(self.topic, **_as_fields(_pop_for_topics(values)))
         return replace(self, topic=topic, **_as_fields(values))
 
@@ -455,6 +456,11 @@ def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         _field(name): tuple(value) if isinstance(value, list) else value
         for name, value in values.items()
     }
+
+
+def without_cluster_wide(given: Mapping[str, str]) -> dict[str, str]:
+    """What counts of the settings that a broker was started with."""
+    return {name: given[name] for name in given if name not in CLUSTER_WIDE_NAMES}
 
 
 def as_text(value: object) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from broker.clients.batch_checks import BatchChecks
 from broker.clients.requests import ClientRequests
-from broker.config import BrokerConfig, without_secrets
+from broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -272,7 +272,7 @@ class BrokerService:
             self._logs,
             self._pool,
             image=lambda: self._membership.image,
-            static_config=dict(without_secrets(self._settings.config)),
+            static_config=without_cluster_wide(dict(without_secrets(self._settings.config))),
         )
         self._server.add(
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
