@@ -15,7 +15,7 @@ write, so a second one that succeeds proves nothing.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Final, Self
 
 from broker.config import TopicConfig
 from broker.storage.files import Buffer, Files
@@ -52,6 +52,12 @@ __all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
 
 LogRead = TailRead
 """`records` (whole batches), the offset of the first one's first record, the offset after the last.
+"""
+
+
+CLOSE_PATIENCE_SECONDS: Final = 30.0
+"""For a sync of the pool that runs while its log is closed. Without its outcome the stop is not
+clean, and after a reboot every replica of the directory is in doubt.
 """
 
 
@@ -166,11 +172,18 @@ class Log:
             self._truncator.restart_at(self._bounds.start)
         self.epochs.truncate_from_start(Offset(self._bounds.start))
 
+    def retire(self) -> None:
+        """Refuse every call from now on but `close`, which may then run on another thread."""
+        self._guard.closed = True
+
     def close(self, *, clean: bool) -> None:
-        """Give the handles back; `clean` syncs everything first and raises when that fails."""
+        """Give the handles back; `clean` syncs everything first and raises when that fails. A sync
+        that runs on another thread is waited for.
+        """
+        self.retire()
         try:
             if clean and self._guard.failure is None:
-                self.flush()
+                self._durable.flush(self._bounds.end, patience_seconds=CLOSE_PATIENCE_SECONDS)
                 with self._guard.io("closing the log"):
                     self._producers.take(self._bounds.end, durable=True)
                     self._segments.active.seal()
@@ -179,7 +192,6 @@ class Log:
                     self._segments.active.fsync()
                     self._files.fsync_dir(self.directory)
         finally:
-            self._guard.closed = True
             self._segments.close()
             self._tail.clear()
 
@@ -457,7 +469,9 @@ class Log:
         """A new leader epoch begins at `start_offset`.
 
         Kept in memory until the next flush: the batches themselves tell it after a crash.
+        KafkaStorageError.
         """
+        self._guard.check()
         self.epochs.assign(epoch, start_offset)
 
     def flush(self, up_to: Offset | None = None) -> None:

@@ -316,8 +316,16 @@ class LogDirectories:
         """The controller knows how intact these logs are; errors as told by `on_each`."""
         self.on_each(lambda manager: manager.registered())
 
+    def retire(self) -> None:
+        """Refuse every call but `close` from now on (`LogManager.retire`)."""
+        for manager in self.opened:
+            manager.retire()
+
     def close(self, *, clean: bool) -> None:
-        """Give all directories up, each as `LogManager.close` does; the first error."""
+        """Give all directories up, each as `LogManager.close` does; the first error. On any thread
+        once `retire` was called.
+        """
+        self.retire()
         errors: list[Exception] = []
         for manager in self.opened:
             try:

@@ -67,6 +67,7 @@ class LogManager:
         self._lock = lock
         self._config = config
         self._wall_ms = wall_ms
+        self._retired = False
         self._logs: dict[TopicPartition, Log] = {}
         self._by_id: dict[tuple[TopicId, int], Log] = {}
         self._health = LogHealth(files, directory, self._logs, self._by_id)
@@ -257,7 +258,7 @@ class LogManager:
 
     def fail(self, error: KafkaStorageError) -> None:
         """The disk does not work: every log is offline, and nothing more is written."""
-        if not self.is_offline:
+        if not self.is_offline and not self._retired:
             self._health.disk_has_failed(error)
 
     def on_failure(self, notify: Callable[[], None]) -> None:
@@ -286,6 +287,7 @@ class LogManager:
 
     def set_aside(self, log: Log, why: str) -> None:
         """Close a log whose replica is elsewhere; its files stay as they are."""
+        self._check_open()
         self._replicas.set_aside(log, why)
 
     def create(
@@ -301,6 +303,7 @@ class LogManager:
         Raises InvalidTopic, InconsistentTopicId when the name belongs to another topic's log,
         DiskFull, and KafkaStorageError for a replica in `failed`.
         """
+        self._check_open()
         fault = topic_name_fault(topic_partition.topic)
         if fault is not None or topic_partition.partition < 0:
             raise InvalidTopic(fault or f"partition {topic_partition.partition} is negative")
@@ -315,6 +318,7 @@ class LogManager:
 
         DiskFull, and KafkaStorageError when the disk fails.
         """
+        self._check_open()
         self._replicas.forget(topic_partition)
 
     def delete(self, topic_partition: TopicPartition) -> str | None:
@@ -336,6 +340,7 @@ class LogManager:
         The names are free for new logs at once. The checkpoints lose them with the next periodic
         write, or before a log of such a name is made, whatever comes first.
         """
+        self._check_open()
         return self._replicas.delete_all(topic_partitions)
 
     def remove_directory(self, path: str) -> None:
@@ -357,6 +362,7 @@ class LogManager:
 
         A log that fails at it is offline from then on and says so at its next use.
         """
+        self._check_open()
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
         if not self.is_offline:
@@ -388,10 +394,12 @@ class LogManager:
         """Syncs of full segments and of what `flush.ms` asks for, to be run on a pool thread; then
         `log.on_flushed(task)` here.
         """
+        self._check_open()
         return self._upkeep.flush_tasks(self._wall_ms)
 
     def checkpoint_recovery_points(self) -> None:
         """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
+        self._check_open()
         self._checkpoints.checkpoint(self._checkpoints.write_recovery_points)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
@@ -399,6 +407,7 @@ class LogManager:
 
         A full disk leaves the last ones; KafkaStorageError when the disk fails.
         """
+        self._check_open()
         checkpoints = self._checkpoints
         checkpoints.checkpoint(lambda: checkpoints.write_high_watermarks(high_watermarks))
 
@@ -406,10 +415,12 @@ class LogManager:
         """All periodic checkpoints as they are now, to be written on a pool thread; then
         `on_checkpointed` here.
         """
+        self._check_open()
         return self._checkpoints.task(high_watermarks)
 
     def on_checkpointed(self, task: CheckpointTask) -> None:
         """A checkpoint task has run; errors as above."""
+        self._check_open()
         self._checkpoints.settle(task)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
@@ -420,29 +431,48 @@ class LogManager:
         """The controller knows how intact these logs are; from here on they count as whole, but
         for those that still do not work.
         """
+        self._check_open()
         if not self.is_offline:
             self._identity.set_intact(True)
             self._health.told()
 
-    def close(self, *, clean: bool) -> None:
-        """Give the directory up. `clean`: sync everything first, and say so in the marker.
-
-        Without it, this is what a kill leaves behind.
+    def retire(self) -> None:
+        """Refuse every call that would use a log or write here, but `close`. From then on the logs
+        belong to whoever closes them, which may be another thread.
         """
+        self._retired = True
+        self._health.notify = lambda: None
+        for log in self._logs.values():
+            log.retire()
+
+    def _check_open(self) -> None:
+        if self._retired:
+            raise KafkaStorageError(f"{self.directory} is closed here")
+
+    def close(self, *, clean: bool) -> None:
+        """Give the directory up, on any thread once `retire` was called. `clean`: sync everything
+        first, and say so in the marker.
+
+        Without it, this is what a kill leaves behind. OSError and KafkaStorageError when that
+        cannot be said; the lock is given back all the same.
+        """
+        self.retire()
         closed: dict[str, ClosedLog] = {}
         clean = clean and not self.is_offline
-        for log in self.logs:
-            try:
-                log.close(clean=clean)
-            except KafkaStorageError:
-                logger.exception("%s could not be closed cleanly", log.topic_partition)
-                clean = False
-            clean = clean and log.failure is None
-            if clean:
-                # Epochs that a full disk did not take are in the batches: a start must read them.
-                known = () if log.epochs.changed else log.segments
-                closed[str(log.topic_partition)] = closed_log(self._files, log.directory, known)
         try:
+            for log in self.logs:
+                try:
+                    log.close(clean=clean)
+                    clean = clean and log.failure is None
+                    if clean:
+                        # Epochs that a full disk did not take are in the batches: a start must
+                        # read them.
+                        known = () if log.epochs.changed else log.segments
+                        name = str(log.topic_partition)
+                        closed[name] = closed_log(self._files, log.directory, known)
+                except (OSError, KafkaStorageError) as error:
+                    logger.error("%s could not be closed cleanly: %s", log.topic_partition, error)
+                    clean = False
             if clean:
                 self._checkpoints.write_recovery_points()
                 self._checkpoints.write_log_starts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 
 from broker.storage.files import Files, SyncFailed, sync
@@ -14,11 +15,28 @@ class SyncHistory:
     The kernel tells of a failure once, and the next sync succeeds over what was dropped. So a sync
     is believed only when none has failed and no other one is `running`, which may have been told.
     Steps on several threads, each of them atomic: a failure is there before its sync runs no more.
+    The condition is for the one who closes the log and waits for what runs; nobody else may wait.
     """
 
     def __init__(self) -> None:
         self.failure: SyncFailed | None = None
         self.running: set[FlushTask] = set()
+        self._ended = threading.Condition()
+
+    def begin(self, task: FlushTask) -> None:
+        """It runs."""
+        self.running.add(task)
+
+    def end(self, task: FlushTask) -> None:
+        """It runs no more."""
+        with self._ended:
+            self.running.discard(task)
+            self._ended.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Return when none runs, or after that time."""
+        with self._ended:
+            self._ended.wait_for(lambda: not self.running, seconds)
 
 
 class FlushTask:
@@ -44,7 +62,7 @@ class FlushTask:
 
     def run(self) -> None:
         """Never raises; `error` tells."""
-        self._history.running.add(self)
+        self._history.begin(self)
         try:
             for path in self._paths:
                 self._sync(path)
@@ -53,7 +71,7 @@ class FlushTask:
         except OSError as error:
             self.error = error
         finally:
-            self._history.running.discard(self)
+            self._history.end(self)
 
     def _sync(self, path: str) -> None:
         try:
