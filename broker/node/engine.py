@@ -94,7 +94,12 @@ class Engine:
         """Bytes of batches that leaders have sent."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Carry the effects out, in order, and set the timer for what comes next."""
+        """Carry the effects out, in order, and set the timer for what comes next.
+
+        After `stop` nobody is left to whom an effect would matter.
+        """
+        if self._stopped:
+            return
         self._queue.extend(effects)
         if self._performing:
             return
@@ -117,11 +122,22 @@ class Engine:
             self._performing = False
         self._set_timer()
 
+    def tell(self, event: Callable[[int], Sequence[Effect]]) -> None:
+        """Let the manager hear of something at this time, and carry out what it makes of that.
+
+        After `stop` it hears nothing: the session goes on, and with it metadata come, while the
+        logs belong to the thread that closes them.
+        """
+        if not self._stopped:
+            self.perform(event(self._clock.monotonic_ms()))
+
     def stop(self) -> None:
-        """No timer, no request, no answer from now on."""
+        """No timer, no request, no answer, no news from now on. What a thread does goes on."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, *self._deletions.values()):
+            if timer is not None:
+                timer.cancel()
+        self._deletions.clear()
         for task in self._tasks:
             task.cancel()
 

@@ -96,7 +96,8 @@ def settle_memory() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def _end_at_the_latest(seconds: float) -> None:
+def end_at_the_latest(seconds: float) -> None:
+    """End this process then, whatever it does."""
     timer = threading.Timer(seconds, os._exit, (EXIT_FAULT,))
     timer.daemon = True
     timer.start()
@@ -125,13 +126,13 @@ def _handle_stops(stops: Stops, parent_pid: int | None) -> None:
         stops.stop.set()
 
     def on_hurry() -> None:
-        _end_at_the_latest(HURRY_SECONDS_MAX)
+        end_at_the_latest(HURRY_SECONDS_MAX)
         stops.hurry.set()
         stops.stop.set()
 
     def on_owner_end() -> None:
         _log.warning("the owning process %s has ended: stopping", parent_pid)
-        _end_at_the_latest(OWNER_DEATH_SECONDS_MAX)
+        end_at_the_latest(OWNER_DEATH_SECONDS_MAX)
         stops.hurry.set()
         stops.stop.set()
 

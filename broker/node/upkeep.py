@@ -38,6 +38,7 @@ class Upkeep:
         engine: Engine,
         clock: Clock,
         pool: Executor,
+        cleaner_pool: Executor,
         config: BrokerConfig,
         take_failures: Callable[[], None],
     ) -> None:
@@ -51,13 +52,16 @@ class Upkeep:
         self._loop = asyncio.get_running_loop()
         self._cleaning = Cleaning(
             clock,
+            cleaner_pool,
             lambda: engine.manager.high_watermarks(),
             lambda: logs.config,
             is_one=logs.is_one,
         )
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises what ended it: the last directory itself has failed."""
+        """Until it is cancelled; what a thread does for it then goes on. Raises what ended it: the
+        last directory itself has failed.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 for manager in self._logs.live:

@@ -70,6 +70,7 @@ class LogDirectories:
         self._by_directory = {manager.meta.directory_id: manager for manager in opened}
         self._failed: dict[str, OfflineDirectory] = {}
         self._untold: list[OfflineDirectory] = []
+        self._retired = False
         self.remember: Callable[[], None] = lambda: None
         """Called when a directory has failed: those that are left note it, durably."""
 
@@ -105,7 +106,7 @@ class LogDirectories:
 
         KafkaStorageError when it was the last one.
         """
-        if manager.is_offline:
+        if manager.is_offline or self._retired:
             return
         reason = f"the log directory {manager.directory} is offline: {error}"
         logger.error("%s; it stays so until the broker starts again", reason)
@@ -318,6 +319,7 @@ class LogDirectories:
 
     def retire(self) -> None:
         """Refuse every call but `close` from now on (`LogManager.retire`)."""
+        self._retired = True
         for manager in self.opened:
             manager.retire()
 

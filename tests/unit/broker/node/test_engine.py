@@ -196,6 +196,26 @@ def test_a_defect_over_a_waiting_request_leaves_a_line_in_the_log(
     run(test)
 
 
+def test_the_manager_hears_what_happens_until_the_stop() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        acks: list[object] = []
+
+        def event(now_ms: int) -> list[Effect]:
+            manager.heard.append(("news",))
+            return [ProduceDone(acks.append, ())]
+
+        engine.tell(event)
+        assert (manager.heard, acks) == ([("news",)], [()])
+        engine.perform([DeleteReplicaLater("/d1/t-0.x-delete", 0)])
+        engine.stop()
+        engine.tell(event)
+        engine.perform([ProduceDone(acks.append, ())])
+        engine.delete_at_once("/d1")
+        assert (manager.heard, acks) == ([("news",)], [()])
+
+    run(test)
+
+
 def test_a_full_disk_waits_for_no_deletion() -> None:
     async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
         an_hour = 3_600_000
