@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from pylog.plain_text import escaped
+
 
 class PylogError(Exception):
     """What every pylog error derives from.
@@ -1068,10 +1070,10 @@ ERRORS_BY_CODE: Final[Mapping[int, type[PylogError]]] = _by_code()
 
 
 def from_code(code: int, message: str = "") -> PylogError:
-    """The error for a wire code (not 0);
-
-    an unknown code becomes `UnknownServerError` that names it.
+    """The error for a wire code (not 0), with what the other side said of it, escaped; an unknown
+    code becomes `UnknownServerError` that names it.
     """
+    message = escaped(message)
     error = ERRORS_BY_CODE.get(code)
     if error is None:
         return UnknownServerError(f"error code {code}: {message}")
