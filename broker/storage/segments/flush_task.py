@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 
 from broker.storage.files import Files, SyncFailed, sync
 from pylog.model import Offset
@@ -15,28 +15,24 @@ class SyncHistory:
     The kernel tells of a failure once, and the next sync succeeds over what was dropped. So a sync
     is believed only when none has failed and no other one is `running`, which may have been told.
     Steps on several threads, each of them atomic: a failure is there before its sync runs no more.
-    The condition is for the one who closes the log and waits for what runs; nobody else may wait.
+    Only a log that is being closed waits for what runs.
     """
 
     def __init__(self) -> None:
         self.failure: SyncFailed | None = None
-        self.running: set[FlushTask] = set()
-        self._ended = threading.Condition()
+        self.running: dict[FlushTask, Future[None]] = {}
 
     def begin(self, task: FlushTask) -> None:
         """It runs."""
-        self.running.add(task)
+        self.running[task] = Future()
 
     def end(self, task: FlushTask) -> None:
         """It runs no more."""
-        with self._ended:
-            self.running.discard(task)
-            self._ended.notify_all()
+        self.running.pop(task).set_result(None)
 
     def wait(self, seconds: float) -> None:
         """Return when none runs, or after that time."""
-        with self._ended:
-            self._ended.wait_for(lambda: not self.running, seconds)
+        wait(list(self.running.values()), seconds)
 
 
 class FlushTask:
