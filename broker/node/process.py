@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -61,7 +62,14 @@ def read_secret(path: str | None) -> bytes:
     """The cluster's secret; InvalidConfig when there is none or it is not hexadecimal."""
     if path is not None:
         with open(path, encoding="ascii", errors="replace") as source:  # noqa: PTH123
+            mode = stat.S_IMODE(os.fstat(source.fileno()).st_mode)
             text = source.read().strip()
+        if mode & 0o077:
+            _log.warning(
+                "the cluster secret in %s can be read by other users (mode %o): chmod 600 it",
+                path,
+                mode,
+            )
     else:
         text = os.environ.pop(SECRET_VARIABLE, "").strip()
     try:
