@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,14 @@ class HeldSyncs(OsFiles):
         may_end.set()
 
 
+def run(main: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def bounded() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await main()
+
+    asyncio.run(bounded())
+
+
 async def until(condition: Callable[[], bool]) -> None:
     while not condition():
         await asyncio.sleep(0)
@@ -70,6 +78,12 @@ class Cluster:
         )
 
     async def start(self) -> None:
+        """Return when the broker serves."""
+        await self.begin()
+        await self.ready
+
+    async def begin(self) -> None:
+        """Return when the broker has begun to start."""
         await self.head.start()
         settings = NodeSettings(
             data_dir=str(self.root), controller=self.head.bootstrap, secret=SECRET
@@ -77,7 +91,6 @@ class Cluster:
         self.broker = BrokerService(settings, self.stop, asyncio.Event(), self.ready.set_result)
         self.broker._files = self.files
         self.running = asyncio.ensure_future(self.broker.run())
-        await self.ready
 
     async def create(self, name: str, **config: str) -> None:
         """Make a topic; returns when the broker knows of it."""
@@ -147,16 +160,29 @@ def test_a_stop_over_a_sync_and_over_new_metadata_is_a_clean_one(
         files.let_go()
         assert await cluster.ended_cleanly()
 
-    async def bounded() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            await main()
-
-    asyncio.run(bounded())
+    run(main)
     told = [line.message for line in caplog.records if line.levelno >= logging.WARNING]
     assert [text for text in told if "closed here" in text] == []
     directory = tmp_path / "broker-1"
     assert (directory / CLEAN_MARKER).exists()
     assert (directory / "deleted-0").exists()  # the next start takes it away
+
+
+def test_a_start_that_is_stopped_in_the_middle_leaves_the_directory_as_a_stop_does(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        cluster = Cluster(tmp_path)
+        cluster.files.held.set()
+        await cluster.begin()
+        await until(cluster.files.begun.is_set)  # its logs are being opened
+        cluster.stop.set()
+        cluster.files.held.clear()
+        cluster.files.let_go()
+        assert await cluster.ended_cleanly()
+
+    run(main)
+    assert (tmp_path / "broker-1" / CLEAN_MARKER).exists()
 
 
 @pytest.mark.parametrize(
