@@ -86,6 +86,8 @@ def _grouped(
         # Empty now, but with a late end: what is written later is read by its own task.
         return [r for r in planned if r.size or r.end == LATEST]
     empty = [r.partition for r in planned if not r.size]
+    if rule == LATEST:
+        full, empty = planned, []  # each from where it ends now, which only its own range tells
     if not full:
         full, empty = planned[:1], empty[1:]
     first = len(planned) if selection.grows() else 0

@@ -129,6 +129,18 @@ def test_a_start_at_latest_is_the_end_at_planning() -> None:
     assert only.others == Others((), 1, 1, 500, None)
 
 
+def test_every_partition_starts_at_its_latest() -> None:
+    assert timed(-1, -1, has((3, 9), (0, 2), (0, 0))) == [
+        ReadRange("a", ID, 0, 9, LATEST, (9, 9), others=Others((), 3, 3)),
+        ReadRange("a", ID, 1, 2, LATEST, (2, 2), others=Others((), 4, 3)),
+        ReadRange("a", ID, 2, 0, LATEST, (0, 0), others=Others((), 5, 3)),
+    ]
+    both = has((3, 9), (0, 2))
+    assert [r.start for r in timed({"a": LATEST}, -1, both)] == [9, 2]
+    assert [r.start for r in timed({"a": {0: -1, 1: -2}}, -1, both)] == [9, EARLIEST]
+    assert [r.start for r in timed(500, -1, both, -1, -1, lenient=True)] == [9]
+
+
 def test_a_time_may_lie_before_what_is_left_but_not_behind_its_end() -> None:
     # Retention moved on between the two look-ups.
     (only,) = timed(100, -1, has((3, 9)), 1)
