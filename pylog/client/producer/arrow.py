@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pylog import errors
@@ -34,6 +35,17 @@ def arrow_batch_size(batch_size: int, max_request_size: int, buffer_memory: int)
     """
     share = max(buffer_memory // 4, min(batch_size, buffer_memory - BATCH_OVERHEAD))
     return max(1, min(max(batch_size, ARROW_BATCH_BYTES), max_request_size, share))
+
+
+def highest_partition(data: Any) -> int:
+    """The highest that the column `partition` names; -1 where it names none, or is no such."""
+    if not isinstance(data, pa.RecordBatch | pa.Table) or data.schema.names.count("partition") != 1:
+        return -1
+    column = data.column("partition")
+    if not pa.types.is_integer(column.type):
+        return -1
+    highest = pc.max(column).as_py()
+    return -1 if highest is None else int(highest)
 
 
 def encode_rows(

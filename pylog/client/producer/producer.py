@@ -313,11 +313,14 @@ class Producer(Closing, Shown):
         is full. Serializers, partitioner and interceptors are not asked. The Future fails with the
         first error; other batches may have been written all the same.
         """
-        from pylog.client.producer.arrow import arrow_batch_size, encode_rows
+        from pylog.client.producer.arrow import arrow_batch_size, encode_rows, highest_partition
 
         buffer = self._topic_buffer(topic)
         if partition is not None:
             partition = self._check_partition(buffer, partition)
+        highest = highest_partition(data)
+        if highest >= buffer.partitions:
+            self._check_partition(buffer, highest)
         handles = []
         for number, encoded in encode_rows(
             topic,

@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from pylog.client.producer import arrow
 from pylog.client.producer.arrow import encode_rows
 from pylog.client.producer.producer import Producer
+from pylog.errors import UnknownTopicOrPartition
 from pylog.records.compression import Compression
 from pylog.records.murmur2 import partition_for_key
 from pylog.records.reader import iter_records
 from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.fake_topics import FakePartition
 
 PARTITIONS = 3
 KEYS = (b"21", b"foobar", b"abc")
@@ -158,3 +160,16 @@ def test_a_table_is_stored_as_its_rows_would_be(
         if partitions > 1:
             table, sent = ([n for n in rows if n not in anywhere] for rows in (table, sent))
         assert table == sent
+
+
+def test_a_table_for_partitions_that_were_added_finds_them(cluster: FakeCluster) -> None:
+    grown = cluster.create_topic("grown")
+    table = pa.table({"value": ["0", "1"], "partition": pa.array([2, None], pa.int8())})
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("grown", b"2").result(5)
+        with pytest.raises(UnknownTopicOrPartition, match="no partition 2"):
+            producer.send_arrow("grown", table)
+        grown.partitions += [FakePartition(1), FakePartition(1)]
+        producer.send_arrow("grown", table).result(5)
+    assert sorted(n for rows in stored(cluster, "grown") for n in rows) == [0, 1, 2]
+    assert 0 in stored(cluster, "grown")[2]
