@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from connector.clients import drop_reader, reader_for
 from connector.errors import ConnectorError, InvalidOption, ReadFailed
 from connector.forensics import why_deleted
+from connector.option_names import in_options
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
 from connector.selection import Selection
@@ -87,7 +88,8 @@ class BoundsReader:
         except ConnectorError:
             raise
         except PylogError as error:
-            raise self._failed(str(error)) from error
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise self._failed(why) from error
         raise self._failed("topics are deleted and created all the time")
 
     def rest_s(self) -> float:
@@ -187,7 +189,8 @@ class BoundsReader:
                 for at, listed in reader.offsets(places, time_ms).items()
             }
         except PylogError as error:
-            raise self._failed(str(error)) from error
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise self._failed(why) from error
 
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""

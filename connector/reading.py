@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from connector.clients import reader_for
 from connector.errors import ConnectorError, DataLoss, ReadFailed
 from connector.forensics import why_deleted
+from connector.option_names import in_options
 from connector.options import SourceOptions
 from connector.planning import ALLOW
 from connector.positions import EARLIEST, LATEST
@@ -65,7 +66,7 @@ def read_ranges(
     asked: deque[tuple[ReadRange, RangeItems]] = deque()
     try:
         for planned in ranges:
-            with _named(planned):
+            with _named(planned, options):
                 for concrete in _resolved(reader, planned, options):
                     asked.append((concrete, _ask(reader, concrete)))
                     if len(asked) >= ASKED_MAX:
@@ -78,15 +79,16 @@ def read_ranges(
 
 
 @contextmanager
-def _named(planned: ReadRange) -> Iterator[None]:
+def _named(planned: ReadRange, options: SourceOptions) -> Iterator[None]:
     """The cluster's errors as the source's."""
     try:
         yield
     except ConnectorError:
         raise
     except PylogError as error:
+        why = in_options(str(error), options.bootstrap_option)
         raise ReadFailed(
-            f"{planned.topic}-{planned.partition}: {error.name}: {error} (tried from host "
+            f"{planned.topic}-{planned.partition}: {error.name}: {why} (tried from host "
             f"{gethostname()})"
         ) from error
 
@@ -103,7 +105,7 @@ def _records(
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     try:
-        with _named(wanted):
+        with _named(wanted, options):
             yield from _read(reader, wanted, items, options, columns)
     finally:
         items.close()
