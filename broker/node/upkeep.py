@@ -109,6 +109,12 @@ class Upkeep:
                 log.on_flushed(task)
             except errors.KafkaStorageError as error:
                 _log.warning("%s: %s", log.topic_partition, error)
+        for log, snapshot in manager.snapshot_tasks():
+            await self._loop.run_in_executor(self._pool, snapshot.run)
+            try:
+                log.on_snapshot(snapshot)
+            except errors.KafkaStorageError as error:
+                _log.warning("%s: %s", log.topic_partition, error)
         self._take_failures()
         if now_ms >= due.checkpoint_ms and not manager.is_offline:
             due.checkpoint_ms = now_ms + self._checkpoint_interval_ms

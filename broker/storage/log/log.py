@@ -15,6 +15,7 @@ write, so a second one that succeeds proves nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Self
 
 from broker.config import TopicConfig
@@ -33,6 +34,7 @@ from broker.storage.log.segment_swap import SegmentSwap
 from broker.storage.log.validator import CLIENT, Origin
 from broker.storage.producers.producer_history import ProducerHistory
 from broker.storage.producers.producer_state import ProducerStates
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.recovery.gaps import Gaps
 from broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
 from broker.storage.segments.flush_task import FlushTask
@@ -90,7 +92,7 @@ class Log:
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(files, directory, self._environment.jitter)
-        self._producers = ProducerHistory(files, directory)
+        self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs
         """Which leader epoch wrote which part."""
@@ -441,9 +443,28 @@ class Log:
 
     # ---- producers and transactions -----------------------------------------------------------
 
-    def expire_producers(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were not heard of for so long; how many."""
-        return self.producers.expire(wall_ms, expiration_ms)
+    def expire_producers(
+        self, wall_ms: int, expiration_ms: int, producer_ids: Iterable[int] | None = None
+    ) -> int:
+        """Forget those of these producers (None: of all) that were not heard of for so long; how
+        many.
+        """
+        return self.producers.expire(wall_ms, expiration_ms, producer_ids)
+
+    def snapshot_task(self) -> SnapshotTask | None:
+        """Writes what was known of the producers where a segment began, on a thread of its own, if
+        they are so many that a roll left it undone; then `on_snapshot`.
+        """
+        self._guard.check()
+        return self._producers.task()
+
+    def on_snapshot(self, task: SnapshotTask) -> None:
+        """A snapshot task has run. KafkaStorageError when the disk fails."""
+        if self._guard.closed or self._guard.failure is not None:
+            task.discard()
+            return
+        with self._guard.io("writing a snapshot of the producers"):
+            self._producers.settle(task)
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [offset, upper_bound), by their markers.

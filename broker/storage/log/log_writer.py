@@ -169,4 +169,4 @@ class LogWriter:
         """Begin a new segment, with a snapshot of the producers before it."""
         with self._guard.io("rolling the log"):
             self._segments.add(base_offset, config, wall_ms)
-            self._producers.take(base_offset)
+            self._producers.take_soon(base_offset)

@@ -38,6 +38,8 @@ from broker.storage.manager.health import LogHealth, ReplicaKey
 from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.manager.replica_logs import ReplicaLogs
 from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
+from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.segments.flush_task import FlushTask
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InvalidTopic, KafkaStorageError
@@ -59,6 +61,7 @@ class LogManager:
         jitter: Callable[[int], int],
         wall_ms: int,
         tail_budget: TailBudget | None,
+        producer_budget: ProducerBudget | None,
     ) -> None:
         """Not for callers: use `open`."""
         self.directory = directory
@@ -76,7 +79,12 @@ class LogManager:
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
         clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
-        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config, clock_file)
+        self.producer_budget = producer_budget or ProducerBudget()
+        """How many producer ids the logs may know; shared with the directories beside this one."""
+        self.producer_budget.configure(config)
+        self._upkeep = LogUpkeep(
+            files, self._logs, checkpoints, config, clock_file, directory, self.producer_budget
+        )
         self.cleaner = LogCleaner(
             files,
             directory,
@@ -98,6 +106,7 @@ class LogManager:
             truncated=self.cleaner.truncated,
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,
+            producer_budget=self.producer_budget,
         )
         self._replicas = ReplicaLogs(
             files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
@@ -121,6 +130,7 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig] | None = None,
         jitter: Callable[[int], int] = lambda limit: 0,
         tail_budget: TailBudget | None = None,
+        producer_budget: ProducerBudget | None = None,
         mount_id: str = "",
         was_offline: bool = False,
         starts_left_behind: Mapping[TopicPartition, Offset] | None = None,
@@ -128,10 +138,11 @@ class LogManager:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
-        later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
-        one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
-        there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
-        moved here, as far as they are known; then `all_opened` is to be called. Raises
+        later by `Log.config`. `tail_budget`, `producer_budget`: the memory for newest batches, and
+        the number of producers, where directories share them. `mount_id`: as in `MetaProperties`;
+        `was_offline`: its disk had failed, or was not there, when it was heard of last.
+        `starts_left_behind`: log starts of replicas that were moved here, as far as they are known;
+        then `all_opened` is to be called. Raises
         DirectoryLocked (try again) and StorageStartError.
         """
         config = config or BrokerConfig()
@@ -141,7 +152,10 @@ class LogManager:
             )
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             identity = Identity(files, directory, own.meta, is_written=own.is_written)
-            manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
+            manager = cls(
+                files, directory, lock, identity, config, jitter, wall_ms, tail_budget,
+                producer_budget,
+            )  # fmt: skip
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
             manager._load(own, topic_config)
@@ -384,6 +398,7 @@ class LogManager:
         """The broker's settings have changed; those of topics are set on the logs themselves."""
         self._config = config
         self._upkeep.config = self.cleaner.config = config
+        self.producer_budget.configure(config)
 
     @property
     def config(self) -> BrokerConfig:
@@ -396,6 +411,12 @@ class LogManager:
         """
         self._check_open()
         return self._upkeep.flush_tasks(self._wall_ms)
+
+    def snapshot_tasks(self) -> list[tuple[Log, SnapshotTask]]:
+        """Snapshots of the producers of logs that know many, to be written on a pool thread; then
+        `log.on_snapshot(task)` here.
+        """
+        return self._upkeep.snapshot_tasks()
 
     def checkpoint_recovery_points(self) -> None:
         """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
