@@ -700,10 +700,14 @@ class UnstableOffsetCommit(RetriableError):
 
 
 class ThrottlingQuotaExceeded(RetriableError):
-    """The quota is used up."""
+    """The quota is used up. `throttle_time_ms`: when to try again, 0 when nobody told."""
 
     code = 89
     default_message = "the quota is used up"
+
+    def __init__(self, message: str = "", *, throttle_time_ms: int = 0) -> None:
+        super().__init__(message)
+        self.throttle_time_ms = throttle_time_ms
 
 
 class ProducerFenced(FatalError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.producer_id_quota import ProducerIdQuota
 from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from broker.grpc.broker_admin import BrokerAdminService
@@ -256,6 +257,7 @@ class BrokerService:
             in_flight_bytes_max=self._config.queued_max_request_bytes,
             counters=self._counters,
         )
+        quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
         service = LogService(
             manager,
             self._engine.perform,
@@ -264,6 +266,7 @@ class BrokerService:
             image=lambda: self._membership.image,
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
+            producer_id_quota=quota,
         )
         self._parts.requests = requests
         self._parts.log_service = service

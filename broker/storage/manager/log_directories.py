@@ -21,6 +21,7 @@ from broker.storage.errors import DiskFull
 from broker.storage.log.log import Log
 from broker.storage.manager.health import ReplicaKey
 from broker.storage.manager.manager import LogManager
+from broker.storage.producers.producer_budget import ProducerBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
 
@@ -148,6 +149,11 @@ class LogDirectories:
             manager.all_opened()
 
     # ---- logs -----------------------------------------------------------------------------------
+
+    @property
+    def producer_budget(self) -> ProducerBudget:
+        """How many producer ids all logs together may know, and do."""
+        return self.opened[0].producer_budget
 
     @property
     def logs(self) -> list[Log]:
