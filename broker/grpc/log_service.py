@@ -292,12 +292,12 @@ def add_log_service(service: LogService, server: Any) -> None:
 
 
 def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
-    throttled = isinstance(fault, errors.ThrottlingQuotaExceeded)
+    wait_ms = fault.throttle_time_ms if isinstance(fault, errors.ThrottlingQuotaExceeded) else 0
     return log_pb2.InitProducerIdResponse(
         error=error_of(Failure(fault.code, str(fault))),
         producer_id=-1,
         producer_epoch=-1,
-        throttle_time_ms=fault.throttle_time_ms if throttled else 0,
+        throttle_time_ms=wait_ms,
     )
 
 

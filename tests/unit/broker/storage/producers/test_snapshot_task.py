@@ -7,6 +7,7 @@ import itertools
 
 import pytest
 
+from broker.config import BrokerConfig
 from broker.storage.files import Buffer
 from broker.storage.log.log import Log
 from broker.storage.producers.producer_entry import unpack
@@ -14,11 +15,21 @@ from broker.storage.producers.producer_snapshot import restore
 from broker.storage.producers.producer_state import SLICE, ProducerEntry
 from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.recovery.recovery import LastStop
+from pylog.clock import busy_ns
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import read_header
 from tests.fakes.crashing_files import Crash, CrashingFiles
-from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log
+from tests.fakes.logs import (
+    DIRECTORY,
+    TOPIC,
+    TOPIC_ID,
+    WALL_MS,
+    append,
+    batch_of,
+    open_log,
+)
+from tests.fakes.managers import open_manager
 from tests.fakes.memory_files import MemoryFiles
 
 MANY = SLICE + 500
@@ -245,3 +256,22 @@ def test_a_crash_anywhere_in_it_leaves_the_snapshot_before() -> None:
         if not crashed:
             break
     assert operation > 5
+
+
+def test_with_as_many_producers_as_there_may_be_no_step_of_the_loop_is_long() -> None:
+    """By the processor time that it takes; some milliseconds, where it was half a second."""
+    manager = open_manager(MemoryFiles())
+    log = manager.create(TOPIC, TOPIC_ID)
+    append(log, b"v")
+    header = read_header(batch_of(b"v", producer=(0, 0, 0)))
+    for pid in range(BrokerConfig().max_producer_ids_per_partition):
+        log.producers.apply(header._replace(producer_id=pid), 0, seen_ms=WALL_MS)
+    steps = (
+        lambda: log.roll(WALL_MS),
+        lambda: manager.maintain(86_400_000, WALL_MS + 86_400_000),
+        manager.snapshot_tasks,
+    )
+    for step in steps:
+        began_ns = busy_ns()
+        step()
+        assert busy_ns() - began_ns < 20_000_000
