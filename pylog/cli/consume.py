@@ -35,7 +35,12 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
 @click.option("--partition", "numbers", type=int, multiple=True, help="Only these; default: all.")
 @click.option("--group", help="Consume as a member of this group. Not offered yet.")
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
-@click.option("--until-end", is_flag=True, help="Stop at what is the end of the topic now.")
+@click.option(
+    "--until-end",
+    is_flag=True,
+    help="Stop at what is the end of the topic now. "
+    "Begins at the first record unless --offset says where.",
+)
 @click.option(
     "--timeout",
     type=Seconds(min=0),
@@ -83,6 +88,7 @@ def consume(
     pylog consume flights --from-beginning --max-messages 10
     pylog consume flights --offset -5 --until-end --format '%p %o %k\\t%v\\n'
     pylog consume flights --offset @2024-01-31T12:00 --json
+    pylog consume flights --json --until-end | pylog produce copy --input json
     """
     from pylog.cli.record_format import as_json, compile_format
     from pylog.client.consumer.consumer import Consumer
@@ -96,7 +102,8 @@ def consume(
     with Consumer(
         **settings.client(),
         group_id=group,
-        auto_offset_reset="earliest" if from_beginning else "latest",
+        # Between the end and the end there is nothing to print.
+        auto_offset_reset="earliest" if from_beginning or until_end else "latest",
         isolation_level=isolation_level,
         **client_settings(configs, _OPTIONS),
     ) as consumer:

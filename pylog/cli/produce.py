@@ -19,24 +19,26 @@ from pylog.cli.context import (
     with_settings,
 )
 from pylog.cli.progress import progress
-from pylog.cli.record_input import Line, LineReader, json_reader, text_reader
+from pylog.cli.record_input import BadLine, Line, LineReader, json_reader, text_reader
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import RecordMetadata
 from pylog.plain_text import escaped
 
 FAULTS_SHOWN_MAX: Final = 5
+INTERRUPTED_SECONDS_MAX: Final = 5.0
+"""How long Ctrl-C waits for what is under way, to tell how much of it got there."""
 _OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
 
 
 @dataclass(slots=True)
 class _Tally:
-    """Acknowledged records, and the first failures with the lines that they came from."""
+    """Lines that were read, acknowledged records, and the first failures in words."""
 
-    sent: int = 0
+    read: int = 0
     acknowledged: int = 0
-    refused: int = 0  # by send() at once, on the main thread
+    refused: int = 0  # no record, or not taken by send(): on the main thread
     undelivered: int = 0  # later, on pylog's
-    faults: list[tuple[int, errors.PylogError]] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
 
     def listener(
         self, number: int
@@ -57,14 +59,29 @@ class _Tally:
         """Lines that did not get there, or maybe not."""
         return self.refused + self.undelivered
 
-    def refuse(self, number: int, error: errors.PylogError) -> None:
+    def refuse(self, number: int, error: errors.PylogError | BadLine) -> None:
         """Line `number` was not taken."""
         self.refused += 1
         self._note(number, error)
 
-    def _note(self, number: int, error: errors.PylogError) -> None:
+    def _note(self, number: int, error: errors.PylogError | BadLine) -> None:
         if len(self.faults) < FAULTS_SHOWN_MAX:
-            self.faults.append((number, error))
+            text = escaped(" ".join(str(error).split()))
+            if isinstance(error, errors.PylogError):
+                text = f"line {number}: {error.name}: {text}"
+            self.faults.append(text)
+
+    def tell(self) -> None:
+        """What failed, and how many did not."""
+        for text in self.faults:
+            click.echo(f"pylog: {text}", err=True)
+        more = self.failed - len(self.faults)
+        click.echo(
+            f"pylog: {self.acknowledged} of {self.read} lines that were read are acknowledged"
+            + (f", {self.failed} are not" if self.failed else "")
+            + (f" ({more} more of these are not shown)" if more else ""),
+            err=True,
+        )
 
 
 @click.command()
@@ -117,7 +134,8 @@ def produce(
 ) -> int:
     """Send each line of FILE (default: standard input) as a record of TOPIC.
 
-    Succeeds when every line was acknowledged; else it says which were not, and how many were.
+    Succeeds when every line was acknowledged; else it says which were not. However it ends, it
+    says how many were.
 
     \b
     pylog produce flights flights.csv --compression zstd
@@ -140,13 +158,16 @@ def produce(
             "compression_type": compression,
             **client_settings(configs, _OPTIONS),
         }, keep_going=keep_going, quiet=quiet or settings.as_json)  # fmt: skip
-    finally:
-        if tally.failed:
-            _tell_failures(tally)
-    if settings.as_json:
-        told: dict[str, object] = {"topic": topic, "records": tally.acknowledged}
-        print_json(told | ({"failed": tally.failed} if tally.failed else {}))
-    elif not quiet and not tally.failed:
+        if settings.as_json:
+            told: dict[str, object] = {"topic": topic, "records": tally.acknowledged}
+            print_json(told | ({"failed": tally.failed} if tally.failed else {}))
+    except BaseException:
+        if tally.read:
+            tally.tell()
+        raise
+    if tally.failed:
+        tally.tell()
+    elif not quiet and not settings.as_json:
         with contextlib.suppress(BrokenPipeError):
             sent = tally.acknowledged
             click.echo(f"{sent} record{'' if sent == 1 else 's'} sent to {topic}", err=True)
@@ -174,38 +195,28 @@ def _send_all(
         Producer(**client) as producer,
         progress("sending", _size(file), unit="bytes", hidden=quiet) as advance,
     ):
-        for number, line in enumerate(_lines(file, advance), 1):
-            record: Line = read(line, number)
-            tally.sent += 1
-            try:
-                producer.send(
-                    topic,
-                    record.value,
-                    key=record.key,
-                    headers=record.headers,
-                    partition=partition,
-                    timestamp_ms=record.timestamp_ms,
-                    on_delivery=tally.listener(number),
-                )
-            except errors.PylogError as error:
-                if not keep_going and not tally.acknowledged and number == 1:
-                    raise
-                tally.refuse(number, error)
-            if tally.failed and not keep_going:
-                break
-        producer.flush()
-
-
-def _tell_failures(tally: _Tally) -> None:
-    for number, error in tally.faults:
-        text = escaped(" ".join(str(error).split()))
-        click.echo(f"pylog: line {number}: {error.name}: {text}", err=True)
-    more = tally.failed - len(tally.faults)
-    click.echo(
-        f"pylog: {tally.acknowledged} of {tally.sent} lines that were read are acknowledged, "
-        f"{tally.failed} are not" + (f" ({more} more of these are not shown)" if more else ""),
-        err=True,
-    )
+        try:
+            for number, line in enumerate(_lines(file, advance), 1):
+                tally.read = number
+                try:
+                    record: Line = read(line, number)
+                    producer.send(
+                        topic,
+                        record.value,
+                        key=record.key,
+                        headers=record.headers,
+                        partition=partition,
+                        timestamp_ms=record.timestamp_ms,
+                        on_delivery=tally.listener(number),
+                    )
+                except (errors.PylogError, BadLine) as error:
+                    tally.refuse(number, error)
+                if tally.failed and not keep_going:
+                    break
+            producer.flush()
+        except KeyboardInterrupt:
+            producer.close(timeout=INTERRUPTED_SECONDS_MAX)
+            raise
 
 
 def _lines(file: IO[bytes], advance: Callable[[int], None]) -> Iterator[bytes]:

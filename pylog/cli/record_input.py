@@ -12,6 +12,12 @@ from typing import Any
 
 import click
 
+from pylog.model import NO_TIMESTAMP
+
+
+class BadLine(click.ClickException):
+    """A line is no record; the message says which one, and why."""
+
 
 @dataclass(frozen=True, slots=True)
 class Line:
@@ -24,7 +30,7 @@ class Line:
 
 
 LineReader = Callable[[bytes, int], Line]
-"""A line and its number -> the record; ClickException names the line that is none."""
+"""A line and its number -> the record; BadLine names the line that is none."""
 
 
 def text_reader(
@@ -42,7 +48,7 @@ def text_reader(
         if parting is not None:
             key, found, value = line.partition(parting)
             if not found:
-                raise click.ClickException(
+                raise BadLine(
                     f"line {number} has no {separator!r} between key and value: {_shown(line)}"
                 )
         if null is not None:
@@ -63,15 +69,16 @@ def json_reader(line: bytes, number: int) -> Line:
         said = json.loads(line)
         if not isinstance(said, dict) or "value" not in said:
             raise ValueError("it must be an object with a 'value'")
+        timestamp = said.get("timestamp")
         headers = [(str(name), _bytes(value)) for name, value in said.get("headers") or ()]
         return Line(
             _bytes(said["value"]),
             _bytes(said.get("key")),
             headers,
-            said.get("timestamp"),
+            None if timestamp == NO_TIMESTAMP else timestamp,
         )
     except (ValueError, TypeError) as error:
-        raise click.ClickException(f"line {number} is no record: {error}: {_shown(line)}") from None
+        raise BadLine(f"line {number} is no record: {error}: {_shown(line)}") from None
 
 
 def _bytes(said: Any) -> bytes | None:

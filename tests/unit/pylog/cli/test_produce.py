@@ -1,0 +1,203 @@
+"""`pylog produce`: however it ends, it says how many records there are; and it copies topics."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pylog import Producer
+from pylog.cli.main import main
+from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.waiting import eventually
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
+    with FakeCluster() as running:
+        running.create_topic("t", 1)
+        monkeypatch.setenv("PYLOG_BOOTSTRAP_SERVERS", running.bootstrap_servers[0])
+        yield running
+
+
+@pytest.fixture
+def run(
+    cluster: FakeCluster,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Run:
+    """Exit status, standard output and standard error of a command that reads `stdin`."""
+
+    def call(*arguments: str, stdin: bytes | io.RawIOBase = b"") -> tuple[int, str, str]:
+        raw = io.BytesIO(stdin) if isinstance(stdin, bytes) else io.BufferedReader(stdin)
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(raw))
+        status = main(arguments)
+        sys.stdout.flush()
+        out, err = capfdbinary.readouterr()
+        return status, out.decode(), err.decode()
+
+    return call
+
+
+def stored(run: Run) -> list[str]:
+    status, out, _ = run("consume", "t", "--until-end")
+    assert status == 0
+    return out.splitlines()
+
+
+def test_a_bad_line_is_named_and_what_was_stored_before_it_is_counted(run: Run) -> None:
+    split = ("produce", "t", "--key-separator", ":")
+    assert run(*split, stdin=b"a:1\nb:2\nno key\nd:4\n") == (
+        1, "",
+        "pylog: line 3 has no ':' between key and value: 'no key'\n"
+        "pylog: 2 of 3 lines that were read are acknowledged, 1 are not\n",
+    )  # fmt: skip
+    assert stored(run) == ["1", "2"]
+    status, out, err = run(*split, "--keep-going", "--json", stdin=b"no key\na:3\n\nb:4\n")
+    assert (status, json.loads(out)) == (1, {"topic": "t", "records": 2, "failed": 2})
+    assert "line 1 has no ':'" in err
+    assert "line 3 has no ':'" in err
+    assert stored(run) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize("quiet", [(), ("--quiet",)])
+def test_so_is_a_line_that_is_no_json(run: Run, quiet: tuple[str, ...]) -> None:
+    lines = b'{"value": "a"}\nnonsense\n'
+    status, out, err = run("produce", "t", "--input", "json", *quiet, stdin=lines)
+    assert (status, out) == (1, "")
+    first, last = err.splitlines()
+    assert first.startswith("pylog: line 2 is no record: ")
+    assert last == "pylog: 1 of 2 lines that were read are acknowledged, 1 are not"
+
+
+def test_a_first_line_that_finds_no_topic_is_counted(run: Run) -> None:
+    status, _, err = run("--api-timeout", "1", "produce", "nope", stdin=b"a\nb\n")
+    assert status == 1
+    assert "nope" in err
+    assert "pylog: 0 of 1 lines that were read are acknowledged, 1 are not\n" in err
+
+
+class Breaking(io.RawIOBase):
+    """Gives two lines, and then an error."""
+
+    def __init__(
+        self, error: BaseException, before_second: Callable[[], None] = lambda: None
+    ) -> None:
+        self._error = error
+        self._before_second = before_second
+        self._lines = [b"a\n", b"b\n"]
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        if not self._lines:
+            raise self._error
+        if len(self._lines) == 1:
+            self._before_second()
+        line = self._lines.pop(0)
+        buffer[: len(line)] = line
+        return len(line)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "last"),
+    [
+        (KeyboardInterrupt(), 130, "\n"),
+        (OSError(5, "Input/output error"), 1, "pylog: [Errno 5] Input/output error\n"),
+    ],
+    ids=["Ctrl-C", "the input fails"],
+)
+@pytest.mark.parametrize("quiet", [(), ("--quiet",), ("--json",)])
+def test_what_breaks_it_off_is_no_reason_to_be_silent(
+    run: Run, error: BaseException, status: int, last: str, quiet: tuple[str, ...]
+) -> None:
+    assert run("produce", "t", *quiet, stdin=Breaking(error)) == (
+        status, "", f"pylog: 2 of 2 lines that were read are acknowledged\n{last}",
+    )  # fmt: skip
+    assert stored(run) == ["a", "b"]
+
+
+@pytest.fixture
+def shell(cluster: FakeCluster) -> Callable[[str], tuple[int, str, str]]:
+    """Status, output and errors of a line for the shell, in which `pylog` is the command."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    command = f"{sys.executable} -m pylog.cli.main"
+
+    def run(line: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            ["bash", "-c", f'set -o pipefail; pylog() {{ {command} "$@"; }}; {line}'],
+            env=environment,
+            capture_output=True,
+            timeout=60,
+        )
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    return run
+
+
+def test_a_reader_that_went_away_does_not_keep_the_count(
+    shell: Callable[[str], tuple[int, str, str]],
+) -> None:
+    line = "(printf 'a\\n'; sleep 0.5) | pylog produce t --json | true"
+    assert shell(line) == (141, "", "pylog: 1 of 1 lines that were read are acknowledged\n")
+
+
+def test_a_topic_is_copied_as_the_help_says(
+    cluster: FakeCluster, run: Run, shell: Callable[[str], tuple[int, str, str]]
+) -> None:
+    """Keys, headers, nulls, bytes that are no text, times; line ends and quotes within."""
+    cluster.create_topic("orders", 1)
+    cluster.create_topic("copy", 1)
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        send = producer.send
+        send("orders", b"v", key=b"k", headers=[("h", b"1"), ("h", None), ("b", b"\xff")])
+        send("orders", None, key=b"\x00\xff")
+        send("orders", b"", key=None, timestamp_ms=5)
+        send("orders", 'two\nlines, "quoted" \\ \u2028 \U0001f600'.encode(), key=b"")
+        send("orders", bytes(range(256)))
+        producer.flush()
+    line = "pylog consume orders --json --until-end | pylog produce copy --input json"
+    assert run("produce", "--help")[1].count(line) == 1
+    assert shell(line) == (0, "", "5 records sent to copy\n")
+    first, second = (
+        run("consume", name, "--until-end", "--json")[1] for name in ("orders", "copy")
+    )
+    assert first.count("\n") == 5
+    assert second == first.replace('"topic": "orders"', '"topic": "copy"')
+
+
+def test_until_the_end_is_from_the_beginning_unless_it_is_said(run: Run, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_bytes(b"a\nb\nc\n")
+    assert run("produce", "t", str(lines))[0] == 0
+    assert stored(run) == ["a", "b", "c"]
+    assert run("consume", "t", "--until-end", "--offset", "-1")[1] == "c\n"
+    assert run("consume", "t", "--until-end", "--offset", "latest")[1] == ""
+
+
+def test_ctrl_c_waits_a_little_for_what_is_under_way_and_no_longer(
+    cluster: FakeCluster, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pylog.cli.produce.INTERRUPTED_SECONDS_MAX", 0.2)
+
+    def gone() -> None:
+        partition = cluster.topics["t"].partitions[0]
+        eventually(20, lambda: partition.end == 1, "the first line is stored")
+        cluster.stop_broker(1)
+
+    given = Breaking(KeyboardInterrupt(), before_second=gone)
+    status, _, err = run("produce", "t", "--config", "linger.ms=0", stdin=given)
+    assert status == 130
+    assert "CLIENT_CLOSED" in err
+    # the answer to the first line may have been on its way
+    assert re.search(r"pylog: [01] of 2 lines that were read are acknowledged, [12] are not\n", err)
