@@ -138,13 +138,16 @@ class TopicDescription:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDescription:
-    """A live broker: its client address and its registration's epoch."""
+    """A registered broker: its client address and its registration's epoch. `fenced`: it does not
+    serve at the moment.
+    """
 
     id: int
     host: str
     port: int
     rack: str | None
     epoch: int
+    fenced: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,10 +21,11 @@ def endpoint_message(endpoint: Endpoint) -> common_pb2.Endpoint:
     return common_pb2.Endpoint(host=endpoint.host, port=endpoint.port)
 
 
-def broker_messages(image: MetadataImage) -> list[common_pb2.Broker]:
-    """The brokers that serve: registered and not fenced, ascending by id.
+def broker_messages(image: MetadataImage, *, fenced: bool = False) -> list[common_pb2.Broker]:
+    """The brokers that serve: registered and not fenced, ascending by id; or those that are fenced,
+    where they were last.
 
-    One that stops in order is among them: it serves until its leaders have moved.
+    One that stops in order serves until its leaders have moved.
     """
     return [
         common_pb2.Broker(
@@ -37,7 +38,7 @@ def broker_messages(image: MetadataImage) -> list[common_pb2.Broker]:
             else None,
         )
         for broker_id, broker in sorted(image.brokers.items())
-        if not broker.fenced
+        if broker.fenced == fenced
     ]
 
 
@@ -54,6 +55,9 @@ def metadata_response(
         cluster_id=image.cluster_id,
         controller_epoch=image.controller_epoch,
         brokers=broker_messages(image),
+        fenced_brokers=broker_messages(image, fenced=True)
+        if request.include_fenced_brokers
+        else (),
         controller=endpoint_message(controller) if controller else None,
         topics=_topics(image, request),
         metadata_offset=image.offset,

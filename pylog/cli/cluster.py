@@ -28,9 +28,13 @@ def cluster() -> None:
 @cluster.command()
 @with_settings
 def describe(settings: Settings) -> None:
-    """Show the cluster's id, its live brokers, and what each of them leads."""
+    """Show the cluster's id, its brokers, and what each of them leads and holds.
+
+    A broker that is registered but does not serve, because it has stopped, died or lost touch with
+    the controller, is fenced.
+    """
     with settings.admin() as admin:
-        found = admin.describe_cluster()
+        found = admin.describe_cluster(include_fenced_brokers=True)
         topics = admin.describe_topics()
     led: dict[int | None, int] = {}
     held: dict[int, int] = {}
@@ -53,12 +57,15 @@ def describe(settings: Settings) -> None:
             f"{led[None]} partitions have no leader: pylog topics describe --unavailable-partitions"
         )
     print_table(
-        ("broker", "address", "rack", "epoch", "leads", "replicas"),
+        ("broker", "address", "rack", "epoch", "leads", "replicas", "state"),
         (
-            (b.id, f"{b.host}:{b.port}", b.rack, b.epoch, led.get(b.id, 0), held.get(b.id, 0))
+            (
+                b.id, f"{b.host}:{b.port}", b.rack, b.epoch, led.get(b.id, 0), held.get(b.id, 0),
+                "fenced" if b.fenced else "live",
+            )
             for b in found.brokers
         ),
-    )
+    )  # fmt: skip
 
 
 @cluster.command(name="log-dirs")

@@ -155,6 +155,10 @@ class FakeCluster:
     def live(self) -> list[common_pb2.Broker]:
         return [self._told(broker) for broker in sorted(self._servers)]
 
+    def stopped(self) -> list[common_pb2.Broker]:
+        """The brokers that were stopped, as far as metadata tells so."""
+        return [self._told(broker) for broker in self._ports if broker not in self._servers]
+
     def _told(self, broker: int) -> common_pb2.Broker:
         told = common_pb2.Broker(
             id=broker, endpoint=common_pb2.Endpoint(host="127.0.0.1", port=self._ports[broker])
@@ -213,6 +217,7 @@ class _Service(log_pb2_grpc.LogServicer):
                 controller_epoch=1,
                 brokers=live,
                 controller=live[0].endpoint,
+                fenced_brokers=cluster.stopped() if request.include_fenced_brokers else (),
                 gateway=cluster.is_gateway and self._broker == 1,
             )
             for name in sorted(cluster.topics) if request.all_topics else request.topics:

@@ -12,6 +12,7 @@ import pytest
 
 from pylog import LocalCluster
 from pylog.cli.main import main
+from tests.fakes.waiting import eventually
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]
 
@@ -233,7 +234,9 @@ def test_the_cluster(run: Run, cluster: LocalCluster) -> None:
     assert [b["id"] for b in found["brokers"]] == [1, 2, 3]
     assert found["offline_partitions"] == 0
     status, out, _ = run("cluster", "describe")
-    assert out.splitlines()[1] == "broker   address           rack   epoch   leads   replicas"
+    assert out.splitlines()[1] == (
+        "broker   address           rack   epoch   leads   replicas   state"
+    )
     status, out, _ = run("cluster", "log-dirs", "2", "--json")
     assert status == 0
     (directory,) = json.loads(out)
@@ -241,6 +244,21 @@ def test_the_cluster(run: Run, cluster: LocalCluster) -> None:
     assert run("cluster", "log-dirs", "--replicas")[0] == 0
     status, _, err = run("cluster", "unregister", "1", "--yes")
     assert (status, "is running; stop it before" in err) == (1, True)
+
+
+def test_a_broker_that_has_stopped_is_shown_as_fenced(run: Run, cluster: LocalCluster) -> None:
+    def states() -> list[tuple[int, bool]]:
+        found = json.loads(run("cluster", "describe", "--json")[1])
+        return [(broker["id"], broker["fenced"]) for broker in found["brokers"]]
+
+    cluster.stop(3)
+    try:
+        away = [(1, False), (2, False), (3, True)]
+        eventually(30, lambda: states() == away, "broker 3 is fenced")
+    finally:
+        cluster.start(3)
+    here = [(1, False), (2, False), (3, False)]
+    eventually(30, lambda: states() == here, "broker 3 is back")
 
 
 @pytest.mark.parametrize(

@@ -328,14 +328,17 @@ class AdminClient(Closing, Shown):
 
     # ---- cluster ------------------------------------------------------------------------------
 
-    def describe_cluster(self, *, timeout: float | None = None) -> ClusterDescription:
-        """The cluster's id, its controller's epoch, and the live brokers in the order of ids."""
-        snapshot = self._snapshot((), all_topics=False, timeout_ms=self._milliseconds(timeout))
-        return ClusterDescription(
-            snapshot.cluster_id,
-            snapshot.controller_epoch,
-            tuple(map(admin_wire.broker_description, sorted(snapshot.brokers, key=lambda b: b.id))),
-        )
+    def describe_cluster(
+        self, *, include_fenced_brokers: bool = False, timeout: float | None = None
+    ) -> ClusterDescription:
+        """The cluster's id, its controller's epoch, and the live brokers in the order of ids; with
+        `include_fenced_brokers` also those that are registered but do not serve (KIP-1073).
+        """
+        request = metadata_request((), all_topics=False)
+        request.include_fenced_brokers = bool(include_fenced_brokers)
+        snapshot = self._ask_metadata(request, self._milliseconds(timeout))
+        brokers = admin_wire.broker_descriptions(snapshot)
+        return ClusterDescription(snapshot.cluster_id, snapshot.controller_epoch, brokers)
 
     def elect_leaders(
         self,
@@ -459,7 +462,9 @@ class AdminClient(Closing, Shown):
         self, topics: Iterable[str], *, all_topics: bool, timeout_ms: int
     ) -> ClusterSnapshot:
         request = metadata_request(tuple(topics), all_topics=all_topics)
+        return self._ask_metadata(request, timeout_ms)
 
+    def _ask_metadata(self, request: log_pb2.MetadataRequest, timeout_ms: int) -> ClusterSnapshot:
         async def attempt(_left_s: float) -> log_pb2.MetadataResponse:
             return await self._cluster.ask_any(request)
 

@@ -17,7 +17,7 @@ from pylog.client.admin.admin_types import (
     config_resource,
 )
 from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
-from pylog.client.cluster.metadata import BrokerInfo, TopicInfo
+from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
 from pylog.client.cluster.wire import error_of
 from pylog.config import INT_MAX
 from pylog.model import (
@@ -282,8 +282,18 @@ def topic_description(topic: TopicInfo) -> TopicDescription:
     )
 
 
-def broker_description(broker: BrokerInfo) -> BrokerDescription:
-    """A broker out of the metadata."""
-    return BrokerDescription(
-        broker.id, broker.address.host, broker.address.port, broker.rack or None, broker.epoch
+def broker_descriptions(snapshot: ClusterSnapshot) -> tuple[BrokerDescription, ...]:
+    """The brokers in the metadata, live and fenced, in the order of ids."""
+    given = [(broker, False) for broker in snapshot.brokers]
+    given += [(broker, True) for broker in snapshot.fenced_brokers]
+    return tuple(
+        BrokerDescription(
+            broker.id,
+            broker.address.host,
+            broker.address.port,
+            broker.rack or None,
+            broker.epoch,
+            fenced,
+        )
+        for broker, fenced in sorted(given, key=lambda each: each[0].id)
     )

@@ -26,7 +26,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class BrokerInfo:
-    """A live broker."""
+    """A registered broker."""
 
     id: int
     address: Address
@@ -68,6 +68,8 @@ class ClusterSnapshot:
     brokers: tuple[BrokerInfo, ...]
     controller: Address | None
     topics: tuple[TopicInfo, ...]
+    fenced_brokers: tuple[BrokerInfo, ...] = ()
+    """Registered, but they do not serve; only where they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,11 +39,12 @@ def snapshot_of(response: log_pb2.MetadataResponse) -> ClusterSnapshot:
         tuple(broker_of(broker) for broker in response.brokers),
         _address_of(response.controller) if response.HasField("controller") else None,
         tuple(_topic_of(topic) for topic in response.topics),
+        tuple(broker_of(broker) for broker in response.fenced_brokers),
     )
 
 
 def broker_of(broker: common_pb2.Broker) -> BrokerInfo:
-    """A live broker."""
+    """A registered broker."""
     return BrokerInfo(
         broker.id,
         _address_of(broker.endpoint),

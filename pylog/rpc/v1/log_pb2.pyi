@@ -16,17 +16,19 @@ READ_UNCOMMITTED: IsolationLevel
 READ_COMMITTED: IsolationLevel
 
 class MetadataRequest(_message.Message):
-    __slots__ = ("topics", "all_topics", "topic_ids")
+    __slots__ = ("topics", "all_topics", "topic_ids", "include_fenced_brokers")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     ALL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_FENCED_BROKERS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedScalarFieldContainer[str]
     all_topics: bool
     topic_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., topic_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    include_fenced_brokers: bool
+    def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., topic_ids: _Optional[_Iterable[str]] = ..., include_fenced_brokers: _Optional[bool] = ...) -> None: ...
 
 class MetadataResponse(_message.Message):
-    __slots__ = ("cluster_id", "controller_epoch", "brokers", "controller", "topics", "metadata_offset", "gateway")
+    __slots__ = ("cluster_id", "controller_epoch", "brokers", "controller", "topics", "metadata_offset", "gateway", "fenced_brokers")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +36,7 @@ class MetadataResponse(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    FENCED_BROKERS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller_epoch: int
     brokers: _containers.RepeatedCompositeFieldContainer[_common_pb2.Broker]
@@ -41,7 +44,8 @@ class MetadataResponse(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
     metadata_offset: int
     gateway: bool
-    def __init__(self, cluster_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ..., controller: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_offset: _Optional[int] = ..., gateway: _Optional[bool] = ...) -> None: ...
+    fenced_brokers: _containers.RepeatedCompositeFieldContainer[_common_pb2.Broker]
+    def __init__(self, cluster_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ..., controller: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_offset: _Optional[int] = ..., gateway: _Optional[bool] = ..., fenced_brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ...) -> None: ...
 
 class TopicMetadata(_message.Message):
     __slots__ = ("error", "name", "topic_id", "internal", "partitions")

@@ -123,6 +123,19 @@ def test_cluster(cluster: FakeCluster, run: Run) -> None:
     assert status == 0
     assert out.startswith("cluster fake, controller epoch 1\n")
     assert cluster.bootstrap_servers[1] in out
+    assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["live", "live"]
+
+
+def test_a_broker_that_is_away_is_in_the_cluster_all_the_same(
+    cluster: FakeCluster, run: Run
+) -> None:
+    cluster.stop_broker(2)
+    status, out, _ = run("cluster", "describe", "--json")
+    assert status == 0
+    assert [(b["id"], b["fenced"]) for b in json.loads(out)["brokers"]] == [(1, False), (2, True)]
+    status, out, _ = run("cluster", "describe")
+    assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["live", "fenced"]
+    assert cluster.bootstrap_servers[1] in out
 
 
 @pytest.mark.parametrize(

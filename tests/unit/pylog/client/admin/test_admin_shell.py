@@ -101,6 +101,15 @@ def test_the_cluster(cluster: FakeCluster, admin: AdminClient) -> None:
     )
 
 
+def test_brokers_that_are_away_are_told_where_they_are_asked_for() -> None:
+    with FakeCluster(3) as cluster, AdminClient(bootstrap_servers=cluster.bootstrap_servers) as own:
+        cluster.stop_broker(2)
+        assert [b.id for b in own.describe_cluster().brokers] == [1, 3]
+        found = own.describe_cluster(include_fenced_brokers=True).brokers
+        assert [(b.id, b.fenced) for b in found] == [(1, False), (2, True), (3, False)]
+        assert f"{found[1].host}:{found[1].port}" == cluster.bootstrap_servers[1]
+
+
 def test_servers_that_do_not_answer_are_named_in_time() -> None:
     with (
         AdminClient(bootstrap_servers=["127.0.0.1:1", "127.0.0.1:2"]) as admin,
