@@ -1,11 +1,13 @@
-"""Storage's own errors: those that stop a start, and those that take one log offline.
+"""Storage's own errors: those that stop a start, and those of one log.
 
 Two trees. `StorageStartError`: no retry cures it, somebody must change something first.
 `KafkaStorageError` (code 56) and its children: one log failed; clients refresh and go elsewhere.
+Below it `PassingStorageError`: the log has not failed, and the same may work later.
 """
 
 from __future__ import annotations
 
+from broker.storage.files import NO_ROOM, is_of_the_moment
 from pylog.errors import (
     BrokerNotAvailable,
     InconsistentClusterId,
@@ -48,8 +50,24 @@ class DirectoryLocked(RetriableError):
     code = BrokerNotAvailable.code
 
 
-class DiskFull(KafkaStorageError):
+class StartPutOff(RetriableError):
+    """The process or its machine is short of something, open files or memory: try again soon."""
+
+    code = BrokerNotAvailable.code
+
+
+class PassingStorageError(KafkaStorageError):
+    """The log works, and its replica stays: what was asked for did not happen, ask again later."""
+
+
+class DiskFull(PassingStorageError):
     """The disk is full. Nothing of the batch was kept; the log works again when space returns."""
+
+
+class ShortOfResources(PassingStorageError):
+    """The process or its machine is short of something, open files or memory. Nothing of the batch
+    was kept.
+    """
 
 
 class CorruptSegment(KafkaStorageError):
@@ -64,3 +82,16 @@ class InvalidOffset(PylogError):
 
 class IndexOffsetOverflow(PylogError):
     """An offset is too far from its segment's base for the index's 4 bytes."""
+
+
+def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
+    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
+    error. PassingStorageError when it may work later.
+    """
+    if error.errno in NO_ROOM:
+        return DiskFull(
+            f"{what}: no room on the disk of {directory} ({error.strerror}); free some space"
+        )
+    if is_of_the_moment(error):
+        return ShortOfResources(f"{what}: {error}; try again later")
+    return KafkaStorageError(f"{what}: {error}")

@@ -32,7 +32,7 @@ from broker.storage.directories.partition_directories import (
     read_topic_id,
     remove_tree,
 )
-from broker.storage.files import Files
+from broker.storage.files import Files, is_of_the_moment
 from broker.storage.log.log import Environment, Log
 from broker.storage.manager.health import LogHealth, ReplicaKey
 from broker.storage.manager.log_checkpoints import LogCheckpoints
@@ -131,7 +131,8 @@ class LogManager:
         one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
         there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
         moved here, as far as they are known; then `all_opened` is to be called. Raises
-        DirectoryLocked (try again) and StorageStartError.
+        DirectoryLocked (try again), StorageStartError, and KafkaStorageError or OSError, also as
+        the cause of a StorageStartError, for an error of the moment (try again, too).
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
@@ -143,7 +144,12 @@ class LogManager:
             manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
-            manager._load(own, topic_config)
+            try:
+                manager._load(own, topic_config)
+            except BaseException:
+                for log in manager._logs.values():
+                    log.close(clean=False)
+                raise
         return manager
 
     def _load(
@@ -189,6 +195,8 @@ class LogManager:
                 )
                 self._health.opened(log)
             except KafkaStorageError as error:
+                if is_of_the_moment(error):
+                    raise  # the log is as good as it was: the whole start is to be tried again
                 self._set_failed(topic_partition, error, topic_id, recovery_point)
         if self._health.is_unknown:
             self._identity.set_intact(False)

@@ -27,9 +27,10 @@ from broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     MetaPropertiesInvalid,
+    StartPutOff,
     StorageStartError,
 )
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.manager.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager.manager import LogManager
 from broker.storage.tail_cache import TailBudget
@@ -58,7 +59,7 @@ class Opening:
         """`owner`: whose they are to be; its directory id counts for nothing. `mount_of(path)`: the
         `MetaProperties.mount_id` of a directory.
 
-        Raises DirectoryLocked when one of them is in use: try again.
+        Raises DirectoryLocked when one of them is in use, and StartPutOff: try again.
         """
         self._files = files
         self._paths = tuple(paths)
@@ -128,7 +129,7 @@ class Opening:
     def finish(self) -> LogDirectories:
         """What was opened, and what is offline.
 
-        Raises StorageStartError and DirectoryLocked; everything is closed then.
+        Raises StorageStartError, DirectoryLocked and StartPutOff; everything is closed then.
         """
         try:
             self._raise_mistakes()
@@ -162,6 +163,9 @@ class Opening:
         for fault in faults:
             if isinstance(fault, DirectoryLocked):
                 raise fault
+        for path, fault in self._faults.items():
+            if is_of_the_moment(fault):
+                raise StartPutOff(f"{path} cannot be opened now: {fault}") from fault
         if not self._opened:
             raise faults[0]
 
@@ -201,6 +205,8 @@ class Opening:
             if error.errno in NO_ROOM:
                 logger.warning("no room for %s/%s: %s", directory, ROSTER, error)
                 return  # its siblings remember
+            if is_of_the_moment(error):
+                raise StartPutOff(f"{directory}/{ROSTER} cannot be written now: {error}") from error
             raise KafkaStorageError(f"{directory}/{ROSTER} cannot be written: {error}") from error
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.config import BrokerConfig
 from broker.storage.directories.clock_checkpoint import ClockCheckpoint
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.segments.flush_task import FlushTask
@@ -63,6 +63,8 @@ class LogUpkeep:
         self._expiry_due_ms = 0
         self._retention_due_ms: int | None = None
         self._wants_room = False
+        self._starts_unwritten = False
+        """Retention has moved a start that the checkpoint does not say yet."""
         self.short_of_room = False
         """The last `maintain` was the first after something was refused for want of room."""
 
@@ -122,7 +124,10 @@ class LogUpkeep:
         if now_ms >= self._retention_due_ms or self._wants_room:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
-        self._delete_old_segments(now_ms, wall_ms)
+        if self._starts_unwritten:
+            self._write_log_starts(wall_ms)
+        if not self._starts_unwritten:
+            self._delete_old_segments(now_ms, wall_ms)
 
     def _expire_producers(self, now_ms: int) -> None:
         self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
@@ -135,7 +140,6 @@ class LogUpkeep:
     # ---- retention ------------------------------------------------------------------------------
 
     def _retain(self, high_watermarks: Mapping[TopicPartition, Offset], wall_ms: int) -> None:
-        moved = False
         for log in self.usable():
             high_watermark = high_watermarks.get(log.topic_partition)
             if high_watermark is None:
@@ -150,20 +154,22 @@ class LogUpkeep:
                 logger.warning("%s: %s", log.topic_partition, error)
                 continue
             if reason:
-                moved = True
+                self._starts_unwritten = True
                 logger.info(
                     "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
                 )
-        if moved:
-            self._write_log_starts(wall_ms)
 
     def _write_log_starts(self, wall_ms: int) -> None:
         """Durable before files go, or a start after a loss of power would miss them. Where there is
-        no room for it, room must be made first.
+        no room for it, room must be made first. After an error of the moment the next `maintain`
+        tries again.
         """
         try:
-            self._checkpoints.write_log_starts()
+            self._write_all_starts()
         except OSError as error:
+            if is_of_the_moment(error):
+                logger.warning("the log starts are not written now: %s", error)
+                return
             if error.errno not in NO_ROOM:
                 raise KafkaStorageError(f"the log starts cannot be written: {error}") from error
             logger.warning("no room to write the log starts: old segments go at once")
@@ -171,7 +177,11 @@ class LogUpkeep:
             self._delete_old_segments(self._now_ms, wall_ms)
             RemovalTask(self._files, [path for _, path in self._removals]).run()
             self._removals.clear()
-            self._checkpoints.checkpoint(self._checkpoints.write_log_starts)
+            self._checkpoints.checkpoint(self._write_all_starts)
+
+    def _write_all_starts(self) -> None:
+        self._checkpoints.write_log_starts()
+        self._starts_unwritten = False
 
     def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
         at_once, self._wants_room = self._wants_room, False
