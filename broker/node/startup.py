@@ -18,7 +18,7 @@ from broker.node.offers import check_own, find_directories, refuse_left_out
 from broker.node.places import look_at, mount_id_of, refuse_nested
 from broker.node.settings import ANY_BROKER, NEW_BROKER
 from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import DirectoryLocked, StorageStartError
+from broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError
 from broker.storage.files import Files
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.opening import Opening
@@ -121,7 +121,8 @@ class Startup:
         """Lock the directories and recover each in a thread of its own, while the kernels warm in
         another.
 
-        Raises DirectoryLocked when a lock did not come free, StorageStartError and InvalidConfig.
+        Raises DirectoryLocked when a lock did not come free, StartPutOff when the process stayed
+        short of something, StorageStartError and InvalidConfig.
         """
         loop = asyncio.get_running_loop()
         warming = loop.run_in_executor(self._pool, _warm)
@@ -133,7 +134,7 @@ class Startup:
                 await asyncio.gather(*steps)
                 logs = opening.finish()
                 break
-            except DirectoryLocked:
+            except (DirectoryLocked, StartPutOff):
                 if self._clock.monotonic_ms() - begin_ms >= LOCK_SECONDS_MAX * 1000:
                     raise
             await self._or_stop(0.05)
