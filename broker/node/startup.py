@@ -12,7 +12,8 @@ from broker.config import BrokerConfig
 from broker.ids import random_id
 from broker.log_dirs import directories_of
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
-from broker.node.host import boot_id
+from broker.node.host import boot_id, open_files_max
+from broker.node.limits import open_segments_max
 from broker.node.link import ControllerLink
 from broker.node.offers import check_own, find_directories, refuse_left_out
 from broker.node.places import look_at, mount_id_of, refuse_nested
@@ -162,6 +163,7 @@ class Startup:
             wall_ms=self._clock.wall_ms(),
             config=self._config,
             mount_of=mount_id_of,
+            open_segments_max=open_segments_max(open_files_max()),
         )
 
 

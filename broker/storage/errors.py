@@ -7,7 +7,6 @@ Below it `PassingStorageError`: the log has not failed, and the same may work la
 
 from __future__ import annotations
 
-from broker.storage.files import NO_ROOM, is_of_the_moment
 from pylog.errors import (
     BrokerNotAvailable,
     InconsistentClusterId,
@@ -82,16 +81,3 @@ class InvalidOffset(PylogError):
 
 class IndexOffsetOverflow(PylogError):
     """An offset is too far from its segment's base for the index's 4 bytes."""
-
-
-def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
-    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
-    error. PassingStorageError when it may work later.
-    """
-    if error.errno in NO_ROOM:
-        return DiskFull(
-            f"{what}: no room on the disk of {directory} ({error.strerror}); free some space"
-        )
-    if is_of_the_moment(error):
-        return ShortOfResources(f"{what}: {error}; try again later")
-    return KafkaStorageError(f"{what}: {error}")

@@ -16,6 +16,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Final, Literal, NamedTuple, Protocol
 
+from broker.storage.errors import DiskFull, ShortOfResources
+from pylog.errors import KafkaStorageError
+
 Buffer = bytes | bytearray | memoryview
 
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -43,6 +46,19 @@ def is_of_the_moment(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__
     return error is not None and error.errno in OF_THE_MOMENT and not isinstance(error, SyncFailed)
+
+
+def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
+    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
+    error. PassingStorageError when it may work later.
+    """
+    if error.errno in NO_ROOM:
+        return DiskFull(
+            f"{what}: no room on the disk of {directory} ({error.strerror}); free some space"
+        )
+    if is_of_the_moment(error):
+        return ShortOfResources(f"{what}: {error}; try again later")
+    return KafkaStorageError(f"{what}: {error}")
 
 
 FileKind = Literal["file", "directory", "symlink", "other"]

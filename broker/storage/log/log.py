@@ -85,7 +85,9 @@ class Log:
             self._environment.no_room,
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
-        self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._segments = SegmentList(
+            files, directory, self._environment.jitter, self._environment.readers
+        )
         self._producers = ProducerHistory(files, directory)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs

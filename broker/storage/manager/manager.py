@@ -39,6 +39,7 @@ from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.manager.replica_logs import ReplicaLogs
 from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
 from broker.storage.segments.flush_task import FlushTask
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
@@ -59,6 +60,7 @@ class LogManager:
         jitter: Callable[[int], int],
         wall_ms: int,
         tail_budget: TailBudget | None,
+        readers: OpenSegments | None,
     ) -> None:
         """Not for callers: use `open`."""
         self.directory = directory
@@ -90,6 +92,7 @@ class LogManager:
         environment = Environment(
             tail_budget or TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
+            readers=readers,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
             log_start_moved=lambda offset: checkpoints.write_log_starts(),
@@ -120,6 +123,7 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig] | None = None,
         jitter: Callable[[int], int] = lambda limit: 0,
         tail_budget: TailBudget | None = None,
+        readers: OpenSegments | None = None,
         mount_id: str = "",
         was_offline: bool = False,
         starts_left_behind: Mapping[TopicPartition, Offset] | None = None,
@@ -127,12 +131,13 @@ class LogManager:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
-        later by `Log.config`. `tail_budget`: the memory for newest batches, where directories share
-        one. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was not
-        there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
-        moved here, as far as they are known; then `all_opened` is to be called. Raises
-        DirectoryLocked (try again), StorageStartError, and KafkaStorageError or OSError, also as
-        the cause of a StorageStartError, for an error of the moment (try again, too).
+        later by `Log.config`. `tail_budget`: the memory for newest batches, and `readers`: the full
+        segments that are kept open, where directories share them. `mount_id`: as in
+        `MetaProperties`; `was_offline`: its disk had failed, or was not there, when it was heard of
+        last. `starts_left_behind`: log starts of replicas that were moved here, as far as they are
+        known; then `all_opened` is to be called. Raises DirectoryLocked (try again),
+        StorageStartError, and KafkaStorageError or OSError, also as the cause of a
+        StorageStartError, for an error of the moment (try again, too).
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
@@ -141,7 +146,9 @@ class LogManager:
             )
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             identity = Identity(files, directory, own.meta, is_written=own.is_written)
-            manager = cls(files, directory, lock, identity, config, jitter, wall_ms, tail_budget)
+            manager = cls(
+                files, directory, lock, identity, config, jitter, wall_ms, tail_budget, readers
+            )
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
             try:

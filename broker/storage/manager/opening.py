@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -33,6 +34,7 @@ from broker.storage.errors import (
 from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.manager.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager.manager import LogManager
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 
@@ -55,9 +57,11 @@ class Opening:
         wall_ms: int,
         config: BrokerConfig | None = None,
         mount_of: Callable[[str], str] = lambda path: "",
+        open_segments_max: int = sys.maxsize,
     ) -> None:
         """`owner`: whose they are to be; its directory id counts for nothing. `mount_of(path)`: the
-        `MetaProperties.mount_id` of a directory.
+        `MetaProperties.mount_id` of a directory. `open_segments_max`: how many full segments all
+        logs together keep open for readers.
 
         Raises DirectoryLocked when one of them is in use, and StartPutOff: try again.
         """
@@ -68,6 +72,7 @@ class Opening:
         self._mount_of = mount_of
         self._config = config or BrokerConfig()
         self._tail_budget = TailBudget(self._config.log_tail_cache_max_bytes)
+        self._readers = OpenSegments(open_segments_max)
         self._opened: dict[str, LogManager] = {}
         self._faults: dict[str, Exception] = {}
         self._roster = newest_roster(files, paths)
@@ -106,6 +111,7 @@ class Opening:
                 wall_ms=self._wall_ms,
                 config=config_of_each(self._config, len(self._paths)),
                 tail_budget=self._tail_budget,
+                readers=self._readers,
                 mount_id=self._mount_of(path),
                 was_offline=path in self._roster.doubtful,
                 starts_left_behind=self._starts_left_behind,

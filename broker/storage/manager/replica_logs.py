@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from broker.config import TopicConfig
 from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.directories.partition_directories import rename_away, write_topic_id
-from broker.storage.errors import CorruptSegment, refused
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.errors import CorruptSegment
+from broker.storage.files import NO_ROOM, Files, refused
 from broker.storage.log.log import Environment, Log
 from broker.storage.manager.health import LogHealth
 from broker.storage.manager.log_checkpoints import LogCheckpoints

@@ -16,6 +16,7 @@ from broker.config import TopicConfig
 from broker.storage.files import Files
 from broker.storage.indexes.offset_index import RELATIVE_MAX
 from broker.storage.indexes.txn_index import TxnIndex
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.segments.segment import SWAP_ENDING, BatchPlace, Segment
 
 _OPEN_MAX: Final = 8
@@ -64,8 +65,16 @@ class SegmentList(Sequence[Segment]):
     removal of all.
     """
 
-    def __init__(self, files: Files, directory: str, jitter: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        jitter: Callable[[int], int],
+        readers: OpenSegments | None = None,
+    ) -> None:
+        """`readers`: what limits the open segments of all logs together."""
         self._files = files
+        self._readers = readers or OpenSegments()
         self._directory = directory
         self._jitter = jitter
         self._segments: list[Segment] = []
@@ -135,11 +144,7 @@ class SegmentList(Sequence[Segment]):
         """A segment is about to be read: only a few inactive ones keep their handle."""
         if segment.is_open or segment is self._segments[-1]:
             return
-        self._opened.append(segment)
-        while len(self._opened) > _OPEN_MAX:
-            oldest = self._opened.popleft()
-            if oldest is not self._segments[-1]:
-                oldest.rest()
+        self._keep_handle(segment)
 
     def txn_index_of(self, segment: Segment) -> TxnIndex:
         """To look something up in it: only a few inactive segments keep theirs in memory."""
@@ -162,6 +167,8 @@ class SegmentList(Sequence[Segment]):
 
     def close(self) -> None:
         """Give all handles back."""
+        for segment in self._opened:
+            self._readers.rested(segment)
         with ExitStack() as closing:
             for segment in self._segments:
                 closing.callback(segment.close)
@@ -251,8 +258,12 @@ class SegmentList(Sequence[Segment]):
 
     def _keep_handle(self, segment: Segment) -> None:
         self._opened.append(segment)
-        if len(self._opened) > _OPEN_MAX:
-            self._opened.popleft().rest()
+        self._readers.opened(segment)
+        while len(self._opened) > _OPEN_MAX:
+            oldest = self._opened.popleft()
+            if oldest is not self._segments[-1]:
+                self._readers.rested(oldest)
+                oldest.rest()
 
     # ---- shrinking ------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from tests.fakes.short_files import Shortage, refuse_one_of
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 NEW, NEW_ID = TopicPartition("new", 0), TopicId("nnnnnnnnnnnnnnnnnnnnnA")
-EVERY: Final = int(os.environ.get("PASSING_ERRORS_EVERY", "11"))
+EVERY: Final = int(os.environ.get("PASSING_ERRORS_EVERY", "23"))
 CODES: Final = sorted(OF_THE_MOMENT)
 
 

@@ -30,7 +30,7 @@ from tests.fakes.managers import log_of, open_manager
 from tests.fakes.memory_files import MemoryFiles
 from tests.fakes.short_files import Shortage, refuse_one_of
 
-EVERY: Final = int(os.environ.get("PASSING_ERRORS_EVERY", "7"))
+EVERY: Final = int(os.environ.get("PASSING_ERRORS_EVERY", "17"))
 CODES: Final = sorted(OF_THE_MOMENT)
 
 COMPACTED: Final = TopicPartition("c", 0)
