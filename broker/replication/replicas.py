@@ -106,7 +106,9 @@ class Replicas:
     def go_on(self) -> None:
         """Make more of the new logs, and try again what was refused."""
         self._make_some()
-        self._delete_logs(dict(self._undeleted.take(self._room.now_ms)))
+        undeleted = self._undeleted.take(self._room.now_ms)
+        if undeleted:
+            self._delete_logs(dict(undeleted))
         self._look_for_room()
 
     def _make_some(self) -> None:

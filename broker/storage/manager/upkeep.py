@@ -214,6 +214,8 @@ class LogUpkeep:
     # ---- syncs ----------------------------------------------------------------------------------
 
     def flush_tasks(self, wall_ms: int) -> list[tuple[Log, FlushTask]]:
-        """Syncs of full segments, and of all that `flush.ms` asks for."""
-        tasks = ((log, log.flush_task(wall_ms)) for log in self.usable())
+        """Syncs of full segments, and of all that `flush.ms` asks for. A log whose files are to be
+        brought up first is left to the next time.
+        """
+        tasks = ((log, log.flush_task(wall_ms)) for log in self.usable() if log.is_settled)
         return [(log, task) for log, task in tasks if task is not None]
