@@ -130,6 +130,10 @@ BROKER_NAMES: Final[Mapping[str, str]] = {
 }
 """A topic's setting -> the broker's setting that is its default."""
 
+PRODUCER_ID_EXPIRATION_MS_MIN: Final = 240_000
+"""Twice the default `delivery.timeout.ms` of producers. A batch may be sent again for so long as
+that, and may be on its way for as long once more."""
+
 CLEANER_THREADS_MAX: Final = 64
 """More than disks can make use of."""
 
@@ -180,6 +184,23 @@ _OWN_BROKER_KEYS: Final = (
               "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
     ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
               "Newest batches of one partition that are kept in memory. pylog's own.", low=0),
+    ConfigKey("max.producer.ids", int, 200_000,
+              "Producer ids that all partitions of a broker together know, at about 200 bytes each "
+              "(330 with five batches). Beyond it a partition that knows 100 refuses new ones, "
+              "until idle ones are forgotten; known ones go on. pylog's own.",
+              low=1, high=INT_MAX),
+    ConfigKey("max.producer.ids.per.client.id", int, 5_000,
+              "New producer ids that a broker gives clients of one client.id within "
+              "producer.id.quota.window.seconds; more are refused for a while (after KIP-936). "
+              "Clients without one are limited by address only. pylog's own.",
+              low=1, high=INT_MAX),
+    ConfigKey("max.producer.ids.per.ip", int, 10_000,
+              "The same for one address (an IPv6 network of 64 bits). Clients that come through "
+              "the gateway share its address. pylog's own.", low=1, high=INT_MAX),
+    ConfigKey("max.producer.ids.per.partition", int, 20_000,
+              "Producer ids that one partition knows. Beyond it, batches of new ones are refused "
+              "until idle ones are forgotten; known ones go on. pylog's own.",
+              low=1, high=100_000),
     ConfigKey("message.decompressed.max.bytes", int, 32 * _MIB,
               "What one compressed batch may unpack to; for a moment twice as much is in memory. "
               "pylog's own.", low=1024, high=INT_MAX),
@@ -199,7 +220,13 @@ _OWN_BROKER_KEYS: Final = (
               "Producer ids that a broker fetches from the controller at once.",
               low=1, high=INT_MAX),
     ConfigKey("producer.id.expiration.ms", int, _DAY_MS,
-              "An idle producer's state is forgotten after this time.", low=1, high=INT_MAX),
+              "An idle producer's state is forgotten after this time. A producer whose "
+              "delivery.timeout.ms is above half of it gets no id: its retry could come when the "
+              "partition has forgotten what it stored. At least twice the default of that.",
+              low=PRODUCER_ID_EXPIRATION_MS_MIN, high=INT_MAX),
+    ConfigKey("producer.id.quota.window.seconds", int, 3_600,
+              "The time over which max.producer.ids.per.ip and max.producer.ids.per.client.id "
+              "count. pylog's own.", low=1, high=86_400),
     ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
               "Bytes of requests in work on one broker; above it no more are read. Kafka's "
               "default, no limit, would break the rule that everything is bounded.", low=_MIB),
@@ -242,7 +269,12 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "logging.level",
+        "max.producer.ids",
+        "max.producer.ids.per.client.id",
+        "max.producer.ids.per.ip",
+        "max.producer.ids.per.partition",
         "producer.id.expiration.ms",
+        "producer.id.quota.window.seconds",
     }
 )
 """Broker settings that `configs alter` changes on a running cluster, as in Kafka: the defaults of
@@ -251,7 +283,9 @@ process's start.
 """
 
 CLUSTER_WIDE_NAMES: Final = frozenset({"min.insync.replicas", "unclean.leader.election.enable"})
-"""Not for a single broker: the controller judges by them as well as each leader (KIP-966)."""
+"""Not for a single broker: the controller judges by them as well as each leader (KIP-966). A broker
+goes by the metadata alone, whatever it was started with.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -351,6 +385,10 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
+    max_producer_ids: int = 200_000
+    max_producer_ids_per_client_id: int = 5_000
+    max_producer_ids_per_ip: int = 10_000
+    max_producer_ids_per_partition: int = 20_000
     message_decompressed_max_bytes: int = 32 * _MIB
     logging_format: str = "text"
     logging_level: str = "INFO"
@@ -358,6 +396,7 @@ class BrokerConfig:
     num_partitions: int = 1
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS
+    producer_id_quota_window_seconds: int = 3_600
     queued_max_request_bytes: int = 256 * _MIB
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = _MIB
@@ -385,13 +424,12 @@ class BrokerConfig:
         """These settings under values out of the metadata, the weakest first.
 
         As with `TopicConfig.resolve`, nothing here fails, and what is read at a start only stays.
+        Cluster-wide settings are Kafka's defaults where the metadata have none.
         """
-        values: dict[str, Any] = {}
+        values: dict[str, Any] = {name: BROKER_CONFIG[name].default for name in CLUSTER_WIDE_NAMES}
         for layer in dynamic:
             live = {name: layer[name] for name in layer if name in DYNAMIC_BROKER_NAMES}
             values |= _readable(BROKER_CONFIG, live)
-        if not values:
-            return self
         topic = replace(self.topic, **_as_fields(_pop_for_topics(values)))
         return replace(self, topic=topic, **_as_fields(values))
 
@@ -455,6 +493,11 @@ def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
         _field(name): tuple(value) if isinstance(value, list) else value
         for name, value in values.items()
     }
+
+
+def without_cluster_wide(given: Mapping[str, str]) -> dict[str, str]:
+    """What counts of the settings that a broker was started with."""
+    return {name: given[name] for name in given if name not in CLUSTER_WIDE_NAMES}
 
 
 def as_text(value: object) -> str | None:

@@ -1,8 +1,9 @@
 """The log lines of a driver or broker process: one form, who says it, no floods, no secrets.
 
 `logging.format` chooses the form: `text` for people, `logfmt` (key=value) and `json` for machines,
-one line each, whatever is in them. `logging.level` is a level, and levels of single loggers:
-`INFO,pylog.grpc=DEBUG`. Everything goes to standard error.
+one line each, whatever is in them: what came over a wire forges no line and moves no cursor, for it
+is escaped here, in all that is logged (`pylog.plain_text`). `logging.level` is a level, and levels
+of single loggers: `INFO,pylog.grpc=DEBUG`. Everything goes to standard error.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import Any, Final
 from broker.log_settings import DEFAULT_LEVEL, FORMATS, parse_levels
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import InvalidConfig
+from pylog.plain_text import TEXT_CHARS_MAX, cut, escaped, escaped_json
 
+TRACEBACK_CHARS_MAX: Final = 64_000
 WINDOW_MS: Final = 10_000
 SAME_TEXT_MAX: Final = 3
 """Lines of the very same text in a window; the rest is counted."""
@@ -139,7 +142,7 @@ class Floods(logging.Filter):
             text = record.getMessage()
         except (TypeError, ValueError):
             return True  # the handler reports a faulty line by itself
-        same_text = (record.name, record.levelno, text)
+        same_text = (record.name, record.levelno, text[:TEXT_CHARS_MAX])
         same_kind = (record.name, -record.levelno, str(record.msg))
         held = self._count(same_text, SAME_TEXT_MAX)
         if held is not None and str(record.msg) != text:
@@ -170,9 +173,13 @@ class Text(logging.Formatter):
     """`2026-01-31 12:00:00,000 INFO pylog.node [broker 1, epoch 12]: unfenced`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, with its traceback on lines of its own."""
+        """The line, with its traceback on indented lines of its own: only a line of ours begins
+        with a time.
+        """
         lead = f"{self.formatTime(record)} {record.levelname} {record.name}{IDENTITY}"
-        return _hidden(f"{lead}: {_message(self, record)}")
+        lines = [f"{lead}: {escaped(record.getMessage())}"]
+        lines += [f"  {escaped(line)}" for line in _traceback(self, record).split("\n") if line]
+        return _hidden("\n".join(lines))
 
 
 class Logfmt(logging.Formatter):
@@ -180,9 +187,8 @@ class Logfmt(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        return _hidden(
-            " ".join(f"{key}={_quoted(value)}" for key, value in _fields(self, record).items())
-        )
+        fields = _fields(self, record).items()
+        return _hidden(escaped_json(" ".join(f"{key}={_quoted(value)}" for key, value in fields)))
 
 
 class Json(logging.Formatter):
@@ -190,7 +196,7 @@ class Json(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
-        return _hidden(json.dumps(_fields(self, record), ensure_ascii=False))
+        return _hidden(escaped_json(json.dumps(_fields(self, record), ensure_ascii=False)))
 
 
 def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str, Any]:
@@ -205,10 +211,13 @@ def _fields(formatter: logging.Formatter, record: logging.LogRecord) -> dict[str
 
 
 def _message(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    text = record.getMessage()
-    if record.exc_info:
-        text += "\n" + formatter.formatException(record.exc_info)
-    return text
+    text, trace = cut(record.getMessage()), _traceback(formatter, record)
+    return f"{text}\n{trace}" if trace else text
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    trace = formatter.formatException(record.exc_info) if record.exc_info else ""
+    return cut(trace, TRACEBACK_CHARS_MAX)
 
 
 def _quoted(value: object) -> str:

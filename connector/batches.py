@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from connector.errors import OffsetBeyondEnd, StartAfterEnd
-from connector.planning import UNKNOWN, Bounds, PartitionBounds, Story, assigned, too_old
+from connector.planning import ALLOW, UNKNOWN, Bounds, PartitionBounds, Story, assigned, too_old
 from connector.positions import EARLIEST, LATEST, Bound, Found
 from connector.ranges import Others, ReadRange
 from connector.selection import Selection
@@ -42,7 +42,8 @@ def batch_ranges(
         for partition in partitions:
             at, bound = TopicPartition(topic, partition), bounds[topic].partitions[partition]
             whole = _range(starting, ending, at, bound, bounds[topic].topic_id, found)
-            _check(starting, ending, at, whole, bound, story if fail_on_data_loss else None)
+            whole = replace(whole, lenient=not fail_on_data_loss)
+            _check(starting, ending, at, whole, bound, story)
             planned.append(whole)
         ranges += _grouped(planned, starting.rule(topic), starting.times, ending, selection)
     return ranges
@@ -68,7 +69,7 @@ def _range(
         at.partition,
         begin,
         end,
-        known=(first, max(first, bound.latest if end == LATEST else end)),
+        known=(first, max(first, bound.latest if end == LATEST else min(end, bound.latest))),
         from_earliest=begin == EARLIEST,
         end_time=time if time >= 0 else None,
     )
@@ -84,8 +85,10 @@ def _grouped(
     late = end_rule is not None and (ending.times or end_rule == LATEST)
     if not planned or rule is None or not late:
         # Empty now, but with a late end: what is written later is read by its own task.
-        return [r for r in planned if r.size or r.end == LATEST]
+        return [r for r in planned if r.size or r.end == LATEST or r.end > r.known[1]]
     empty = [r.partition for r in planned if not r.size]
+    if rule == LATEST:
+        full, empty = planned, []  # each from where it ends now, which only its own range tells
     if not full:
         full, empty = planned[:1], empty[1:]
     first = len(planned) if selection.grows() else 0
@@ -114,18 +117,19 @@ def _check(
     at: TopicPartition,
     whole: ReadRange,
     bound: PartitionBounds,
-    story: Story | None,
+    story: Story,
 ) -> None:
     for where, offset in ((starting, whole.start), (ending, whole.end)):
-        if offset > bound.latest and not where.times:
+        if offset > bound.latest and not where.times and not whole.lenient:
             raise OffsetBeyondEnd(
                 f'{where.option}.{at.topic}."{at.partition}"={offset}: the partition ends at '
-                f"{bound.latest}; use -1 for its end"
+                f"{bound.latest}; use -1 for its end, or {ALLOW}"
             )
-    if 0 <= whole.start < bound.earliest and story is not None:
+    if 0 <= whole.start < bound.earliest and not whole.lenient:
         raise too_old(at, whole.start, bound.earliest, story)
     first = bound.earliest if whole.start == EARLIEST else whole.start
-    if whole.end != LATEST and first > whole.end:
+    lost = whole.lenient and whole.start == EARLIEST
+    if whole.end != LATEST and first > whole.end and not lost:
         raise StartAfterEnd(
             f"{at}: {starting.option} is {_told(starting, at, first)} and {ending.option} is "
             f"{_told(ending, at, whole.end)}; the start may not lie behind the end"

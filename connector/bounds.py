@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from connector.clients import drop_reader, reader_for
 from connector.errors import ConnectorError, InvalidOption, ReadFailed
 from connector.forensics import why_deleted
+from connector.option_names import in_options
 from connector.options import SourceOptions
 from connector.planning import Bounds, PartitionBounds, TopicBounds
 from connector.selection import Selection
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pylog.connector")
 
 TOPICS_AGE_MS_MAX: Final = 1_000
-"""How late a stream may notice a new partition. Spark asks an idle stream 100 times a second."""
+"""How late a stream that has something to read may notice a new partition. One that has nothing
+lists topics anew before it says so."""
+LISTING_SHARE_MAX: Final = 0.1
+"""Of the time, about, that an idle stream spends on listing topics, unless it would not list any
+for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
 PARTITIONS_MAX: Final = 100_000
 """Of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
@@ -41,7 +46,7 @@ class BoundsReader:
     """The bounds of what a source reads.
 
     Leaders are asked for offsets each time; which topics and partitions there are is asked once a
-    second.
+    second, and when it is wanted anew.
     """
 
     def __init__(self, options: SourceOptions, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -51,13 +56,19 @@ class BoundsReader:
         self._topics: dict[str, TopicInfo] = {}
         self._known: frozenset[str] = frozenset()
         self._asked_ms: int | None = None
+        self._listing_ms = 0
         self._absent: tuple[str, ...] = ()
 
     def bounds(
-        self, epochs: Mapping[TopicPartition, int] | None = None, known: Iterable[str] = ()
+        self,
+        epochs: Mapping[TopicPartition, int] | None = None,
+        known: Iterable[str] = (),
+        *,
+        anew: bool = False,
     ) -> Bounds:
         """What of the selection exists now; `epochs` asks where these leader epochs end by now, and
         `known` are topics that a pattern found before: they are not taken for deleted lightly.
+        `anew`: topics and partitions are listed, however lately they were.
 
         ReadFailed says which servers were asked and why it did not work.
         """
@@ -66,6 +77,8 @@ class BoundsReader:
         wait_ms = self._options.retry_ms
         reader = reader_for(self._options)
         self._known = frozenset(name for name in known if self._selection.covers(name))
+        if anew:
+            self._asked_ms = None
         try:
             for attempt in range(ATTEMPTS_MAX if retries is None else retries + 1):
                 bounds = self._bounds(reader, epochs or {})
@@ -75,8 +88,16 @@ class BoundsReader:
         except ConnectorError:
             raise
         except PylogError as error:
-            raise self._failed(str(error)) from error
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise self._failed(why) from error
         raise self._failed("topics are deleted and created all the time")
+
+    def rest_s(self) -> float:
+        """How long an idle stream should wait before it has topics listed anew."""
+        if self._asked_ms is None:
+            return 0.0
+        pause_ms = min(self._listing_ms / LISTING_SHARE_MAX, TOPICS_AGE_MS_MAX)
+        return max(0.0, self._asked_ms + pause_ms - self._clock.monotonic_ms()) / 1000
 
     def _failed(self, why: str) -> ReadFailed:
         selection = self._selection
@@ -143,7 +164,7 @@ class BoundsReader:
             doubtful = sorted(self._known - set(self._topics))
             if doubtful:
                 self._topics |= reader.topics(doubtful)
-        self._asked_ms = now_ms
+        self._asked_ms, self._listing_ms = now_ms, self._clock.monotonic_ms() - now_ms
         absent = selection.absent({n: len(info.partitions) for n, info in self._topics.items()})
         if absent and absent != self._absent:
             logger.warning(
@@ -168,7 +189,8 @@ class BoundsReader:
                 for at, listed in reader.offsets(places, time_ms).items()
             }
         except PylogError as error:
-            raise self._failed(str(error)) from error
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise self._failed(why) from error
 
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+from pyspark import TaskContext
 
 from connector.option_names import SINK_DEFAULTS
 from connector.options import SinkOptions, SourceOptions
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.config import LONG_MAX
+from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import PylogError
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ TOPICS_AGE_MS_MAX: Final = 250
 anew meanwhile refuses the task's first records."""
 TOPICS_REMEMBERED_MAX: Final = 10_000
 
+_PATIENCE: Final = "bootstrap.timeout.ms"
 
 C = TypeVar("C")
 
@@ -100,6 +103,20 @@ _readers: ClientCache[RangeReader] = ClientCache(lambda reader: reader.close())
 _producers: ClientCache[KeptProducer] = ClientCache(lambda kept: kept.producer.close(timeout=0))
 
 
+def _patient(
+    client: Mapping[str, Any], as_long_as: str, defaults: ConfigTable
+) -> Mapping[str, Any]:
+    """The client's settings in this process. The driver has reached the cluster before there is a
+    task, so a task that reaches no server waits, as for everything else, as long as the setting
+    `as_long_as` says: the cluster may be starting again.
+    """
+    if client.get(_PATIENCE) is not None:
+        return client
+    known_by = as_long_as if TaskContext.get() is not None else _PATIENCE
+    known = client.get(known_by)
+    return {**client, _PATIENCE: defaults[known_by].default if known is None else known}
+
+
 def _reader_key(options: SourceOptions) -> object:
     return options.bootstrap, tuple(sorted(options.client.items()))
 
@@ -111,7 +128,8 @@ def reader_for(options: SourceOptions) -> RangeReader:
         from pylog.client.ranges.range_reader import RangeReader
         from pylog.client.settings import CONSUMER_SETTINGS
 
-        given = {name.replace(".", "_"): value for name, value in options.client.items()}
+        client = _patient(options.client, "default.api.timeout.ms", CONSUMER_SETTINGS)
+        given = {name.replace(".", "_"): value for name, value in client.items()}
         given["bootstrap_servers"] = [str(address) for address in options.bootstrap]
         return RangeReader(CONSUMER_SETTINGS.parse(given))
 
@@ -128,8 +146,10 @@ def producer_for(options: SinkOptions) -> KeptProducer:
 
     def make() -> KeptProducer:
         from pylog.client.producer.producer import Producer
+        from pylog.client.settings import PRODUCER_SETTINGS
 
-        settings = {**SINK_DEFAULTS, **options.client, "acks": "all", "enable.idempotence": True}
+        client = _patient(options.client, "max.block.ms", PRODUCER_SETTINGS)
+        settings = {**SINK_DEFAULTS, **client, "acks": "all", "enable.idempotence": True}
         if "batch.size" not in options.client:  # ours must fit to what was given
             settings["batch.size"] = min(
                 settings["batch.size"],

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from connector.errors import CheckpointInvalid
+from connector.values import shown
 
 VERSION: Final = 1
 
@@ -104,7 +105,7 @@ def _by_text(partitions: Mapping[int, object]) -> list[int]:
 def read_offset(value: Any) -> StreamOffset:
     """The position that a checkpoint holds; CheckpointInvalid says what is wrong with it."""
     if not isinstance(value, dict):
-        raise _damaged("it is not an object")
+        raise _damaged(f"it is {shown(value)}, not an object")
     version = value.get("v")
     if value and version is None and all(isinstance(at, dict) and at for at in value.values()):
         return _read_plain(value)

@@ -1,6 +1,6 @@
 """Which options the format `pylog` knows, and what is said to a name that it does not. Pure.
 
-Names are case-insensitive, as in Spark.
+Names are case-insensitive, as in Spark, which hands them over in lower case.
 """
 
 from __future__ import annotations
@@ -67,6 +67,15 @@ _NOT_OFFERED: Final = {
     "pylog.transactional.id": "the sink delivers at least once; leave the option out",
 }
 
+_BOOTSTRAP_TIMEOUT: Final = replace(
+    CONSUMER_SETTINGS["bootstrap_timeout_ms"],
+    default=None,
+    doc="How long to try the addresses before any of them has answered. Default: 10 s where a "
+    "query is planned, so that a wrong address is told soon; in a task as long as "
+    "`default.api.timeout.ms` or, in the sink, `max.block.ms`, for the cluster may be starting "
+    "again. pylog's own.",
+)
+
 SOURCE_CLIENT: Final = ConfigTable(
     [
         CONSUMER_SETTINGS[name]
@@ -78,13 +87,13 @@ SOURCE_CLIENT: Final = ConfigTable(
             "default_api_timeout_ms",
             "retry_backoff_ms",
             "retry_backoff_max_ms",
-            "bootstrap_timeout_ms",
             "fetch_max_wait_ms",
             "isolation_level",
             "check_crcs",
         )
     ]
     + [
+        _BOOTSTRAP_TIMEOUT,
         # Larger than a consumer's: a task reads one partition, and whole fetches become batches.
         ConfigKey("max.partition.fetch.bytes", int, 8 << 20, "One fetch.", low=1, high=32 << 20),
     ],
@@ -97,7 +106,9 @@ and topics take without being told otherwise."""
 
 SINK_CLIENT: Final = ConfigTable(
     [
-        replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
+        _BOOTSTRAP_TIMEOUT
+        if key.name == _BOOTSTRAP_TIMEOUT.name
+        else replace(key, default=SINK_DEFAULTS.get(key.name, key.default))
         for key in PRODUCER_SETTINGS
         if key.type is not object and key.name != "bootstrap.servers"
     ],
@@ -125,6 +136,15 @@ _CANONICAL: Final = {
 } | {
     PREFIX + key.name: PREFIX + key.name for table in (SOURCE_CLIENT, SINK_CLIENT) for key in table
 }
+
+_AS_ARGUMENTS: Final = {
+    name.removeprefix(PREFIX).replace(".", "_"): name
+    for name in _CANONICAL.values()
+    if name.startswith(PREFIX) and "." in name.removeprefix(PREFIX)
+}
+_ARGUMENT: Final = re.compile(
+    r"(?<![\w.-])(" + "|".join(sorted(_AS_ARGUMENTS, key=len, reverse=True)) + r")(?![\w-])"
+)
 
 _UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED)}
 # What users of other sources write, and nearness of letters would lead astray.
@@ -177,6 +197,7 @@ def check_names(options: Mapping[str, str]) -> None:
     for name, text in options.items():
         lower = name.lower()
         value = told(name, text)
+        name = spelled(name)
         name = name if len(name) <= 80 else name[:77] + "..."
         if lower == "path":
             raise UnknownOption(
@@ -194,11 +215,39 @@ def check_names(options: Mapping[str, str]) -> None:
             _refuse_unknown(name, lower, value)
 
 
+def in_options(text: str, bootstrap: str = BOOTSTRAP) -> str:
+    """What a client says, with its settings by the names of their options: `max_request_size`, an
+    argument in Python, is `pylog.max.request.size`. `bootstrap` is how the user wrote that option.
+    """
+
+    def option(found: re.Match[str]) -> str:
+        name = _AS_ARGUMENTS[found[1]]
+        return bootstrap if name == BOOTSTRAP else name
+
+    return _ARGUMENT.sub(option, text)
+
+
 def told(name: str, value: str) -> str:
     """A value for an error's text. Errors are shown in logs and in Spark's UI, so what may be a
     secret is left out; the words are those that Spark itself looks for, and Kafka's.
     """
     return "*********(redacted)" if _SECRET.search(name) else repr(value)
+
+
+def spelled(name: str) -> str:
+    """A name as the user is likely to have written it, where Spark, which hands all names over in
+    lower case, has taken that away: a known one as it should be, and another one as the known one
+    that is nearest, letter by letter. Settings of clients have no capitals.
+    """
+    if name in _CANONICAL or name != name.lower() or name.startswith((PREFIX, KAFKA_PREFIX)):
+        return _CANONICAL.get(name, name)
+    near = difflib.get_close_matches(name, _CANONICAL, n=1, cutoff=0.8)
+    if not near:
+        return name
+    known, letters = _CANONICAL[near[0]], list(name)
+    for same in difflib.SequenceMatcher(None, name, near[0]).get_matching_blocks():
+        letters[same.a : same.a + same.size] = known[same.b : same.b + same.size]
+    return "".join(letters)
 
 
 def _check_offered(shown: str, setting: str | None, value: str) -> None:

@@ -24,6 +24,8 @@ from connector.option_names import (
     SOURCE_CLIENT,
     STARTS,
     check_names,
+    in_options,
+    spelled,
     told,
 )
 from connector.positions import (
@@ -55,7 +57,8 @@ MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What to read. `client` has every setting by its dotted name; `retries` and `retry_ms` are for
-    looking up offsets, None: as the connector thinks best.
+    looking up offsets, None: as the connector thinks best. `bootstrap_option` is what the user
+    called the addresses.
     """
 
     bootstrap: tuple[Address, ...]
@@ -72,15 +75,19 @@ class SourceOptions:
     retries: int | None = None
     retry_ms: int | None = None
     client: Mapping[str, Any] = field(default_factory=dict)
+    bootstrap_option: str = BOOTSTRAP
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """Where to write. `client` has only the given settings, by their dotted names."""
+    """Where to write. `client` has only the given settings, by their dotted names;
+    `bootstrap_option` is what the user called the addresses.
+    """
 
     bootstrap: tuple[Address, ...]
     topic: str | None
     client: Mapping[str, Any] = field(default_factory=dict)
+    bootstrap_option: str = BOOTSTRAP
 
 
 def check_values(options: Mapping[str, str]) -> None:
@@ -161,6 +168,7 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
         client=client,
+        bootstrap_option=_bootstrap_option(given),
     )
 
 
@@ -204,11 +212,16 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         bootstrap=_bootstrap(given),
         topic=topic_name("topic", given["topic"]) if "topic" in given else None,
         client=client,
+        bootstrap_option=_bootstrap_option(given),
     )
 
 
 def _lowered(options: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in options.items()}
+
+
+def _bootstrap_option(given: Mapping[str, str]) -> str:
+    return BOOTSTRAP if BOOTSTRAP in given else BOOTSTRAP_ALIAS
 
 
 def _bootstrap(given: Mapping[str, str]) -> tuple[Address, ...]:
@@ -227,7 +240,8 @@ def _bootstrap(given: Mapping[str, str]) -> tuple[Address, ...]:
         return parse_addresses(parts)
     except InvalidConfig as error:
         detail = str(error).removeprefix("bootstrap_servers")
-        raise InvalidOption(f"{BOOTSTRAP}={shown(both[0])}{_joined(detail)}") from None
+        name = _bootstrap_option(given)
+        raise InvalidOption(f"{name}={shown(both[0])}{_joined(in_options(detail, name))}") from None
 
 
 def _joined(detail: str) -> str:
@@ -337,10 +351,11 @@ def _client_settings(
         setting = name[len(PREFIX) :]
         if setting not in table:
             raise OptionNotApplicable(
-                f"{name}={told(name, value)}: it means nothing for a {what}; leave the option out"
+                f"{spelled(name)}={told(name, value)}: it means nothing for a {what}; leave the "
+                "option out"
             )
         chosen[setting] = value
     try:
         return table.parse(chosen) if defaults else table.parse_given(chosen)
     except InvalidConfig as error:
-        raise InvalidOption(f"{PREFIX}{error}") from None
+        raise InvalidOption(f"{PREFIX}{in_options(str(error))}") from None

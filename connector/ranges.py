@@ -29,7 +29,8 @@ class ReadRange:
     DataFrame that is used again sees what was written since; `end` then lies before the first
     record of `end_time`, if that is set and there is one. `known` are the offsets at planning. An
     empty `topic_id` means whichever topic has the name when the task runs. `from_earliest`: what is
-    gone at the start of the range is no loss.
+    gone at the start of the range is no loss. `lenient`: what the topic of that name has of the
+    range when the task runs is read, with a warning where that is not all of it.
     """
 
     topic: str
@@ -41,6 +42,7 @@ class ReadRange:
     from_earliest: bool = False
     end_time: int | None = None
     others: Others | None = None
+    lenient: bool = False
 
     @property
     def size(self) -> int:

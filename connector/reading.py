@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from socket import gethostname
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.clients import reader_for
 from connector.errors import ConnectorError, DataLoss, ReadFailed
 from connector.forensics import why_deleted
+from connector.option_names import in_options
 from connector.options import SourceOptions
 from connector.planning import ALLOW
 from connector.positions import EARLIEST, LATEST
@@ -65,8 +66,8 @@ def read_ranges(
     asked: deque[tuple[ReadRange, RangeItems]] = deque()
     try:
         for planned in ranges:
-            with _named(planned):
-                for concrete in _resolved(reader, planned):
+            with _named(planned, options):
+                for concrete in _resolved(reader, planned, options):
                     asked.append((concrete, _ask(reader, concrete)))
                     if len(asked) >= ASKED_MAX:
                         yield from _records(reader, *asked.popleft(), options, columns)
@@ -78,15 +79,16 @@ def read_ranges(
 
 
 @contextmanager
-def _named(planned: ReadRange) -> Iterator[None]:
+def _named(planned: ReadRange, options: SourceOptions) -> Iterator[None]:
     """The cluster's errors as the source's."""
     try:
         yield
     except ConnectorError:
         raise
     except PylogError as error:
+        why = in_options(str(error), options.bootstrap_option)
         raise ReadFailed(
-            f"{planned.topic}-{planned.partition}: {error.name}: {error} (tried from host "
+            f"{planned.topic}-{planned.partition}: {error.name}: {why} (tried from host "
             f"{gethostname()})"
         ) from error
 
@@ -103,51 +105,89 @@ def _records(
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
     try:
-        with _named(wanted):
+        with _named(wanted, options):
             yield from _read(reader, wanted, items, options, columns)
     finally:
         items.close()
 
 
-def _resolved(reader: RangeReader, planned: ReadRange) -> Iterator[ReadRange]:
+def _resolved(
+    reader: RangeReader, planned: ReadRange, options: SourceOptions
+) -> Iterator[ReadRange]:
     """The range with its symbolic ends looked up, then those of the others it looks after."""
-    if planned.start != EARLIEST and planned.end != LATEST and planned.others is None:
+    late = planned.start == EARLIEST or planned.end == LATEST or planned.others is not None
+    if not late and not planned.lenient:
         yield planned
         return
     found = reader.topics([planned.topic]).get(planned.topic)
     if found is None or planned.topic_id not in ("", found.topic_id):
-        raise ReadFailed(
+        what = (
             f"topic {planned.topic} was deleted{' and created again' if found else ''} after the "
-            "read was planned; load it again"
+            "read was planned"
         )
-    count = len(found.partitions)
-    wanted = [(planned.partition, planned.start, LATEST, planned.end, planned.end_time)]
-    others = planned.others
-    if others is not None:
-        added = range(others.first, count, others.step) if others.step else ()
-        time = LATEST if others.start_time is None else others.start_time
-        wanted += [
-            (p, EARLIEST if time < 0 else LATEST, time, LATEST, others.end_time)
-            for p in (*others.empty, *added)
-        ]
-    for partition, start, start_time, end, end_time in wanted:
-        at = TopicPartition(planned.topic, partition)
-        late_start = start == EARLIEST
+        if not planned.lenient:
+            raise ReadFailed(f"{what}; load it again, or {ALLOW}")
+        _lost(what, options)
+    if found is None:
+        return
+    for each in _wanted(planned, len(found.partitions)):
+        at = TopicPartition(planned.topic, each.partition)
+        start, end = each.start, each.end
+        if each.partition >= len(found.partitions):
+            _lost(f"{at} was to be read, and the topic has no such partition any more", options)
+            continue
         if start < 0:
-            start = _offset(reader, at, EARLIEST_TIMESTAMP if late_start else start_time)
+            start = _offset(reader, at, EARLIEST_TIMESTAMP if start == EARLIEST else each.time)
         if end == LATEST:
-            end = _offset(reader, at, LATEST_TIMESTAMP if end_time is None else end_time)
+            end = _offset(reader, at, LATEST_TIMESTAMP if each.end_time is None else each.end_time)
+        elif planned.lenient:
+            end = _held(reader, at, start, end, options)
         if start < end:
             yield replace(
                 planned,
                 topic_id=found.topic_id,
-                partition=partition,
+                partition=each.partition,
                 start=start,
                 end=end,
-                from_earliest=late_start
-                or (planned.from_earliest and partition == planned.partition),
+                from_earliest=each.start == EARLIEST
+                or (planned.from_earliest and each.partition == planned.partition),
                 others=None,
             )
+
+
+class _Wanted(NamedTuple):
+    """A partition's range: a start of `LATEST` is the first record of `time`."""
+
+    partition: int
+    start: int
+    time: int
+    end: int
+    end_time: int | None
+
+
+def _wanted(planned: ReadRange, count: int) -> list[_Wanted]:
+    """The range's own partition and those that it looks after, of a topic that has `count`."""
+    own = _Wanted(planned.partition, planned.start, LATEST, planned.end, planned.end_time)
+    others = planned.others
+    if others is None:
+        return [own]
+    added = range(others.first, count, others.step) if others.step else ()
+    time = LATEST if others.start_time is None else others.start_time
+    start = EARLIEST if time < 0 else LATEST
+    return [own] + [
+        _Wanted(p, start, time, LATEST, others.end_time) for p in (*others.empty, *added)
+    ]
+
+
+def _held(
+    reader: RangeReader, at: TopicPartition, start: int, end: int, options: SourceOptions
+) -> int:
+    """`end`, or where the log ends before it, readable by now or not."""
+    latest = reader.offsets([at], LATEST_TIMESTAMP)[at].offset
+    latest = max(latest, reader.high_watermarks([at]).get(at, 0))
+    if end > latest:
+        _lost(f"{at} was to be read from offset {start} to {end}, but it ends at {latest}", options)
+    return min(end, latest)
 
 
 def _offset(reader: RangeReader, at: TopicPartition, time_ms: int) -> int:

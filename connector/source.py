@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -44,8 +45,9 @@ STALE_WAIT_S: Final = 0.2
 
 IDLE_S: Final = 0.005
 IDLE_S_MAX: Final = 0.1
-"""Spark asks an idle stream again after 10 ms, each time at the cost of calls to every leader. An
-answer "nothing new" therefore takes its time, longer the longer nothing comes."""
+"""Spark asks an idle stream again after 10 ms, each time at the cost of calls to every leader. The
+next look at the cluster therefore waits, longer the longer nothing comes. It waits before the look
+and not after it: what Spark is told is to be true when it is told."""
 
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
@@ -147,16 +149,58 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """The end of the next batch, or `start` itself when there is nothing to read.
+        """The end of the next batch, or `start` itself when there is nothing to read: which is said
+        only after topics and partitions were listed anew.
 
         The first batch's end always differs from its start, also when it is empty, because it
         records that start (see `connector.offsets`). Raises DataLoss before Spark writes the plan.
         """
-        options = self._options
         position = read_offset(start)
+        # A later position may equal the initial offset that a replay of the first batch asked for.
+        self._first = self._first and start == self._initial
+        if self._first or self._available_now:
+            end = self._look(position, limit, anew=self._available_now and self._target is None)
+        else:
+            end = self._news(position, limit)
+        if self._first:
+            return end.booted_at(position).to_json()
+        if end.moved(position):
+            self._idle = 0
+            return end.to_json()
+        self._idle += 1
+        return start
+
+    def _news(self, position: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        """The end of a batch that has something to read or to record, looked for until topics were
+        listed anew and the partitions have nothing.
+        """
+        wait_s = min(IDLE_S_MAX, IDLE_S * 2 ** min(self._idle - 1, 10)) if self._idle else 0.0
+        anew = self._idle > 0 and self._rested(wait_s)
+        while True:
+            pace = replace(self._pace)
+            end = self._look(position, limit, anew=anew)
+            if anew or end.moved(position):
+                return end
+            self._pace = pace  # the look does not count: another one follows
+            anew = self._rested(wait_s)
+
+    def _rested(self, wait_s: float) -> bool:
+        """Wait, no longer than an idle stream does; whether it is time to list topics anew."""
+        left_s = max(wait_s, self._bounds_reader.rest_s())
+        if left_s:
+            self._clock.sleep(min(left_s, IDLE_S_MAX))
+        return left_s <= IDLE_S_MAX
+
+    def _look(
+        self, position: StreamOffset, limit: ReadLimit, *, anew: bool = False
+    ) -> StreamOffset:
+        """The end of a batch from `position`, by what the cluster has; `anew`: with topics that are
+        listed for it.
+        """
+        options = self._options
         now_ms = self._clock.monotonic_ms()
         if self._target is None or now_ms - self._bounds_ms >= BOUNDS_AGE_MS_MAX:
-            self._bounds, self._bounds_ms = self._settled_bounds(position), now_ms
+            self._bounds, self._bounds_ms = self._settled_bounds(position, anew=anew), now_ms
         bounds = self._bounds
         if self._available_now and self._target is None:
             # Only now, not in prepareForTriggerAvailableNow: a plan of an earlier run that is
@@ -176,17 +220,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         self._latest = _reported(bounds, step.end)
         self._warn(step.warnings)
-        # A later position may equal the initial offset that a replay of the first batch asked for.
-        self._first = self._first and start == self._initial
-        if self._first:
-            return step.end.booted_at(position).to_json()
-        if step.end.moved(position):
-            self._idle = 0
-            return step.end.to_json()
-        if not self._available_now:
-            self._clock.sleep(min(IDLE_S_MAX, IDLE_S * 2 ** min(self._idle, 10)))
-            self._idle += 1
-        return start
+        return step.end
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """A sign that the options limit batches; Spark hands it to `latestOffset` unless it wants
@@ -235,14 +269,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The query ended."""
         self._bounds_reader.close()
 
-    def _settled_bounds(self, position: StreamOffset) -> Bounds:
+    def _settled_bounds(self, position: StreamOffset, *, anew: bool) -> Bounds:
         epochs = {
             TopicPartition(name, partition): at.epoch
             for name, topic in position.topics.items()
             for partition, at in topic.partitions.items()
         }
         options = self._options
-        bounds = self._bounds_reader.bounds(epochs, position.topics)
+        bounds = self._bounds_reader.bounds(epochs, position.topics, anew=anew)
         for attempt in range(STALE_RETRIES if options.retries is None else options.retries):
             if not _went_back(position, bounds):
                 break

@@ -113,7 +113,7 @@ def json_object(name: str, text: str, remedy: str) -> dict[str, object]:
     try:
         value = json.loads(text, object_pairs_hook=_unique, parse_int=whole_number)
     except (ValueError, RecursionError) as error:
-        raise InvalidOption(f"{name} is not valid JSON: {error}; {remedy}") from None
+        raise InvalidOption(f"{name}={shown(text)} is not valid JSON: {error}; {remedy}") from None
     if not isinstance(value, dict):
         raise InvalidOption(f"{name}={shown(text)}: {remedy}")
     if not value:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from pylog.plain_text import escaped
+
 
 class PylogError(Exception):
     """What every pylog error derives from.
@@ -698,10 +700,14 @@ class UnstableOffsetCommit(RetriableError):
 
 
 class ThrottlingQuotaExceeded(RetriableError):
-    """The quota is used up."""
+    """The quota is used up. `throttle_time_ms`: when to try again, 0 when nobody told."""
 
     code = 89
     default_message = "the quota is used up"
+
+    def __init__(self, message: str = "", *, throttle_time_ms: int = 0) -> None:
+        super().__init__(message)
+        self.throttle_time_ms = throttle_time_ms
 
 
 class ProducerFenced(FatalError):
@@ -1068,10 +1074,10 @@ ERRORS_BY_CODE: Final[Mapping[int, type[PylogError]]] = _by_code()
 
 
 def from_code(code: int, message: str = "") -> PylogError:
-    """The error for a wire code (not 0);
-
-    an unknown code becomes `UnknownServerError` that names it.
+    """The error for a wire code (not 0), with what the other side said of it, escaped; an unknown
+    code becomes `UnknownServerError` that names it.
     """
+    message = escaped(message)
     error = ERRORS_BY_CODE.get(code)
     if error is None:
         return UnknownServerError(f"error code {code}: {message}")

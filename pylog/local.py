@@ -26,6 +26,7 @@ from pylog import errors
 from pylog.client.arguments import mapping, shown, whole, whole_or_none
 from pylog.clock import SYSTEM_CLOCK
 from pylog.held_ports import HeldPorts
+from pylog.private_folders import make_private, open_private, tighten
 from pylog.temporary_folder import TemporaryFolder
 
 START_SECONDS_MAX: Final = 60.0
@@ -78,7 +79,7 @@ class _Process:
         path = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{root}{os.pathsep}{path}" if path else root
         try:
-            with log.open("ab") as output:
+            with open(log, "ab", opener=open_private) as output:
                 self._process = subprocess.Popen(
                     [*command, "--ready-fd", str(ready_write)],
                     stdin=subprocess.DEVNULL,
@@ -322,7 +323,8 @@ class LocalCluster:
 
     def _make_folder(self) -> None:
         try:
-            (self.data_dir / "logs").mkdir(parents=True, exist_ok=True)
+            make_private(self.data_dir / "logs")
+            tighten(self.data_dir / "logs")
         except OSError as error:
             raise errors.InvalidConfig(
                 f"data_dir={str(self.data_dir)!r} cannot be used: {error.strerror}; give another "

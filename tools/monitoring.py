@@ -125,6 +125,11 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "set aside": f"sum(pylog_log_cleaner_uncleanable_partitions{HERE})",
             "largest dirty ratio": f"max(pylog_log_cleaner_max_dirty_ratio{HERE})",
             "passes per second": rate("pylog_log_cleaner_passes_total", "job")}),
+        ("Producer ids", "short", {
+            "known, {{instance}}": f"pylog_producer_ids{HERE}",
+            "most in a partition, {{instance}}": f"pylog_producer_ids_partition_max{HERE}"}),
+        ("Producer ids refused per second, by limit", "ops",
+         {"{{limit}}": rate("pylog_producer_ids_refused_total", "limit")}),
         ("Segments, by broker", "short",
          {"{{instance}}": f"sum by (instance) (pylog_log_segments{TOPIC})"}),
         ("Records kept, by topic", "short", {

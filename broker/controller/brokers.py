@@ -11,6 +11,7 @@ from __future__ import annotations
 import ipaddress
 
 from broker.controller.claims import Claims
+from broker.controller.configs import Configs
 from broker.controller.effects import Effect, RejectSession, Report, TellSession
 from broker.controller.election import Elections, Returned
 from broker.controller.ledger import Ledger
@@ -49,12 +50,18 @@ class Brokers:
     """
 
     def __init__(
-        self, ledger: Ledger, sessions: Sessions, claims: Claims, elections: Elections
+        self,
+        ledger: Ledger,
+        sessions: Sessions,
+        claims: Claims,
+        elections: Elections,
+        configs: Configs,
     ) -> None:
         self._ledger = ledger
         self._sessions = sessions
         self._claims = claims
         self._elections = elections
+        self._configs = configs
         self.stopping_cluster = False
         self.out: list[Effect] = []
 
@@ -106,6 +113,7 @@ class Brokers:
         self._claims.release(request.incarnation_id)
         loss = returning.loss
         self._report_registration(request, epoch, loss, found, first=known is None)
+        self.out += self._configs.not_counted(request.broker_id, request.static_config)
         return BrokerRegistered(epoch, image.controller_epoch)
 
     def _refusal(self, request: RegisterBroker, known: BrokerRegistration | None) -> Failure | None:

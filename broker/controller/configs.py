@@ -8,7 +8,7 @@ values holds is `broker/metadata/config_view.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from broker.config import (
     BROKER_CONFIG,
@@ -36,7 +36,7 @@ from broker.metadata.image import CLUSTER_CONFIG, MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigRecord, ConfigResourceType
 from pylog import errors
-from pylog.model import TopicId
+from pylog.model import BrokerId, TopicId
 
 _Values = Mapping[str, str | None]
 
@@ -67,8 +67,8 @@ class Configs:
         default = self._settings.topic_defaults.min_insync_replicas
         cluster = self._ledger.decided.cluster_configs()
         recorded = cluster.get(MIN_ISR)
-        if recorded is None and default != TopicConfig().min_insync_replicas:
-            self._write(CLUSTER_CONFIG, {MIN_ISR: str(default)})
+        if recorded is None:
+            self._write(CLUSTER_CONFIG, {MIN_ISR: self._settings.min_isr_to_record})
         holds = self._settings.min_isr({}, cluster)
         if recorded is None or holds == default or not self._settings.says(MIN_ISR):
             return []
@@ -80,6 +80,29 @@ class Configs:
                 warning=True,
             )
         ]
+
+    def not_counted(
+        self, broker_id: BrokerId, static_config: Iterable[tuple[str, str]]
+    ) -> list[Report]:
+        """A line for each cluster-wide setting that a broker was started with and that holds
+        neither here nor in the controller's own start.
+        """
+        cluster, reports = self._ledger.decided.cluster_configs(), []
+        started_with = dict(static_config)
+        for name in sorted(CLUSTER_WIDE_NAMES & started_with.keys()):
+            own = TopicConfig.resolve({name: started_with[name]}, TopicConfig()).to_mapping()[name]
+            holds = self._settings.with_setting(name, {}, cluster).to_mapping()[name]
+            if own not in (holds, self._settings.topic_defaults.to_mapping()[name]):
+                reports.append(
+                    Report(
+                        f"broker {broker_id} was started with {name}={own}, but "
+                        f"{holds} holds in the cluster: a broker's own value does not count; give "
+                        "it to the driver, or change it with `pylog configs alter broker default "
+                        f"--set {name}={own}`",
+                        warning=True,
+                    )
+                )
+        return reports
 
     def alter(self, request: AlterConfigs) -> ConfigsAltered:
         """Writes the changes that are valid."""
@@ -162,6 +185,10 @@ class Configs:
                 BrokerConfig.from_mapping({**static, **merged, **image.broker_configs(broker)})
             except errors.InvalidConfig as error:
                 raise errors.InvalidConfig(f"with what broker {broker} has: {error}") from None
+        if MIN_ISR in values and values[MIN_ISR] is None:
+            # The start's value holds again, and leaders know only what is in the metadata. Kafka
+            # refuses the removal instead, because each of its brokers has a value of its own.
+            return {**values, MIN_ISR: self._settings.min_isr_to_record}
         return values
 
     def _defaults(self, image: MetadataImage) -> TopicConfig:

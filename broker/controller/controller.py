@@ -95,10 +95,12 @@ class Controller:
         )
         self._claims = Claims(settings, self._sessions)
         self._elections = Elections(self._ledger, settings)
-        self._brokers = Brokers(self._ledger, self._sessions, self._claims, self._elections)
+        self._configs = Configs(self._ledger, settings, self._elections)
+        self._brokers = Brokers(
+            self._ledger, self._sessions, self._claims, self._elections, self._configs
+        )
         self._topics = Topics(self._ledger, settings, new_id)
         self._growth = TopicGrowth(self._ledger, settings)
-        self._configs = Configs(self._ledger, settings, self._elections)
         self._topic_waits = TopicWaits(self._ledger, self._sessions)
         self._shutdowns = Shutdowns()
         self._timers = _Timers(None, None)

@@ -81,8 +81,20 @@ class ControllerSettings:
         return TopicConfig.resolve({name: value}, self.topic_defaults)
 
     def min_isr(self, own: Mapping[str, str], cluster: Mapping[str, str]) -> int:
-        """`min.insync.replicas` of a topic with these values of its own."""
-        return self.with_setting(MIN_ISR, own, cluster).min_insync_replicas
+        """`min.insync.replicas` of a topic with these values of its own. As leaders judge, who know
+        the metadata alone: the value of the start counts because it is written there.
+        """
+        value = own.get(MIN_ISR, cluster.get(MIN_ISR))
+        values = {} if value is None else {MIN_ISR: value}
+        return TopicConfig.resolve(values, TopicConfig()).min_insync_replicas
+
+    @property
+    def min_isr_to_record(self) -> str | None:
+        """What the metadata must say for the start's `min.insync.replicas` to hold; None: nothing,
+        it is Kafka's default.
+        """
+        value = self.topic_defaults.min_insync_replicas
+        return None if value == TopicConfig().min_insync_replicas else str(value)
 
     def says(self, name: str) -> bool:
         """Whether the broker setting was given at the start, and not left at its default."""

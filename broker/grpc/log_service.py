@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
+from broker.clients.producer_id_quota import ProducerIdQuota, address_of
 from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests, Perform, bound
 from broker.clients.wire import error_of, fetched
 from broker.grpc import wire
@@ -50,6 +51,7 @@ class LogService(log_pb2_grpc.LogServicer):
         image: Callable[[], MetadataImage],
         controller: Callable[[], Endpoint | None],
         take_producer_id: Callable[[], Any],
+        producer_id_quota: ProducerIdQuota,
     ) -> None:
         self._manager = manager
         self._perform = perform
@@ -58,6 +60,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self._image = image
         self._controller = controller
         self._take_producer_id = take_producer_id
+        self._producer_id_quota = producer_id_quota
         self.answer_bytes = 0
         """Of fetches whose clients have not taken the answer yet."""
 
@@ -246,6 +249,12 @@ class LogService(log_pb2_grpc.LogServicer):
             )
             return _no_producer_id(error)
         try:
+            self._producer_id_quota.admit(
+                self._clock.monotonic_ms(),
+                address_of(context.peer()),
+                request.client_id,
+                request.delivery_timeout_ms,
+            )
             producer_id: ProducerId = await self._take_producer_id()
         except errors.PylogError as fault:
             return _no_producer_id(fault)
@@ -281,8 +290,12 @@ def add_log_service(service: LogService, server: Any) -> None:
 
 
 def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
+    wait_ms = fault.throttle_time_ms if isinstance(fault, errors.ThrottlingQuotaExceeded) else 0
     return log_pb2.InitProducerIdResponse(
-        error=error_of(Failure(fault.code, str(fault))), producer_id=-1, producer_epoch=-1
+        error=error_of(Failure(fault.code, str(fault))),
+        producer_id=-1,
+        producer_epoch=-1,
+        throttle_time_ms=wait_ms,
     )
 
 

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, assert_never, cast
 
 from broker.controller.controller import Controller
 from broker.controller.effects import (
@@ -177,6 +177,8 @@ class ControllerShell:
                 self._snapshot_due = True
             case Report(message, warning):
                 _log.log(logging.WARNING if warning else logging.INFO, "%s", message)
+            case _:
+                assert_never(effect)
 
     # ---- the log ---------------------------------------------------------------------------------
 

@@ -12,9 +12,11 @@ from typing import Final
 from broker.config import (
     BROKER_CONFIG,
     BROKER_NAMES,
+    CLUSTER_WIDE_NAMES,
     DYNAMIC_BROKER_NAMES,
     TOPIC_CONFIG,
     as_text,
+    without_cluster_wide,
 )
 from broker.metadata.admin import (
     ConfigEntry,
@@ -52,7 +54,8 @@ def describe(
 ) -> DescribedConfig:
     """The settings of one topic, broker, or of the cluster (there: only those that are set).
 
-    `static` is what the answering process was started with; of a broker, its registration says.
+    `static` is what counts of that with which the answering process was started; of a broker, its
+    registration says, but for what is cluster-wide.
     """
     kind, name = question.resource_type, question.resource_name
     try:
@@ -60,7 +63,7 @@ def describe(
             case ConfigResourceType.TOPIC:
                 found = _topic(image, static, question)
             case ConfigResourceType.BROKER:
-                found = _broker(image, question)
+                found = _broker(image, static, question)
             case ConfigResourceType.CLUSTER:
                 found = _cluster(image, static, question)
     except errors.InvalidConfig as error:
@@ -89,13 +92,17 @@ def _topic(
     return entries
 
 
-def _broker(image: MetadataImage, question: ConfigsQuestion) -> list[ConfigEntry] | Failure:
+def _broker(
+    image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
+) -> list[ConfigEntry] | Failure:
     broker = broker_of(image, question.resource_name)
     if isinstance(broker, Failure):
         return broker
+    own = without_cluster_wide(dict(image.brokers[broker].static_config))
+    own |= {name: static[name] for name in static if name in CLUSTER_WIDE_NAMES}
     layers: _Layers = [
         (ConfigSource.DYNAMIC_BROKER_CONFIG, image.broker_configs(broker)),
-        *_cluster_layers(image, dict(image.brokers[broker].static_config)),
+        *_cluster_layers(image, own),
     ]
     return [
         _entry(

@@ -142,6 +142,19 @@ CLEANER_DIRTY: Final = Metric(
 CLEANER_PASSES: Final = Metric(
     "pylog_log_cleaner_passes_total", "counter", "Passes of the cleaner over a log."
 )
+PRODUCER_IDS: Final = Metric(
+    "pylog_producer_ids", "gauge",
+    "Producer ids that this broker's partitions know, at most max.producer.ids.",
+)  # fmt: skip
+PRODUCER_IDS_PARTITION_MAX: Final = Metric(
+    "pylog_producer_ids_partition_max", "gauge",
+    "The most that one of them knows, at most max.producer.ids.per.partition.",
+)  # fmt: skip
+PRODUCER_IDS_REFUSED: Final = Metric(
+    "pylog_producer_ids_refused_total", "counter",
+    "New producer ids that were refused, by whose limit was reached: a partition's or the broker's "
+    "(each try of a batch counts), an address's (ip) or a client.id's.", ("limit",),
+)  # fmt: skip
 LEADER_EPOCH: Final = Metric(
     "pylog_partition_leader_epoch", "gauge", "Leader epoch; leaders only.", ("topic", "partition")
 )

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
-from broker.config import CLEANER_THREADS_MAX, BrokerConfig
+from broker.config import BrokerConfig
 from broker.storage.cleaner.clean_task import CleanTask
 from broker.storage.cleaner.throttler import Throttler
 from broker.storage.log.guard import DISK_FAILED
@@ -60,6 +60,7 @@ class Cleaning:
     def __init__(
         self,
         clock: Clock,
+        pool: Executor,
         high_watermarks: Callable[[], Mapping[TopicPartition, Offset]],
         config: Callable[[], BrokerConfig],
         *,
@@ -72,7 +73,7 @@ class Cleaning:
         self._high_watermarks = high_watermarks
         self._is_one = is_one
         self._pace = Pace(clock, config)
-        self._pool = ThreadPoolExecutor(CLEANER_THREADS_MAX, thread_name_prefix="pylog-clean")
+        self._pool = pool
         self._passes: dict[LogManager, set[asyncio.Task[bool]]] = {}
 
     async def step(self, manager: LogManager) -> None:
@@ -114,4 +115,3 @@ class Cleaning:
         for passes in self._passes.values():
             for each in passes:
                 each.cancel()
-        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -14,7 +14,6 @@ from broker.node.engine import Engine
 from broker.node.failures import FailureReports
 from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
-from pylog.clock import Clock
 from pylog.errors import KafkaStorageError
 
 
@@ -26,26 +25,31 @@ class DiskFailures:
         logs: LogDirectories,
         engine: Engine,
         reports: FailureReports,
-        clock: Clock,
         on_fault: Callable[[str], None],
     ) -> None:
         """`on_fault`: every log directory has failed, and why the last one did."""
         self._logs = logs
         self._engine = engine
         self._reports = reports
-        self._clock = clock
         self._on_fault = on_fault
         self._loop = asyncio.get_running_loop()
+        self._stopped = False
         logs.on_failure(self._on_log_failed)
 
     def _on_log_failed(self) -> None:
         """On any thread."""
         self._loop.call_soon_threadsafe(self.take)
 
+    def stop(self) -> None:
+        """What fails from now on fails while it is closed, and shows at the next start."""
+        self._stopped = True
+
     def registered(self) -> None:
         """The controller knows how intact the logs are: note that in the directories. OSError when
         the only one refuses.
         """
+        if self._stopped:
+            return
         try:
             self._logs.registered()
         except KafkaStorageError as error:
@@ -54,6 +58,8 @@ class DiskFailures:
 
     def take(self) -> None:
         """What failed is used no more, and the controller hears of it."""
+        if self._stopped:
+            return
         failed: list[Log] = []
         try:
             failed = self._logs.take_new_failures()
@@ -63,4 +69,4 @@ class DiskFailures:
             self._reports.add_directory(directory.directory_id, directory.reason)
         if failed:
             manager = self._engine.manager
-            self._engine.perform(manager.on_logs_failed(self._clock.monotonic_ms(), failed))
+            self._engine.tell(lambda now_ms: manager.on_logs_failed(now_ms, failed))

@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from broker.kafka.client import LeaderConnections
 from broker.metadata.messages import AlterPartition, PartitionsAltered
@@ -19,6 +19,7 @@ from broker.replication.messages import (
     EpochEnds,
     FetchDone,
     FetchStands,
+    OperationFailed,
     ProduceDone,
     ReplicaFailed,
     ReplicaFetchDone,
@@ -35,6 +36,18 @@ if TYPE_CHECKING:
     from broker.replication.manager import ReplicaManager
 
 _log = logging.getLogger("pylog.node")
+
+_Rare = (
+    SendEpochEndQuery
+    | SendAlterPartition
+    | ColdRead
+    | SyncLog
+    | DeleteRecordsDone
+    | DeleteReplicaLater
+    | ReplicaFailed
+    | OperationFailed
+)
+"""Effects that are not performed in `Engine.perform` itself."""
 
 Answer = Callable[[object], None]
 """What the edges give as a token."""
@@ -81,7 +94,12 @@ class Engine:
         """Bytes of batches that leaders have sent."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
-        """Carry the effects out, in order, and set the timer for what comes next."""
+        """Carry the effects out, in order, and set the timer for what comes next.
+
+        After `stop` nobody is left to whom an effect would matter.
+        """
+        if self._stopped:
+            return
         self._queue.extend(effects)
         if self._performing:
             return
@@ -104,15 +122,26 @@ class Engine:
             self._performing = False
         self._set_timer()
 
+    def tell(self, event: Callable[[int], Sequence[Effect]]) -> None:
+        """Let the manager hear of something at this time, and carry out what it makes of that.
+
+        After `stop` it hears nothing: the session goes on, and with it metadata come, while the
+        logs belong to the thread that closes them.
+        """
+        if not self._stopped:
+            self.perform(event(self._clock.monotonic_ms()))
+
     def stop(self) -> None:
-        """No timer, no request, no answer from now on."""
+        """No timer, no request, no answer, no news from now on. What a thread does goes on."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, *self._deletions.values()):
+            if timer is not None:
+                timer.cancel()
+        self._deletions.clear()
         for task in self._tasks:
             task.cancel()
 
-    def _perform_one(self, effect: Effect) -> None:
+    def _perform_one(self, effect: _Rare) -> None:
         match effect:
             case SendEpochEndQuery():
                 self._send_query(effect)
@@ -129,6 +158,14 @@ class Engine:
                 self._deletions[directory] = timer
             case ReplicaFailed():
                 self._on_replica_failed(effect)
+            case OperationFailed():
+                _log.error(
+                    "a defect of the broker ended a waiting request with an error: %s",
+                    effect.reason,
+                    exc_info=effect.error,
+                )
+            case _:
+                assert_never(effect)
 
     def _spawn(self, work: Any) -> None:
         task: asyncio.Task[None] = self._loop.create_task(work)

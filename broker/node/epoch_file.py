@@ -56,6 +56,10 @@ class EpochFile:
             return
         self._behind = not all([self._write(path) for path in tuple(self._paths)])
 
+    def close(self) -> None:
+        """Remember in memory only from now on: the directories are given back."""
+        self._paths.clear()
+
     def _write(self, path: str) -> bool:
         try:
             self._files.write_atomic(path, f"{self.highest}\n".encode())

@@ -21,6 +21,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
 
 if TYPE_CHECKING:
+    from broker.clients.producer_id_quota import ProducerIdQuota
     from broker.clients.requests import ClientRequests
     from broker.grpc.log_service import LogService
     from broker.node.engine import Engine
@@ -51,6 +52,7 @@ class BrokerParts:
     requests: ClientRequests | None = None
     log_service: LogService | None = None
     streams: StreamServer | None = None
+    producer_id_quota: ProducerIdQuota | None = None
     logs: LogDirectories | None = None
     membership: Membership | None = None
     stopping: str = ""
@@ -65,6 +67,8 @@ class _Totals:
     at_min_isr: int = 0
     offline: int = 0
     max_lag: int = 0
+    producer_ids: int = 0
+    producer_ids_max: int = 0
     sizes: dict[str, int] = field(default_factory=dict)  # by log directory
     lines: dict[Metric, list[str]] = field(
         default_factory=lambda: {metric: [] for metric in _DETAILS}
@@ -169,10 +173,20 @@ class BrokerMetrics:
             }
             page.add_all(names.LOG_DIRECTORY_SIZE, sizes)
             self._add_cleaners(page, self.parts.logs, manager.high_watermarks())
+            self._add_refused_ids(page, self.parts.logs)
+        page.add(names.PRODUCER_IDS, totals.producer_ids)
+        page.add(names.PRODUCER_IDS_PARTITION_MAX, totals.producer_ids_max)
         page.add(names.NO_DETAIL, max(0, len(partitions) - DETAIL_MAX))
         for metric, lines in totals.lines.items():
             page.add_lines(metric, lines)
             await asyncio.sleep(0)
+
+    def _add_refused_ids(self, page: Page, logs: LogDirectories) -> None:
+        quota = self.parts.producer_id_quota
+        refused = logs.producer_budget.refused | (quota.refused if quota is not None else {})
+        page.add_all(
+            names.PRODUCER_IDS_REFUSED, {(limit,): count for limit, count in refused.items()}
+        )
 
     def _add_cleaners(
         self, page: Page, logs: LogDirectories, high_watermarks: dict[TopicPartition, Offset]
@@ -199,6 +213,9 @@ def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) 
         at = f'{{topic="{topic}",partition="{number}"}}'
         if partition.has_log:
             log, log_size = partition.log, partition.log.size
+            producer_ids = len(log.producers)
+            totals.producer_ids += producer_ids
+            totals.producer_ids_max = max(totals.producer_ids_max, producer_ids)
             directory = log.directory.rpartition("/")[0]
             totals.sizes[directory] = totals.sizes.get(directory, 0) + log_size
         if detail and partition.has_log:

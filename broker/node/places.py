@@ -18,6 +18,7 @@ from typing import Final
 from broker.log_dirs import check_apart, roots_of
 from broker.storage.directories.directory import unwritable
 from broker.storage.errors import DirectoryUnwritable
+from pylog.private_folders import make_private, tighten
 
 _VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "glusterfs", "ceph"})
@@ -96,10 +97,11 @@ def look_at(root: str, directories: list[str], log_dirs: Sequence[str] = ()) -> 
     """`judge` of a data root, which is made, of the entries of `log.dirs`, and of the broker's own
     directories, where they exist.
 
-    An entry whose disk does not answer is left to whoever opens it.
+    An entry whose disk does not answer is left to whoever opens it. What others may do in one of
+    the broker's own directories is taken from them; a root is its operator's.
     """
     try:
-        Path(root).mkdir(parents=True, exist_ok=True)
+        make_private(root)
     except OSError as error:
         raise unwritable(root, error) from error
     warnings = judge(_place(root), own=False)
@@ -107,7 +109,21 @@ def look_at(root: str, directories: list[str], log_dirs: Sequence[str] = ()) -> 
         warnings += _of_entry(entry, own=False)
     for directory in directories:
         warnings += _of_entry(directory, own=True) if log_dirs else _of_own(directory)
+        warnings += _tightened(directory)
     return warnings
+
+
+def _tightened(directory: str) -> list[str]:
+    """Earlier versions made it readable by everybody. Not the files in it: nobody gets there."""
+    try:
+        mode = tighten(directory)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError):
+            return []
+        return [f"{directory} may be readable by other users, and that cannot be changed: {error}"]
+    if mode is None:
+        return []
+    return [f"{directory} had the mode {mode:o}, so that others could read records: it is 700 now"]
 
 
 def _of_own(directory: str) -> list[str]:

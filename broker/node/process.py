@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import signal
+import stat
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -61,7 +62,14 @@ def read_secret(path: str | None) -> bytes:
     """The cluster's secret; InvalidConfig when there is none or it is not hexadecimal."""
     if path is not None:
         with open(path, encoding="ascii", errors="replace") as source:  # noqa: PTH123
+            mode = stat.S_IMODE(os.fstat(source.fileno()).st_mode)
             text = source.read().strip()
+        if mode & 0o077:
+            _log.warning(
+                "the cluster secret in %s can be read by other users (mode %o): chmod 600 it",
+                path,
+                mode,
+            )
     else:
         text = os.environ.pop(SECRET_VARIABLE, "").strip()
     try:
@@ -96,7 +104,8 @@ def settle_memory() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
-def _end_at_the_latest(seconds: float) -> None:
+def end_at_the_latest(seconds: float) -> None:
+    """End this process then, whatever it does."""
     timer = threading.Timer(seconds, os._exit, (EXIT_FAULT,))
     timer.daemon = True
     timer.start()
@@ -125,13 +134,13 @@ def _handle_stops(stops: Stops, parent_pid: int | None) -> None:
         stops.stop.set()
 
     def on_hurry() -> None:
-        _end_at_the_latest(HURRY_SECONDS_MAX)
+        end_at_the_latest(HURRY_SECONDS_MAX)
         stops.hurry.set()
         stops.stop.set()
 
     def on_owner_end() -> None:
         _log.warning("the owning process %s has ended: stopping", parent_pid)
-        _end_at_the_latest(OWNER_DEATH_SECONDS_MAX)
+        end_at_the_latest(OWNER_DEATH_SECONDS_MAX)
         stops.hurry.set()
         stops.stop.set()
 

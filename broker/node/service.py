@@ -8,12 +8,14 @@ import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.producer_id_quota import ProducerIdQuota
 from broker.clients.requests import ClientRequests
-from broker.config import BrokerConfig, without_secrets
+from broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -38,6 +40,7 @@ from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics
 from broker.node.disk_failures import DiskFailures
+from broker.node.disk_work import DiskWork
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
@@ -47,7 +50,7 @@ from broker.node.link import ControllerLink, LeaseLine
 from broker.node.listeners import Listeners
 from broker.node.membership import Membership
 from broker.node.metrics import BrokerMetrics, BrokerParts
-from broker.node.process import settle_memory
+from broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, settle_memory
 from broker.node.producer_ids import ProducerIds
 from broker.node.registration import registration_of
 from broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
@@ -66,7 +69,6 @@ _log = logging.getLogger("pylog.node")
 
 SHUTDOWN_SECONDS_MAX: Final = 6.0
 """How long a stopping broker waits for its leaders to move."""
-POOL_THREADS: Final = 4
 
 
 @dataclass(slots=True)
@@ -107,7 +109,8 @@ class BrokerService:
         self._root = str(Path(settings.data_dir).absolute())
         self._clock = SYSTEM_CLOCK
         self._files = OsFiles()
-        self._pool = ThreadPoolExecutor(POOL_THREADS, thread_name_prefix="pylog-disk")
+        self._disk_work = DiskWork(partial(end_at_the_latest, HURRY_SECONDS_MAX))
+        self._pool = self._disk_work.pool
         # One at a time: what is being unpacked is all in memory. And not in the disk's pool, where
         # a flood of bombs would hold up syncs and cold reads.
         self._unpacking = ThreadPoolExecutor(1, thread_name_prefix="pylog-unpack")
@@ -122,6 +125,7 @@ class BrokerService:
         self._stream_endpoint: Endpoint | None = None
         self._streams: StreamServer | None = None
         self._logs: LogDirectories
+        self._epochs: EpochFile
         self._engine: Engine
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
@@ -208,10 +212,10 @@ class BrokerService:
             id_of=self._id_of,
             report=_log.warning,
         )
-        epochs = EpochFile(self._files, [manager.directory for manager in self._logs.live])
-        self._disk_failures = DiskFailures(
-            self._logs, self._engine, self._failures, self._clock, self._on_fault
+        self._epochs = epochs = EpochFile(
+            self._files, [manager.directory for manager in self._logs.live]
         )
+        self._disk_failures = DiskFailures(self._logs, self._engine, self._failures, self._on_fault)
         self._membership = Membership(
             self._link,
             LeaseLine(settings.controller, settings.secret),
@@ -253,6 +257,7 @@ class BrokerService:
             in_flight_bytes_max=self._config.queued_max_request_bytes,
             counters=self._counters,
         )
+        quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
         service = LogService(
             manager,
             self._engine.perform,
@@ -261,6 +266,7 @@ class BrokerService:
             image=lambda: self._membership.image,
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
+            producer_id_quota=quota,
         )
         self._parts.requests = requests
         self._parts.log_service = service
@@ -272,7 +278,7 @@ class BrokerService:
             self._logs,
             self._pool,
             image=lambda: self._membership.image,
-            static_config=dict(without_secrets(self._settings.config)),
+            static_config=without_cluster_wide(dict(without_secrets(self._settings.config))),
         )
         self._server.add(
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
@@ -354,13 +360,13 @@ class BrokerService:
         self._disk_failures.registered()
         self._producer_ids.prepare()
         manager = self._engine.manager
-        self._engine.perform(manager.on_registered(self._clock.monotonic_ms(), broker_epoch))
+        self._engine.tell(lambda now_ms: manager.on_registered(now_ms, broker_epoch))
 
     def _on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
         own = image.broker_configs(self._broker_id)
         follow(self._config.logging_level, image.cluster_configs(), own)
         manager = self._engine.manager
-        self._engine.perform(manager.on_metadata(self._clock.monotonic_ms(), image, delta))
+        self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
 
     def _on_unfenced(self) -> None:
         self._loop.create_task(self._server.set_serving(True))
@@ -400,6 +406,7 @@ class BrokerService:
                 self._engine,
                 self._clock,
                 self._pool,
+                self._disk_work.cleaner,
                 self._config,
                 self._disk_failures.take,
             ).run()
@@ -410,6 +417,7 @@ class BrokerService:
             self._on_fault(f"upkeep of the logs failed: {error}")
         for future in either:
             future.cancel()
+        await asyncio.gather(*either, return_exceptions=True)
 
     # ---- the end --------------------------------------------------------------------------------
 
@@ -450,7 +458,13 @@ class BrokerService:
             _log.warning("stopping while still leading %d partitions", answer.remaining_leaders)
 
     async def _close_all(self, *, clean: bool) -> bool:
-        """Refuse, disconnect, flush, give the directory back; whether all went well."""
+        """The end, in the one order that is safe; whether all went well.
+
+        1. Nobody comes in any more. 2. Nothing here acts or decides any more. 3. What threads do
+        with the logs ends, and the logs are closed; whatever the session brings meanwhile is for
+        nobody. 4. The session ends last: until here the controller must take this broker for alive,
+        because its successor may not lock the directory before.
+        """
         self._knocks.close()
         if self._streams is not None:
             self._streams.stop_listening()
@@ -459,21 +473,16 @@ class BrokerService:
             await self._streams.close()
         self._producer_ids.stop()
         self._failures.stop()
+        marks = None
         if self._engine_exists():
             self._engine.stop()
+            self._disk_failures.stop()
             if self._engine.connections is not None:
                 self._engine.connections.close()
             await self._replication.close()
-        try:
-            if self._engine_exists():
-                marks = self._engine.manager.high_watermarks()
-                self._logs.checkpoint_high_watermarks(marks)
-            await self._loop.run_in_executor(self._pool, lambda: self._logs.close(clean=clean))
-        except (errors.PylogError, OSError) as error:
-            _log.error("the logs could not be closed cleanly: %s", error)
-            clean = False
-        # The session ends last: until here the controller must take this broker for alive, because
-        # its successor may not lock the directory before.
+            self._epochs.close()
+            marks = self._engine.manager.high_watermarks()
+        clean = await self._disk_work.close_logs(self._logs, marks, clean=clean)
         if self._engine_exists():
             await self._membership.stop()
         await self._close_link()
@@ -486,5 +495,5 @@ class BrokerService:
         await self._link.close()
         if self._metrics is not None:
             self._metrics.stop()
-        self._pool.shutdown(wait=False)
+        self._disk_work.abandon()
         self._unpacking.shutdown(wait=False)

@@ -40,6 +40,7 @@ class Upkeep:
         engine: Engine,
         clock: Clock,
         pool: Executor,
+        cleaner_pool: Executor,
         config: BrokerConfig,
         take_failures: Callable[[], None],
     ) -> None:
@@ -53,13 +54,16 @@ class Upkeep:
         self._loop = asyncio.get_running_loop()
         self._cleaning = Cleaning(
             clock,
+            cleaner_pool,
             lambda: engine.manager.high_watermarks(),
             lambda: logs.config,
             is_one=logs.is_one,
         )
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises what ended it: the last directory itself has failed."""
+        """Until it is cancelled; what a thread does for it then goes on. Raises what ended it: the
+        last directory itself has failed.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 for manager in self._logs.live:
@@ -109,6 +113,12 @@ class Upkeep:
             await self._loop.run_in_executor(self._pool, task.run)
             try:
                 log.on_flushed(task)
+            except errors.KafkaStorageError as error:
+                _log.warning("%s: %s", log.topic_partition, error)
+        for log, snapshot in manager.snapshot_tasks():
+            await self._loop.run_in_executor(self._pool, snapshot.run)
+            try:
+                log.on_snapshot(snapshot)
             except errors.KafkaStorageError as error:
                 _log.warning("%s: %s", log.topic_partition, error)
         self._take_failures()

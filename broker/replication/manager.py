@@ -116,6 +116,7 @@ class ReplicaManager:
             hosted,
             room,
             self._followers,
+            self._syncs,
             self._lead,
             known_high_watermarks=initial_high_watermarks,
             leader_state=self.leader_state,

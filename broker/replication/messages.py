@@ -402,10 +402,16 @@ class ReplicaFailed:
 class OperationFailed:
     """A waiting request met a fault of this program, was answered with an error and is gone.
 
-    Log it loudly; a test or the simulator should stop.
+    Log it loudly, with the traceback of `error`; a test or the simulator should stop.
     """
 
-    reason: str
+    request: str
+    error: Exception
+
+    @property
+    def reason(self) -> str:
+        """The request and the fault, in one line."""
+        return f"{self.request}: {self.error!r}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,7 @@ class ReplicaFetches:
         self._sessions.close(session)
         fault = Failure(UnknownServerError.code, f"the broker failed over the fetch: {error!r}")
         self._room.outbox.append(ReplicaFetchDone(parked.token, ReplicaFetched(fault)))
-        self._room.outbox.append(OperationFailed(f"fetch of a follower: {error!r}"))
+        self._room.outbox.append(OperationFailed("fetch of a follower", error))
 
     def isr_changed(self, partition: Partition) -> None:
         """The committed ISR of a partition led here changed."""

@@ -18,6 +18,7 @@ from broker.replication.hosted import HostedPartitions
 from broker.replication.isr import IsrEffect, LeaderState
 from broker.replication.messages import DeleteReplicaLater, ReplicaFailed
 from broker.replication.partition import Partition
+from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
 from broker.replication.without_room import RETRY_MS, WithoutRoom
 from broker.storage.errors import PassingStorageError
@@ -49,6 +50,7 @@ class Replicas:
         hosted: HostedPartitions,
         room: WaitingRoom,
         followers: Followers,
+        syncs: Syncs,
         lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
         *,
         known_high_watermarks: dict[TopicPartition, Offset],
@@ -63,6 +65,7 @@ class Replicas:
         self._room = room
         self._settings = room.settings
         self._followers = followers
+        self._syncs = syncs
         self._lead = lead
         self._known_high_watermarks = known_high_watermarks
         self._leader_state = leader_state
@@ -195,6 +198,7 @@ class Replicas:
                 partition.become_leader(
                     now_ms, record, self._hosted.eligible, self._settings, self._leader_state
                 )
+                self._syncs.hold_back(partition)
             elif new_epoch or record.leader != partition.leader or partition.leading:
                 partition.become_follower(record, self._settings, self._follower_state)
                 self._followers.follow(partition)
@@ -248,9 +252,15 @@ class Replicas:
             if partition.has_log:
                 partition.log.config = config
             leading = partition.leading
-            if leading is not None:
-                effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
-                self._lead(partition, tuple(effects))
+            if leading is None:
+                continue
+            try:
+                self._syncs.hold_back(partition)
+            except PylogError as error:
+                self.storage_failed(partition, error)
+                continue
+            effects = leading.on_min_isr_changed(self._room.now_ms, config.min_insync_replicas)
+            self._lead(partition, tuple(effects))
 
     # ---- replicas that go -----------------------------------------------------------------------
 

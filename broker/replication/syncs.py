@@ -56,6 +56,15 @@ class Syncs:
             self._room.outbox.append(sync)
         return True
 
+    def hold_back(self, partition: Partition) -> None:
+        """A leader whose own log is due a sync counts what is synced, until it is over. For a new
+        leadership, which may begin over a sync that the last role has asked for, and for a lower
+        `flush.messages`. KafkaStorageError.
+        """
+        leading = partition.leading
+        if leading is not None and self.are_due(partition):
+            leading.await_sync(partition.log.synced_offset)
+
     def is_running(self, partition: Partition) -> bool:
         """Whether the partition waits for its disk."""
         return partition in self._running

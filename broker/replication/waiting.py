@@ -170,4 +170,4 @@ class WaitingRoom:
         assert isinstance(operation, WaitingOperation)
         self.finished(operation)
         self.outbox.append(operation.on_fault(error))
-        self.outbox.append(OperationFailed(f"{type(operation).__name__}: {error!r}"))
+        self.outbox.append(OperationFailed(type(operation).__name__, error))

@@ -2,6 +2,7 @@
 
 Pure. `problems` lists what is wrong with a configuration; the driver refuses to start on any, with
 the reason, because each of them ends in brokers that are not restarted, restarted twice, or killed.
+`open_doors` lists what Spark offers to strangers under it; the driver tells, and starts.
 """
 
 from __future__ import annotations
@@ -65,6 +66,41 @@ def problems(conf: Mapping[str, str], *, brokers: int) -> list[Problem]:
             )
         )
     return found
+
+
+def open_doors(conf: Mapping[str, str]) -> list[str]:
+    """What Spark lets everybody do who reaches its ports, and the setting against it; nothing where
+    they are on loopback, as pylog's own.
+    """
+    bound = conf.get("spark.driver.bindAddress", conf.get("spark.driver.host", ""))
+    if conf.get("spark.master", "").startswith("local") and Address(bound, 1).is_loopback:
+        return []
+    found = []
+    if not _is_true(conf, "spark.authenticate", default=False):
+        found.append(
+            "spark.authenticate is not set: whoever reaches the ports of Spark's driver or of its "
+            "executors can read what they tell each other, the cluster's secret too, and run code "
+            "as their user; set spark.authenticate=true and spark.network.crypto.enabled=true, "
+            "and where Spark makes no secret (standalone) spark.authenticate.secret on master, "
+            "workers and here"
+        )
+    if _is_true(conf, "spark.ui.enabled", default=True) and not conf.get("spark.ui.filters"):
+        ends = (
+            ", and its kill links end the brokers (spark.ui.killEnabled=false takes them away)"
+            if _is_true(conf, "spark.ui.killEnabled", default=True)
+            else ""
+        )
+        found.append(
+            "the Spark UI asks nobody for a password: it shows hosts, paths, settings, logs and "
+            f"thread dumps of driver and executors to whoever reaches its port{ends}; set "
+            "spark.ui.enabled=false, or spark.ui.filters to a filter that authenticates, or keep "
+            "strangers from the port"
+        )
+    return found
+
+
+def _is_true(conf: Mapping[str, str], key: str, *, default: bool) -> bool:
+    return conf.get(key, str(default)).strip().lower() == "true"
 
 
 def master_host(master: str) -> str:

@@ -115,6 +115,8 @@ def _prepare() -> Driver:
     if found:
         lines = "\n  ".join(str(problem) for problem in found)
         raise CannotStart(f"brokers cannot live under these Spark settings:\n  {lines}")
+    for door in checks.open_doors(values):
+        logger.warning("%s", door)
     if master.startswith("local"):
         # Executors are on this machine: they shall run what the driver runs.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -18,6 +18,7 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from broker.storage.errors import DiskFull, ShortOfResources
 from pylog.errors import KafkaStorageError
+from pylog.private_folders import FILE_MODE, make_private
 
 Buffer = bytes | bytearray | memoryview
 
@@ -157,11 +158,11 @@ def sync(files: Files, handle: int) -> None:
 
 
 class OsFiles:
-    """The operating system's files."""
+    """The operating system's files. What it makes is for its owner alone."""
 
     def open(self, path: str, *, create: bool = False) -> int:
         flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
-        return os.open(path, flags | os.O_CREAT if create else flags, 0o644)
+        return os.open(path, flags | os.O_CREAT if create else flags, FILE_MODE)
 
     def close(self, handle: int) -> None:
         os.close(handle)
@@ -245,7 +246,7 @@ class OsFiles:
         Path(path).rmdir()
 
     def mkdir(self, path: str) -> None:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        make_private(path)
 
     def listdir(self, path: str) -> list[str]:
         return sorted(entry.name for entry in Path(path).iterdir())
@@ -277,7 +278,7 @@ class OsFiles:
     def write_atomic(self, path: str, data: bytes) -> None:
         temporary = f"{path}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        handle = os.open(temporary, flags, 0o644)
+        handle = os.open(temporary, flags, FILE_MODE)
         try:
             self.append(handle, [data])
             os.fsync(handle)
@@ -287,7 +288,7 @@ class OsFiles:
         self.fsync_dir(str(Path(path).parent))
 
     def try_lock(self, path: str) -> int | None:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

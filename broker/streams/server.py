@@ -9,6 +9,7 @@ from typing import Final
 from broker.clients.requests import ClientRequests
 from broker.streams.connection import State, StreamConnection
 from pylog import errors
+from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 
@@ -21,6 +22,9 @@ their other end lives.
 """
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """Of a large frame over a slow line, from look to look."""
+
+ID_CHARS_MAX: Final = 64
+"""Of what a stranger calls its cluster, in an answer and a log line. A cluster's id has 22."""
 
 _REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
 
@@ -108,9 +112,10 @@ class StreamServer:
     def greet(self, said: stream_pb2.StreamHello) -> bytes:
         """The answer to a greeting; raises what it is refused with."""
         if said.cluster_id != self._cluster_id or said.broker_id != self._broker_id:
+            wanted = escaped(said.cluster_id, ID_CHARS_MAX) or "unknown"
             raise errors.InvalidRequest(
                 f"this is broker {self._broker_id} of cluster {self._cluster_id}, and not broker "
-                f"{said.broker_id} of cluster {said.cluster_id or 'unknown'}: ask for metadata anew"
+                f"{said.broker_id} of cluster {wanted}: ask for metadata anew"
             )
         if said.kind not in (streams.PRODUCE, streams.FETCH):
             raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")

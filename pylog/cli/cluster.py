@@ -14,6 +14,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin_types import LogDirDescription
@@ -46,7 +47,7 @@ def describe(settings: Settings) -> None:
         values["offline_partitions"] = led.get(None, 0)
         print_json(values)
         return
-    click.echo(f"cluster {found.cluster_id}, controller epoch {found.controller_epoch}")
+    click.echo(f"cluster {escaped(found.cluster_id)}, controller epoch {found.controller_epoch}")
     if led.get(None):
         click.echo(
             f"{led[None]} partitions have no leader: pylog topics describe --unavailable-partitions"

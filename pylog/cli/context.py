@@ -18,6 +18,7 @@ import click
 from pylog import errors
 from pylog.cli.terminal import is_plain
 from pylog.clock import SYSTEM_CLOCK
+from pylog.plain_text import escaped, escaped_json
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
@@ -169,27 +170,30 @@ def telling_outcomes(show: Callable[[Any, Any], None]) -> Iterator[None]:
         for item, value in partly.results.items():
             show(item, value)
         for error in partly.errors.values():
-            click.echo(f"pylog: {error.name}: {' '.join(str(error).split())}", err=True)
+            click.echo(f"pylog: {error.name}: {escaped(' '.join(str(error).split()))}", err=True)
         raise click.exceptions.Exit(1) from partly
 
 
 def print_json(value: object) -> None:
     """One object on one line; in ASCII where the output takes no other text."""
     encoding = (sys.stdout.encoding or "").lower().replace("-", "")
-    click.echo(json.dumps(value, ensure_ascii=encoding != "utf8"))
+    click.echo(escaped_json(json.dumps(value, ensure_ascii=encoding != "utf8")))
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table for people: as wide as its contents when the output is not a terminal."""
+    """A table for people: as wide as its contents when the output is not a terminal. What servers
+    say is no markup in it, and moves no cursor.
+    """
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")
     for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
+        table.add_row(*(Text("" if cell is None else escaped(str(cell))) for cell in row))
     if sys.stdout.isatty():
         plain = is_plain(sys.stdout)
         Console(force_terminal=True, color_system=None if plain else "auto").print(table)

@@ -18,6 +18,7 @@ import click
 
 from pylog import errors
 from pylog.cli.context import DEFAULT_SERVERS, WAIT_S, Seconds, Settings
+from pylog.plain_text import escaped
 
 COMMANDS: Final = {
     "bench": ("pylog.cli.bench:bench", "Measure producing, consuming, and the way between."),
@@ -243,7 +244,7 @@ def _give_up_output() -> None:
 
 
 def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = escaped(" ".join(str(error).split())) or type(error).__name__
     return f"{error.name}: {text}" if isinstance(error, errors.PylogError) else text
 
 

@@ -22,6 +22,7 @@ from pylog.cli.progress import progress
 from pylog.cli.record_input import Line, LineReader, json_reader, text_reader
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import RecordMetadata
+from pylog.plain_text import escaped
 
 FAULTS_SHOWN_MAX: Final = 5
 _OPTIONS: Final = ("acks", "compression_type", "bootstrap_servers")
@@ -197,7 +198,7 @@ def _send_all(
 
 def _tell_failures(tally: _Tally) -> None:
     for number, error in tally.faults:
-        text = " ".join(str(error).split())
+        text = escaped(" ".join(str(error).split()))
         click.echo(f"pylog: line {number}: {error.name}: {text}", err=True)
     more = tally.failed - len(tally.faults)
     click.echo(

@@ -19,6 +19,7 @@ from pylog.cli.context import (
     with_settings,
 )
 from pylog.model import NewPartitions, NewTopic, PartitionDescription, TopicDescription
+from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
     from pylog.client.admin.admin import AdminClient
@@ -114,7 +115,7 @@ def list_(settings: Settings, internal: bool) -> None:
         print_json(names)
     else:
         for name in names:
-            click.echo(name)
+            click.echo(escaped(name))
 
 
 @topics.command()

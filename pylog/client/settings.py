@@ -88,9 +88,9 @@ _COMMON: Final = (
     ConfigKey(
         "bootstrap.timeout.ms",
         int,
-        None,
-        "How long to try again while every address of bootstrap.servers refuses, before any has "
-        "answered. Default: as long as the call that needs a server may last. pylog's own.",
+        10_000,
+        "How long to try the addresses of bootstrap.servers before any of them has answered; then "
+        "the call that waits fails, and the next one tries anew. pylog's own.",
         low=0,
         high=LONG_MAX,
     ),

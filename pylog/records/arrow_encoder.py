@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from pylog.records.batch import (
 from pylog.records.compression import Compression, compress
 from pylog.records.list_encoder import put_header
 from pylog.records.raw_memory import data_address, new_buffer
+
+_RECORD_OVERHEAD: Final = 8
+"""Lengths and deltas of a record, mostly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +80,13 @@ class ArrowEncoder:
         self._key = NO_BYTES if key is None else byte_column(key, "key")
         self._headers = None if headers is None else header_column(headers)
         self._timestamps = timestamp_column(timestamp, self.rows, default_timestamp_ms)
+
+    def sizes(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """About how many bytes the rows with these indices take in a batch, keys apart."""
+        sizes = np.maximum(self._value.lengths[rows], 0) + _RECORD_OVERHEAD
+        if self._headers is not None:
+            sizes += _header_sizes(self._headers)[rows]
+        return sizes
 
     def encode(self, rows: NDArray[Any] | None, settings: BatchSettings) -> list[bytes]:
         """Batches of the rows with these indices, in this order (None: all).

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
 from pylog import AdminClient, LocalCluster, errors
+from pylog.rpc import streams
 
 pytestmark = pytest.mark.integration
 
@@ -25,6 +27,30 @@ def test_every_line_is_json_and_says_who_it_is_of() -> None:
     assert last["cluster"] == lines["controller"][-1]["cluster"]
     assert lines["controller"][-1]["controller_epoch"] == 1
     assert not [name for name, said in text.items() if secret in said]
+
+
+FORGED = (
+    "\n2026-01-31 12:00:00,000 ERROR pylog.node: all is lost\r\x1b[2J\x9b\u2028\u202e" + "y" * 3_000
+)
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_hostile_greeting_forges_no_line(form: str) -> None:
+    with LocalCluster(1, config={"logging.format": form}) as cluster:
+        at = ("127.0.0.1", cluster._ports[1][2])
+        with socket.create_connection(at, timeout=10) as stranger:
+            stranger.sendall(streams.hello(streams.PRODUCE, FORGED, 1, ""))
+            answer = b""
+            while data := stranger.recv(65_536):
+                answer += data
+        lines = (cluster.data_dir / "logs" / "broker-1.log").read_text().split("\n")
+    assert [line for line in lines if not line.isprintable()] == []
+    assert [line for line in lines if line.startswith("2026-01-31 12:00:00,000")] == []
+    (told,) = [line for line in lines if "stream listener: closed" in line]
+    assert "all is lost" in told
+    assert len(told) < 600
+    assert answer.endswith(b"ask for metadata anew")
+    assert b"\x1b" not in answer
 
 
 @pytest.mark.parametrize(

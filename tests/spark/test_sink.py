@@ -164,6 +164,35 @@ def test_save_modes(spark: SparkSession, cluster: FakeCluster) -> None:
         frame.write.format("pylog").options(**options).save()
 
 
+def test_a_topic_is_no_table(spark: SparkSession, cluster: FakeCluster) -> None:
+    cluster.create_topic("a")
+    options = {"pylog.bootstrap.servers": cluster.bootstrap_servers[0], "topic": "a"}
+    writer = spark.sql("select 'v' value").write.format("pylog").options(**options)
+    for mode in ("append", "errorifexists"):
+        with pytest.raises(PySparkException, match=r"\[PYLOG_SAVE_MODE\] .* write with save\(\)"):
+            writer.mode(mode).saveAsTable("topic_a")
+    assert not spark.catalog.tableExists("topic_a")
+    assert not cluster.produce_requests
+    writer.mode("append").save()
+    assert len(records(cluster, "a")) == 1
+
+
+def test_a_batch_write_inside_a_stream(
+    spark: SparkSession, cluster: FakeCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("a")
+    cluster.create_topic("b")
+    write(spark.sql("select 'k' key, 'v' value"), cluster, topic="a")
+
+    def copy(frame: DataFrame, _batch: int) -> None:
+        write(frame.selectExpr("key", "value"), cluster, topic="b")
+
+    query = source(spark, cluster, "a").writeStream.foreachBatch(copy)
+    query = query.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True)
+    query.start().awaitTermination()
+    assert [r.value for r in records(cluster, "b")] == [b"v"]
+
+
 # ---- streams -----------------------------------------------------------------------------------
 
 

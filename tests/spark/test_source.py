@@ -168,7 +168,7 @@ def test_large_and_compressed_records_come_in_pieces(cluster: FakeCluster, reads
         ({"topic": "a"}, "PYLOG_OPTION_NOT_APPLICABLE", "subscribe"),
         ({"pylog.bootstrap.servers": "h"}, "PYLOG_INVALID_OPTION", "host:port"),
         ({"subscribe": None}, "PYLOG_MISSING_OPTION", "subscribePattern, or assign"),
-        ({"startingOffsets": "{"}, "PYLOG_INVALID_OPTION", "startingOffsets is not valid JSON"),
+        ({"startingOffsets": "{"}, "PYLOG_INVALID_OPTION", "startingOffsets='{' is not valid JSON"),
         ({"startingOffsets": '{"a":{"0":"1"}}'}, "PYLOG_INVALID_OPTION", 'startingOffsets.a."0"'),
         ({"subscribePattern": "(?<=a)b"}, "PYLOG_INVALID_OPTION", "no lookbehind"),
         ({"minPartitions": "0"}, "PYLOG_INVALID_OPTION", "at least 1"),

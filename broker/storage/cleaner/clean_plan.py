@@ -21,9 +21,9 @@ class Source(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CleanPlan:
     """What a pass works on. `sources`: all full segments from the log's beginning to `end_offset`;
-    keys are noted from `first_dirty` on. `producers`: of each, the offset of its newest record (-1:
-    none known) and its epoch. A new delete horizon goes by the wall clock, whether one has passed
-    by `trusted_ms` (None: it cannot be told), which may be behind.
+    keys are noted from `first_dirty` on. `producers`: each in bytes, as its log keeps it. A new
+    delete horizon goes by the wall clock, whether one has passed by `trusted_ms` (None: it cannot
+    be told), which may be behind.
     """
 
     directory: str
@@ -32,7 +32,7 @@ class CleanPlan:
     first_dirty: int
     end_offset: int
     aborted: tuple[AbortedTransaction, ...]
-    producers: dict[int, tuple[int, int]]
+    producers: dict[int, bytes]
     wall_ms: int
     trusted_ms: int | None
     delete_retention_ms: int

@@ -165,7 +165,7 @@ class LogCleaner:
             chosen.first_dirty,
             chosen.end_offset,
             tuple(log.aborted_transactions(0, chosen.end_offset)),
-            log.producers.last_records(),
+            log.producers.copy_of_entries(),
             wall_ms,
             self._trusted_ms(config.delete_retention_ms) if self._trusted_ms else wall_ms,
             config.delete_retention_ms,

@@ -18,6 +18,7 @@ from broker.storage.cleaner.transactions import Transactions
 from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
 from broker.storage.indexes.offset_index import RELATIVE_MAX
+from broker.storage.producers.producer_entry import last_record
 from broker.storage.segments.segment import (
     CLEANED_ENDING,
     INDEX_SUFFIX,
@@ -208,7 +209,7 @@ class Rewriting:
         known = self._plan.producers.get(header.producer_id)
         if known is None:
             return False
-        last_data_offset, epoch = known
+        last_data_offset, epoch = last_record(known)
         if last_data_offset >= 0:
             return header.last_offset == last_data_offset
         return header.is_control and header.producer_epoch == epoch

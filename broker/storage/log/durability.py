@@ -50,23 +50,27 @@ class Durability:
         if self._unflushed_since_ms < 0:
             self._unflushed_since_ms = wall_ms
 
-    def flush(self, end: int) -> None:
-        """Make everything below `end` durable. KafkaStorageError."""
+    def flush(self, end: int, *, patience_seconds: float = 0) -> None:
+        """Make everything below `end` durable. KafkaStorageError, also when another sync runs and
+        does not end within that time: its failure would be hidden from this one.
+        """
         with self._guard.io("syncing"):
             self.write_epochs()
-            self._sync(end)
+            self._sync(end, patience_seconds)
         self._synced = max(self._synced, end)
         if not self.epochs.changed:  # else a start must read them from the batches
             self.point = max(end, self.point)
         self._unflushed_since_ms = -1
 
-    def _sync(self, end: int) -> None:
+    def _sync(self, end: int, patience_seconds: float) -> None:
         try:
             for segment in self._segments.from_offset(self.point):
                 if segment.end_offset > self.point and segment.base_offset < end:
                     segment.fsync()
         except SyncFailed as error:
             self._history.failure = error
+        if patience_seconds:
+            self._history.wait(patience_seconds)
         if self._history.failure is not None:
             raise self._history.failure
         if self._history.running:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from broker.storage.producers.producer_budget import ProducerBudget
 from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
@@ -62,3 +63,4 @@ class Environment:
     truncated: Callable[[TopicPartition, int], None] = lambda topic_partition, offset: None
     failed: Callable[[NamedLog], None] = lambda log: None
     no_room: Callable[[], None] = lambda: None
+    producer_budget: ProducerBudget = field(default_factory=ProducerBudget)

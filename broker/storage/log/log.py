@@ -17,7 +17,8 @@ may have dropped the pages it could not write, so a second one that succeeds pro
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Iterable
+from typing import Final, Self
 
 from broker.config import TopicConfig
 from broker.storage.files import Buffer, Files
@@ -35,6 +36,7 @@ from broker.storage.log.segment_swap import SegmentSwap
 from broker.storage.log.validator import CLIENT, Origin
 from broker.storage.producers.producer_history import ProducerHistory
 from broker.storage.producers.producer_state import ProducerStates
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.recovery.gaps import Gaps
 from broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
 from broker.storage.segments.flush_task import FlushTask
@@ -54,6 +56,12 @@ __all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
 
 LogRead = TailRead
 """`records` (whole batches), the offset of the first one's first record, the offset after the last.
+"""
+
+
+CLOSE_PATIENCE_SECONDS: Final = 30.0
+"""For a sync of the pool that runs while its log is closed. Without its outcome the stop is not
+clean, and after a reboot every replica of the directory is in doubt.
 """
 
 
@@ -88,7 +96,7 @@ class Log:
         self._segments = SegmentList(
             files, directory, self._environment.jitter, self._environment.readers
         )
-        self._producers = ProducerHistory(files, directory)
+        self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs
         """Which leader epoch wrote which part."""
@@ -174,12 +182,19 @@ class Log:
             self._truncator.restart_at(self._bounds.start)
         self.epochs.truncate_from_start(Offset(self._bounds.start))
 
+    def retire(self) -> None:
+        """Refuse every call from now on but `close`, which may then run on another thread."""
+        self._guard.close()
+
     def close(self, *, clean: bool) -> None:
-        """Give the handles back; `clean` syncs everything first and raises when that fails."""
+        """Give the handles back; `clean` syncs everything first and raises when that fails. A sync
+        that runs on another thread is waited for.
+        """
+        self.retire()
         try:
             if clean and self._guard.failure is None:
                 self._guard.finish()
-                self.flush()
+                self._durable.flush(self._bounds.end, patience_seconds=CLOSE_PATIENCE_SECONDS)
                 with self._guard.io("closing the log"):
                     self._producers.take(self._bounds.end, durable=True)
                     self._segments.active.seal()
@@ -188,7 +203,6 @@ class Log:
                     self._segments.active.fsync()
                     self._files.fsync_dir(self.directory)
         finally:
-            self._guard.close()
             self._segments.close()
             self._tail.clear()
 
@@ -447,9 +461,28 @@ class Log:
 
     # ---- producers and transactions -----------------------------------------------------------
 
-    def expire_producers(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forget producers that were not heard of for so long; how many."""
-        return self.producers.expire(wall_ms, expiration_ms)
+    def expire_producers(
+        self, wall_ms: int, expiration_ms: int, producer_ids: Iterable[int] | None = None
+    ) -> int:
+        """Forget those of these producers (None: of all) that were not heard of for so long; how
+        many.
+        """
+        return self.producers.expire(wall_ms, expiration_ms, producer_ids)
+
+    def snapshot_task(self) -> SnapshotTask | None:
+        """Writes what was known of the producers where a segment began, on a thread of its own, if
+        they are so many that a roll left it undone; then `on_snapshot`.
+        """
+        self._guard.check()
+        return self._producers.task()
+
+    def on_snapshot(self, task: SnapshotTask) -> None:
+        """A snapshot task has run. KafkaStorageError when the disk fails."""
+        if self._guard.closed or self._guard.failure is not None:
+            task.discard()
+            return
+        with self._guard.io("writing a snapshot of the producers"):
+            self._producers.settle(task)
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [offset, upper_bound), by their markers.
@@ -476,7 +509,9 @@ class Log:
         """A new leader epoch begins at `start_offset`.
 
         Kept in memory until the next flush: the batches themselves tell it after a crash.
+        KafkaStorageError.
         """
+        self._guard.check_works()
         self.epochs.assign(epoch, start_offset)
 
     def flush(self, up_to: Offset | None = None) -> None:

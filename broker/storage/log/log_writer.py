@@ -193,7 +193,7 @@ class LogWriter:
         """Begin a new segment, with a snapshot of the producers before it."""
         with self._guard.io("rolling the log"):
             self._segments.add(base_offset, config, wall_ms)
-            snapshot = partial(self._producers.take, base_offset)
+            snapshot = partial(self._producers.take_soon, base_offset)
             self._guard.leave_unfinished(snapshot)  # it is to be there before the next batch
             snapshot()
             self._guard.finished(snapshot)

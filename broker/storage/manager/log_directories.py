@@ -21,6 +21,7 @@ from broker.storage.errors import PassingStorageError, StartPutOff
 from broker.storage.log.log import Log
 from broker.storage.manager.health import ReplicaKey
 from broker.storage.manager.manager import LogManager
+from broker.storage.producers.producer_budget import ProducerBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
 
@@ -70,6 +71,7 @@ class LogDirectories:
         self._by_directory = {manager.meta.directory_id: manager for manager in opened}
         self._failed: dict[str, OfflineDirectory] = {}
         self._untold: list[OfflineDirectory] = []
+        self._retired = False
         self.remember: Callable[[], None] = lambda: None
         """Called when a directory has failed: those that are left note it, durably. StartPutOff
         when that is to be tried again.
@@ -108,7 +110,7 @@ class LogDirectories:
 
         KafkaStorageError when it was the last one.
         """
-        if manager.is_offline:
+        if manager.is_offline or self._retired:
             return
         reason = f"the log directory {manager.directory} is offline: {error}"
         logger.error("%s; it stays so until the broker starts again", reason)
@@ -159,6 +161,11 @@ class LogDirectories:
             manager.all_opened()
 
     # ---- logs -----------------------------------------------------------------------------------
+
+    @property
+    def producer_budget(self) -> ProducerBudget:
+        """How many producer ids all logs together may know, and do."""
+        return self.opened[0].producer_budget
 
     @property
     def logs(self) -> list[Log]:
@@ -330,8 +337,17 @@ class LogDirectories:
         """The controller knows how intact these logs are; errors as told by `on_each`."""
         self.on_each(lambda manager: manager.registered())
 
+    def retire(self) -> None:
+        """Refuse every call but `close` from now on (`LogManager.retire`)."""
+        self._retired = True
+        for manager in self.opened:
+            manager.retire()
+
     def close(self, *, clean: bool) -> None:
-        """Give all directories up, each as `LogManager.close` does; the first error."""
+        """Give all directories up, each as `LogManager.close` does; the first error. On any thread
+        once `retire` was called.
+        """
+        self.retire()
         errors: list[Exception] = []
         for manager in self.opened:
             try:

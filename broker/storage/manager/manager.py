@@ -38,6 +38,8 @@ from broker.storage.manager.health import LogHealth, ReplicaKey
 from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.manager.replica_logs import ReplicaLogs
 from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
+from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.segments.flush_task import FlushTask
 from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
@@ -61,6 +63,7 @@ class LogManager:
         wall_ms: int,
         tail_budget: TailBudget | None,
         readers: OpenSegments | None,
+        producer_budget: ProducerBudget | None,
     ) -> None:
         """Not for callers: use `open`."""
         self.directory = directory
@@ -69,6 +72,7 @@ class LogManager:
         self._lock = lock
         self._config = config
         self._wall_ms = wall_ms
+        self._retired = False
         self._logs: dict[TopicPartition, Log] = {}
         self._by_id: dict[tuple[TopicId, int], Log] = {}
         self._health = LogHealth(files, directory, self._logs, self._by_id)
@@ -77,7 +81,12 @@ class LogManager:
         checkpoints = LogCheckpoints(files, directory, self._logs, self.failed)
         self._checkpoints = checkpoints
         clock_file = ClockCheckpoint(files, directory, self.meta.boot_id)
-        self._upkeep = LogUpkeep(files, self._logs, checkpoints, config, clock_file)
+        self.producer_budget = producer_budget or ProducerBudget()
+        """How many producer ids the logs may know; shared with the directories beside this one."""
+        self.producer_budget.configure(config)
+        self._upkeep = LogUpkeep(
+            files, self._logs, checkpoints, config, clock_file, directory, self.producer_budget
+        )
         self.cleaner = LogCleaner(
             files,
             directory,
@@ -100,6 +109,7 @@ class LogManager:
             truncated=self.cleaner.truncated,
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,
+            producer_budget=self.producer_budget,
         )
         self._replicas = ReplicaLogs(
             files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
@@ -124,6 +134,7 @@ class LogManager:
         jitter: Callable[[int], int] = lambda limit: 0,
         tail_budget: TailBudget | None = None,
         readers: OpenSegments | None = None,
+        producer_budget: ProducerBudget | None = None,
         mount_id: str = "",
         was_offline: bool = False,
         starts_left_behind: Mapping[TopicPartition, Offset] | None = None,
@@ -131,13 +142,13 @@ class LogManager:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
-        later by `Log.config`. `tail_budget`: the memory for newest batches, and `readers`: the full
-        segments that are kept open, where directories share them. `mount_id`: as in
-        `MetaProperties`; `was_offline`: its disk had failed, or was not there, when it was heard of
-        last. `starts_left_behind`: log starts of replicas that were moved here, as far as they are
-        known; then `all_opened` is to be called. Raises DirectoryLocked (try again),
-        StorageStartError, and KafkaStorageError or OSError, also as the cause of a
-        StorageStartError, for an error of the moment (try again, too).
+        later by `Log.config`. `tail_budget`, `producer_budget`, `readers`: the memory for newest
+        batches, the number of producers, and of full segments that are kept open, where directories
+        share them. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was
+        not there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
+        moved here, as far as they are known; then `all_opened` is to be called. Raises
+        DirectoryLocked (try again), StorageStartError, and KafkaStorageError or OSError, also as
+        the cause of a StorageStartError, for an error of the moment (try again, too).
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
@@ -147,8 +158,9 @@ class LogManager:
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             identity = Identity(files, directory, own.meta, is_written=own.is_written)
             manager = cls(
-                files, directory, lock, identity, config, jitter, wall_ms, tail_budget, readers
-            )
+                files, directory, lock, identity, config, jitter, wall_ms, tail_budget, readers,
+                producer_budget,
+            )  # fmt: skip
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
             try:
@@ -272,7 +284,7 @@ class LogManager:
 
     def fail(self, error: KafkaStorageError) -> None:
         """The disk does not work: every log is offline, and nothing more is written."""
-        if not self.is_offline:
+        if not self.is_offline and not self._retired:
             self._health.disk_has_failed(error)
 
     def on_failure(self, notify: Callable[[], None]) -> None:
@@ -301,6 +313,7 @@ class LogManager:
 
     def set_aside(self, log: Log, why: str) -> None:
         """Close a log whose replica is elsewhere; its files stay as they are."""
+        self._check_open()
         self._replicas.set_aside(log, why)
 
     def create(
@@ -316,6 +329,7 @@ class LogManager:
         Raises InvalidTopic, InconsistentTopicId when the name belongs to another topic's log,
         DiskFull, and KafkaStorageError for a replica in `failed`.
         """
+        self._check_open()
         fault = topic_name_fault(topic_partition.topic)
         if fault is not None or topic_partition.partition < 0:
             raise InvalidTopic(fault or f"partition {topic_partition.partition} is negative")
@@ -330,6 +344,7 @@ class LogManager:
 
         DiskFull, and KafkaStorageError when the disk fails.
         """
+        self._check_open()
         self._replicas.forget(topic_partition)
 
     def delete(self, topic_partition: TopicPartition) -> str | None:
@@ -351,6 +366,7 @@ class LogManager:
         The names are free for new logs at once. The checkpoints lose them with the next periodic
         write, or before a log of such a name is made, whatever comes first.
         """
+        self._check_open()
         return self._replicas.delete_all(topic_partitions)
 
     def remove_directory(self, path: str) -> None:
@@ -372,6 +388,7 @@ class LogManager:
 
         A log that fails at it is offline from then on and says so at its next use.
         """
+        self._check_open()
         self._wall_ms = max(wall_ms, self._wall_ms)
         self._health.save_if_possible()
         if not self.is_offline:
@@ -393,6 +410,7 @@ class LogManager:
         """The broker's settings have changed; those of topics are set on the logs themselves."""
         self._config = config
         self._upkeep.config = self.cleaner.config = config
+        self.producer_budget.configure(config)
 
     @property
     def config(self) -> BrokerConfig:
@@ -403,10 +421,18 @@ class LogManager:
         """Syncs of full segments and of what `flush.ms` asks for, to be run on a pool thread; then
         `log.on_flushed(task)` here.
         """
+        self._check_open()
         return self._upkeep.flush_tasks(self._wall_ms)
+
+    def snapshot_tasks(self) -> list[tuple[Log, SnapshotTask]]:
+        """Snapshots of the producers of logs that know many, to be written on a pool thread; then
+        `log.on_snapshot(task)` here.
+        """
+        return self._upkeep.snapshot_tasks()
 
     def checkpoint_recovery_points(self) -> None:
         """Write what is synced of each log. A full disk leaves the last ones, which are lower."""
+        self._check_open()
         self._checkpoints.checkpoint(self._checkpoints.write_recovery_points)
 
     def checkpoint_high_watermarks(self, high_watermarks: Mapping[TopicPartition, Offset]) -> None:
@@ -414,6 +440,7 @@ class LogManager:
 
         A full disk leaves the last ones; KafkaStorageError when the disk fails.
         """
+        self._check_open()
         checkpoints = self._checkpoints
         checkpoints.checkpoint(lambda: checkpoints.write_high_watermarks(high_watermarks))
 
@@ -421,10 +448,12 @@ class LogManager:
         """All periodic checkpoints as they are now, to be written on a pool thread; then
         `on_checkpointed` here.
         """
+        self._check_open()
         return self._checkpoints.task(high_watermarks)
 
     def on_checkpointed(self, task: CheckpointTask) -> None:
         """A checkpoint task has run; errors as above."""
+        self._check_open()
         self._checkpoints.settle(task)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
@@ -435,29 +464,48 @@ class LogManager:
         """The controller knows how intact these logs are; from here on they count as whole, but
         for those that still do not work.
         """
+        self._check_open()
         if not self.is_offline:
             self._identity.set_intact(True)
             self._health.told()
 
-    def close(self, *, clean: bool) -> None:
-        """Give the directory up. `clean`: sync everything first, and say so in the marker.
-
-        Without it, this is what a kill leaves behind.
+    def retire(self) -> None:
+        """Refuse every call that would use a log or write here, but `close`. From then on the logs
+        belong to whoever closes them, which may be another thread.
         """
+        self._retired = True
+        self._health.notify = lambda: None
+        for log in self._logs.values():
+            log.retire()
+
+    def _check_open(self) -> None:
+        if self._retired:
+            raise KafkaStorageError(f"{self.directory} is closed here")
+
+    def close(self, *, clean: bool) -> None:
+        """Give the directory up, on any thread once `retire` was called. `clean`: sync everything
+        first, and say so in the marker.
+
+        Without it, this is what a kill leaves behind. OSError and KafkaStorageError when that
+        cannot be said; the lock is given back all the same.
+        """
+        self.retire()
         closed: dict[str, ClosedLog] = {}
         clean = clean and not self.is_offline
-        for log in self.logs:
-            try:
-                log.close(clean=clean)
-            except KafkaStorageError:
-                logger.exception("%s could not be closed cleanly", log.topic_partition)
-                clean = False
-            clean = clean and log.failure is None
-            if clean:
-                # Epochs that a full disk did not take are in the batches: a start must read them.
-                known = () if log.epochs.changed else log.segments
-                closed[str(log.topic_partition)] = closed_log(self._files, log.directory, known)
         try:
+            for log in self.logs:
+                try:
+                    log.close(clean=clean)
+                    clean = clean and log.failure is None
+                    if clean:
+                        # Epochs that a full disk did not take are in the batches: a start must
+                        # read them.
+                        known = () if log.epochs.changed else log.segments
+                        name = str(log.topic_partition)
+                        closed[name] = closed_log(self._files, log.directory, known)
+                except (OSError, KafkaStorageError) as error:
+                    logger.error("%s could not be closed cleanly: %s", log.topic_partition, error)
+                    clean = False
             if clean:
                 self._checkpoints.write_recovery_points()
                 self._checkpoints.write_log_starts()

@@ -34,6 +34,7 @@ from broker.storage.errors import (
 from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.manager.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager.manager import LogManager
+from broker.storage.producers.producer_budget import ProducerBudget
 from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
@@ -73,6 +74,7 @@ class Opening:
         self._config = config or BrokerConfig()
         self._tail_budget = TailBudget(self._config.log_tail_cache_max_bytes)
         self._readers = OpenSegments(open_segments_max)
+        self._producer_budget = ProducerBudget()
         self._opened: dict[str, LogManager] = {}
         self._faults: dict[str, Exception] = {}
         self._roster = newest_roster(files, paths)
@@ -112,6 +114,7 @@ class Opening:
                 config=config_of_each(self._config, len(self._paths)),
                 tail_budget=self._tail_budget,
                 readers=self._readers,
+                producer_budget=self._producer_budget,
                 mount_id=self._mount_of(path),
                 was_offline=path in self._roster.doubtful,
                 starts_left_behind=self._starts_left_behind,

@@ -6,7 +6,7 @@ Times are arguments. What would wait for the disk comes back as a task for a poo
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from broker.config import BrokerConfig
@@ -14,6 +14,8 @@ from broker.storage.directories.clock_checkpoint import ClockCheckpoint
 from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.manager.log_checkpoints import LogCheckpoints
+from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.segments.flush_task import FlushTask
 from broker.storage.segments.retention import RetentionClock
 from pylog.errors import KafkaStorageError
@@ -21,6 +23,9 @@ from pylog.model import Offset, TopicPartition
 
 _EXPIRY_CHECK_MS: Final = 600_000
 """How often idle producers are looked for, as in Kafka."""
+EXPIRED_AT_ONCE: Final = 4_000
+"""Producers that are looked at each time: some two milliseconds. A hundred thousand take half a
+minute."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +56,14 @@ class LogUpkeep:
         checkpoints: LogCheckpoints,
         config: BrokerConfig,
         clock_file: ClockCheckpoint,
+        directory: str,
+        producer_budget: ProducerBudget,
     ) -> None:
         self._files = files
         self._logs = logs
+        self._directory = directory
+        self._producer_budget = producer_budget
+        self._expiring: Iterator[tuple[Log, tuple[int, ...]]] | None = None
         self._checkpoints = checkpoints
         self.config = config
         self._clock = RetentionClock()
@@ -112,8 +122,7 @@ class LogUpkeep:
                 abs(jump_ms) // 1000,
             )
         self._clock_file.write(self._clock.reading, at_once=jump_ms != 0)
-        if now_ms >= self._expiry_due_ms:
-            self._expire_producers(now_ms)
+        self._expire_producers(now_ms)
         for log in self.usable():
             try:
                 log.maybe_roll(wall_ms)
@@ -129,13 +138,37 @@ class LogUpkeep:
         if not self._starts_unwritten:
             self._delete_old_segments(now_ms, wall_ms)
 
+    # ---- producers ------------------------------------------------------------------------------
+
     def _expire_producers(self, now_ms: int) -> None:
-        self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
-        expiration_ms = self.config.producer_id_expiration_ms
-        trusted_ms = self.trusted_ms(expiration_ms)
-        if trusted_ms is not None:
-            for log in self.usable():
-                log.expire_producers(trusted_ms, expiration_ms)
+        """Some of them at a time, or the loop would stand still over a hundred thousand."""
+        if self._expiring is None and now_ms >= self._expiry_due_ms:
+            self._expiry_due_ms = now_ms + _EXPIRY_CHECK_MS
+            self._expiring = self._slices_of_producers()
+        if self._expiring is not None:
+            expiration_ms = self.config.producer_id_expiration_ms
+            trusted_ms = self.trusted_ms(expiration_ms)
+            looked_at = 0
+            for log, ids in self._expiring:
+                if trusted_ms is not None:
+                    log.expire_producers(trusted_ms, expiration_ms, ids)
+                looked_at += len(ids)
+                if looked_at >= EXPIRED_AT_ONCE:
+                    break
+            else:
+                self._expiring = None
+        known = sum(len(log.producers) for log in self._logs.values())
+        self._producer_budget.counted(self._directory, known)
+
+    def _slices_of_producers(self) -> Iterator[tuple[Log, tuple[int, ...]]]:
+        for log in self.usable():
+            for ids in log.producers.slices_of_ids():
+                yield log, ids
+
+    def snapshot_tasks(self) -> list[tuple[Log, SnapshotTask]]:
+        """Snapshots of logs that know many producers."""
+        tasks = ((log, log.snapshot_task()) for log in self.usable() if log.is_settled)
+        return [(log, task) for log, task in tasks if task is not None]
 
     # ---- retention ------------------------------------------------------------------------------
 

@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import logging
 import re
+from bisect import insort
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
 from broker.storage.files import NO_ROOM, PASSES, Files, is_of_the_moment
 from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.producers.producer_budget import ProducerBudget
 from broker.storage.producers.producer_snapshot import (
     BadSnapshot,
-    decode_snapshot,
     encode_companion,
     encode_snapshot,
     restore,
 )
-from broker.storage.producers.producer_state import Marker, ProducerStates, read_marker
+from broker.storage.producers.producer_state import (
+    SLICE,
+    Marker,
+    ProducerStates,
+    read_marker,
+)
+from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.segments.scan import scan
 from broker.storage.segments.segment import (
     PRODUCERS_SUFFIX,
@@ -29,6 +36,7 @@ from broker.storage.segments.segment import (
     Segment,
     segment_name,
 )
+from pylog.config import LONG_MAX
 from pylog.records.batch import BatchHeader
 
 _NAME: Final = re.compile(rf"([0-9]{{20}}){re.escape(SNAPSHOT_SUFFIX)}")
@@ -41,12 +49,15 @@ class ProducerHistory:
     that need not be there.
     """
 
-    def __init__(self, files: Files, directory: str) -> None:
-        self.now = ProducerStates()
+    def __init__(self, files: Files, directory: str, budget: ProducerBudget | None = None) -> None:
+        self._budget = budget or ProducerBudget()
+        self.now = ProducerStates(budget=self._budget)
         self._files = files
         self._directory = directory
         self._offsets: list[int] = []  # of the snapshot files, in order
         self._doubted: list[int] = []  # the same, of those that a crash may contradict
+        self._waiting: SnapshotTask | None = None  # the newest that is to be written
+        self._writing: SnapshotTask | None = None  # on a thread of its own
 
     # ---- files ----------------------------------------------------------------------------------
 
@@ -68,10 +79,11 @@ class ProducerHistory:
         tolerated = PASSES if durable else NO_ROOM
         snapshot, companion = self._paths(offset)
         try:
-            if len(self.now) or self.now.forgot:
-                data = encode_companion(self.now.entries, forgot=self.now.forgot)
+            entries = self.now.copy_of_entries()
+            if entries or self.now.forgot:
+                data = encode_companion(entries, forgot=self.now.forgot)
                 self._write(companion, data, durable)
-            self._write(snapshot, encode_snapshot(self.now.entries), durable)
+            self._write(snapshot, encode_snapshot(entries), durable)
         except OSError as error:
             if error.errno not in tolerated:
                 raise
@@ -80,6 +92,53 @@ class ProducerHistory:
                 self._remove(offset)
         else:
             self._offsets.append(offset)
+
+    def take_soon(self, offset: int) -> None:
+        """As `take`, where the loop would wait for it: what takes longer is left to a task.
+
+        Of several that nobody has begun to write only the newest is written.
+        """
+        if len(self.now) <= SLICE:
+            self.take(offset)
+            return
+        if self._offsets and self._offsets[-1] >= offset:
+            return
+        entries = self.now.copy_of_entries()
+        self._waiting = SnapshotTask(
+            self._files, self._paths(offset), offset, entries, forgot=self.now.forgot
+        )
+
+    def task(self) -> SnapshotTask | None:
+        """The snapshot that waits to be written, on any thread; then `settle`. One at a time."""
+        if self._writing is not None:
+            return None
+        self._writing, self._waiting = self._waiting, None
+        return self._writing
+
+    def settle(self, task: SnapshotTask) -> None:
+        """A task has run. A snapshot is a cache: what passes by itself is only told."""
+        self._writing = None
+        if task.unwanted:
+            task.discard()
+            return
+        try:
+            if task.error is not None:
+                raise task.error
+            task.put_in_place()
+        except OSError as error:
+            task.discard()
+            if error.errno not in PASSES:
+                raise
+            logger.warning("%s has no snapshot at %d: %s", self._directory, task.offset, error)
+        else:
+            insort(self._offsets, task.offset)
+
+    def _give_up_tasks(self, low: int, high: int) -> None:
+        """Snapshots before `low` and behind `high` are not wanted any more."""
+        if self._writing is not None and not low <= self._writing.offset <= high:
+            self._writing.unwanted = True
+        if self._waiting is not None and not low <= self._waiting.offset <= high:
+            self._waiting = None
 
     def _write(self, path: str, data: bytes, durable: bool) -> None:
         """Not atomic: a torn file does not match its CRC."""
@@ -103,18 +162,18 @@ class ProducerHistory:
         """
         snapshot, companion = self._paths(offset)
         try:
-            rows = decode_snapshot(self._files.read_all(snapshot))
+            data = self._files.read_all(snapshot)
             more = self._files.read_all(companion) if self._files.exists(companion) else None
+            packed, forgot = restore(data, more)
         except (OSError, BadSnapshot) as error:
             if is_of_the_moment(error):
                 raise
             logger.warning("%s is of no use (%s): the batches are read instead", snapshot, error)
             self._remove(offset)
             return None
-        if more is None and not rows:
-            return ProducerStates()
-        entries, forgot = restore(rows, more)
-        return ProducerStates(entries, forgot=forgot)
+        if more is None and not packed:
+            return ProducerStates(budget=self._budget)
+        return ProducerStates(packed=packed, forgot=forgot, budget=self._budget)
 
     # ---- at the start ---------------------------------------------------------------------------
 
@@ -136,7 +195,7 @@ class ProducerHistory:
             self.take_no_more()
             self._doubted, later = later, []
         used = -1
-        self.now = ProducerStates()
+        self.now = ProducerStates(budget=self._budget)
         while self._offsets and used < 0:
             state = self._read(self._offsets[-1])
             if state is None:
@@ -164,7 +223,7 @@ class ProducerHistory:
         if earlier is None:
             return False
         self.now.learn(earlier)
-        return earlier.entries == self.now.entries and earlier.forgot == self.now.forgot
+        return earlier.knows_the_same_as(self.now)
 
     def take_no_more(self) -> None:
         """Drop the snapshots that nobody asked for: the log does not get to them."""
@@ -186,7 +245,7 @@ class ProducerHistory:
             if last is None:
                 self._offsets.pop()
             else:
-                self.now.keep_only(last.entries.keys())
+                self.now.keep_only(last.ids)
 
     def _forget_above(self, offset: int) -> None:
         while self._offsets and self._offsets[-1] > offset:
@@ -203,12 +262,14 @@ class ProducerHistory:
 
     def clear(self) -> None:
         """The log was emptied. After an error it can be called again."""
+        self._give_up_tasks(LONG_MAX, LONG_MAX)
         self.now.clear()
         self.take_no_more()
         self._forget_above(-1)
 
     def deleted_below(self, offset: int) -> None:
         """Segments below `offset` went, their snapshots with them; a stray one goes here."""
+        self._give_up_tasks(offset, LONG_MAX)
         while self._offsets and self._offsets[0] < offset:
             self._remove(self._offsets[0])
             del self._offsets[0]
@@ -220,6 +281,7 @@ class ProducerHistory:
         again.
         """
         segments = list(segments)
+        self._give_up_tasks(0, end_offset)
         before = self.now
         if not len(before) and not before.forgot:
             self._forget_above(end_offset)

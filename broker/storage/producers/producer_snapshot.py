@@ -35,11 +35,18 @@ still known as a duplicate after a restart, the companion (`.producers`) has the
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.storage.producers.producer_state import AppendedBatch, ProducerEntry
+from broker.storage.producers.producer_entry import (
+    BATCH,
+    ROW_BYTES,
+    AppendedBatch,
+    ProducerEntry,
+    pack,
+)
 from pylog.records.batch import SEQUENCE_MAX
 
 SNAPSHOT_VERSION: Final = 1
@@ -50,7 +57,10 @@ _COUNT: Final = struct.Struct(">i")
 _ROW: Final = struct.Struct(">qhiqiqiq")
 _COMPANION_START: Final = struct.Struct(">bi")
 _COMPANION_ROW: Final = struct.Struct(">qqB")
-_BATCH: Final = struct.Struct(">iiqqq")
+_ID: Final = struct.Struct(">q")
+_SEEN_AND_COUNT: Final = struct.Struct(">qB")
+
+START_BYTES: Final = _START.size
 
 
 class SnapshotRow(NamedTuple):
@@ -70,94 +80,108 @@ class BadSnapshot(ValueError):
     """The bytes are no snapshot; the message says why."""
 
 
-def encode_snapshot(entries: dict[int, ProducerEntry]) -> bytes:
-    """The file for these producers."""
-    body = bytearray(_COUNT.pack(len(entries)))
-    for producer_id, entry in entries.items():
-        last = entry.batches[-1] if entry.batches else None
-        body += _ROW.pack(
-            producer_id,
-            entry.epoch,
-            last.last_sequence if last else -1,
-            last.last_offset if last else -1,
-            last.last_offset - last.first_offset if last else 0,
-            entry.timestamp,
-            entry.coordinator_epoch,
-            entry.transaction_start,
-        )
-    return _START.pack(SNAPSHOT_VERSION, crc32c(bytes(body))) + bytes(body)
+# ---- to files -----------------------------------------------------------------------------------
+
+
+def snapshot_start(count: int) -> bytes:
+    """What stands in a snapshot before so many rows, without the file's first `START_BYTES`."""
+    return _COUNT.pack(count)
+
+
+def companion_start(count: int, *, forgot: bool) -> bytes:
+    """The same of a companion."""
+    return _COMPANION_START.pack(forgot, count)
+
+
+def snapshot_rows(packed: Iterable[tuple[int, bytes]]) -> bytes:
+    """The rows of these producers, as they are packed, in a snapshot."""
+    id_bytes = _ID.pack
+    return b"".join([id_bytes(producer_id) + entry[:ROW_BYTES] for producer_id, entry in packed])
+
+
+def companion_rows(packed: Iterable[tuple[int, bytes]]) -> bytes:
+    """The same in a companion."""
+    id_bytes = _ID.pack
+    return b"".join([id_bytes(producer_id) + entry[ROW_BYTES:] for producer_id, entry in packed])
+
+
+def file_start(version: int, crc: int) -> bytes:
+    """A file's first `START_BYTES`, before a body of that CRC-32C."""
+    return _START.pack(version, crc)
+
+
+def encode_snapshot(packed: Mapping[int, bytes]) -> bytes:
+    """The file for these producers, as they are packed."""
+    body = snapshot_start(len(packed)) + snapshot_rows(packed.items())
+    return file_start(SNAPSHOT_VERSION, crc32c(body)) + body
+
+
+def encode_companion(packed: Mapping[int, bytes], *, forgot: bool) -> bytes:
+    """The companion for the same producers."""
+    body = companion_start(len(packed), forgot=forgot) + companion_rows(packed.items())
+    return file_start(COMPANION_VERSION, crc32c(body)) + body
+
+
+# ---- from files ---------------------------------------------------------------------------------
 
 
 def decode_snapshot(data: bytes) -> list[SnapshotRow]:
     """The producers in a file; BadSnapshot when it is damaged or of another version."""
-    body = _checked(data, SNAPSHOT_VERSION, _COUNT.size)
-    (count,) = _COUNT.unpack_from(body)
-    if count < 0 or len(body) != _COUNT.size + count * _ROW.size:
-        raise BadSnapshot(f"{count} producers do not take {len(data)} bytes")
-    return [
-        SnapshotRow(*_ROW.unpack_from(body, _COUNT.size + number * _ROW.size))
-        for number in range(count)
-    ]
-
-
-def encode_companion(entries: dict[int, ProducerEntry], *, forgot: bool) -> bytes:
-    """The companion for the same producers."""
-    body = bytearray(_COMPANION_START.pack(forgot, len(entries)))
-    for producer_id, entry in entries.items():
-        body += _COMPANION_ROW.pack(producer_id, entry.seen_ms, len(entry.batches))
-        for batch in entry.batches:
-            body += _BATCH.pack(*batch)
-    return _START.pack(COMPANION_VERSION, crc32c(bytes(body))) + bytes(body)
+    return [SnapshotRow._make(row) for row in _ROW.iter_unpack(_snapshot_rows_of(data))]
 
 
 def decode_companion(data: bytes) -> tuple[dict[int, tuple[int, tuple[AppendedBatch, ...]]], bool]:
     """(when last heard, batches) by producer, and whether some were forgotten. BadSnapshot."""
-    body = _checked(data, COMPANION_VERSION, _COMPANION_START.size)
-    forgot, count = _COMPANION_START.unpack_from(body)
-    position = _COMPANION_START.size
-    found: dict[int, tuple[int, tuple[AppendedBatch, ...]]] = {}
-    try:
-        for _ in range(count):
-            producer_id, seen_ms, batches = _COMPANION_ROW.unpack_from(body, position)
-            position += _COMPANION_ROW.size
-            rows = []
-            for _ in range(batches):
-                rows.append(AppendedBatch(*_BATCH.unpack_from(body, position)))
-                position += _BATCH.size
-            found[producer_id] = (seen_ms, tuple(rows))
-    except struct.error as error:
-        raise BadSnapshot(f"{count} producers are declared, the bytes end before") from error
-    return found, bool(forgot)
+    rows, forgot = _companion_rows_of(data)
+    found = {}
+    for id_bytes, row in rows.items():
+        seen_ms, _ = _SEEN_AND_COUNT.unpack_from(row)
+        batches = BATCH.iter_unpack(row[_SEEN_AND_COUNT.size :])
+        found[_ID.unpack(id_bytes)[0]] = seen_ms, tuple(map(AppendedBatch._make, batches))
+    return found, forgot
 
 
-def restore(
-    rows: list[SnapshotRow], companion: bytes | None
-) -> tuple[dict[int, ProducerEntry], bool]:
-    """The producers of a snapshot, with all batches that a fitting companion knows; and whether a
-    producer that is not among them may have been forgotten.
+def restore(data: bytes, companion: bytes | None) -> tuple[dict[int, bytes], bool]:
+    """The producers of a snapshot, packed, with all batches that a fitting companion knows; and
+    whether a producer that is not among them may have been forgotten.
+
+    Raises BadSnapshot; a damaged companion counts as missing.
     """
-    known: dict[int, tuple[int, tuple[AppendedBatch, ...]]] = {}
+    rows = _snapshot_rows_of(data)
+    known: dict[bytes, bytes] = {}
     forgot = True
     if companion is not None:
         try:
-            known, forgot = decode_companion(companion)
+            known, forgot = _companion_rows_of(companion)
         except BadSnapshot:
             forgot = True
-    entries = {}
-    for row in rows:
-        batches: tuple[AppendedBatch, ...] = ()
-        if row.last_offset >= 0:
-            first_sequence = (row.last_sequence - row.offset_delta) & SEQUENCE_MAX
-            first_offset = row.last_offset - row.offset_delta
-            batches = (
-                AppendedBatch(
-                    first_sequence, row.last_sequence, first_offset, row.last_offset, row.timestamp
-                ),
-            )
-        seen_ms, more = known.get(row.producer_id, (-1, ()))
-        if more and more[-1].last_offset == row.last_offset:
-            batches = more
-        entries[row.producer_id] = ProducerEntry(
+    packed = {}
+    for position in range(0, len(rows), _ROW.size):
+        id_bytes = rows[position : position + 8]
+        row = rows[position + 8 : position + 46]
+        more = known.get(id_bytes, b"")
+        # the last offset, of the newest batch and of the row
+        if len(more) > _SEEN_AND_COUNT.size and more[-16:-8] == row[6:14]:
+            packed[int.from_bytes(id_bytes, signed=True)] = row + more
+        else:
+            seen_ms = _SEEN_AND_COUNT.unpack_from(more)[0] if more else -1
+            alone = SnapshotRow(*_ROW.unpack_from(rows, position))
+            packed[alone.producer_id] = _alone(alone, seen_ms)
+    return packed, forgot
+
+
+def _alone(row: SnapshotRow, seen_ms: int) -> bytes:
+    """A producer of which one batch is known at most."""
+    batches: tuple[AppendedBatch, ...] = ()
+    if row.last_offset >= 0:
+        first_sequence = (row.last_sequence - row.offset_delta) & SEQUENCE_MAX
+        first_offset = row.last_offset - row.offset_delta
+        batch = AppendedBatch(
+            first_sequence, row.last_sequence, first_offset, row.last_offset, row.timestamp
+        )
+        batches = (batch,)
+    return pack(
+        ProducerEntry(
             row.producer_epoch,
             batches,
             row.transaction_start,
@@ -165,7 +189,34 @@ def restore(
             row.coordinator_epoch,
             seen_ms,
         )
-    return entries, forgot
+    )
+
+
+def _snapshot_rows_of(data: bytes) -> bytes:
+    body = _checked(data, SNAPSHOT_VERSION, _COUNT.size)
+    (count,) = _COUNT.unpack_from(body)
+    if count < 0 or len(body) != _COUNT.size + count * _ROW.size:
+        raise BadSnapshot(f"{count} producers do not take {len(data)} bytes")
+    return body[_COUNT.size :]
+
+
+def _companion_rows_of(data: bytes) -> tuple[dict[bytes, bytes], bool]:
+    """What stands behind each producer's id, by the bytes of the id; and whether some were
+    forgotten.
+    """
+    body = _checked(data, COMPANION_VERSION, _COMPANION_START.size)
+    forgot, count = _COMPANION_START.unpack_from(body)
+    position, size = _COMPANION_START.size, len(body)
+    found: dict[bytes, bytes] = {}
+    for _ in range(count):
+        end = position + _COMPANION_ROW.size
+        if end <= size:
+            end += body[end - 1] * BATCH.size
+        if end > size:
+            raise BadSnapshot(f"{count} producers are declared, the bytes end before")
+        found[body[position : position + 8]] = body[position + 8 : end]
+        position = end
+    return found, bool(forgot)
 
 
 def _checked(data: bytes, version: int, least: int) -> bytes:

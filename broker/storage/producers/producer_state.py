@@ -22,43 +22,34 @@ its records' timestamps alone; then a producer of old records would be forgotten
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from broker.storage.indexes.txn_index import AbortedTransaction
+from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.producers.producer_entry import (
+    BATCH,
+    BATCHES_KEPT,
+    EPOCH_AND_SEQUENCE,
+    HEAD,
+    AppendedBatch,
+    ProducerEntry,
+    batches_before_next,
+    is_open,
+    last_heard_ms,
+    pack,
+    transaction_start,
+    unpack,
+)
 from pylog.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber, PylogError
 from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 from pylog.records.builder import ControlType, read_control
 from pylog.records.reader import decode_columns
 
-BATCHES_KEPT: Final = 5
-"""As many as an idempotent producer may have in flight."""
+__all__ = ["BATCHES_KEPT", "AppendedBatch", "Marker", "ProducerEntry", "ProducerStates"]
 
-
-class AppendedBatch(NamedTuple):
-    """One of a producer's newest batches."""
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp: int
-
-
-class ProducerEntry(NamedTuple):
-    """One producer: its newest epoch, and its last batches in that epoch, oldest first.
-
-    `transaction_start` is the first offset of its open transaction, -1 without one. `timestamp` is
-    that of its newest batch or marker, `seen_ms` when this broker was given that (-1: unknown),
-    `coordinator_epoch` that of its newest marker.
-    """
-
-    epoch: int
-    batches: tuple[AppendedBatch, ...]
-    transaction_start: int = -1
-    timestamp: int = -1
-    coordinator_epoch: int = -1
-    seen_ms: int = -1
+SLICE: Final = 1_000
+"""Producers that are looked at in one go: about a third of a millisecond."""
 
 
 class Marker(NamedTuple):
@@ -79,74 +70,96 @@ def read_marker(batch: bytes, header: BatchHeader) -> Marker | None:
 
 
 class ProducerStates:
-    """All producers of one log. `forgot`: some were forgotten for their age."""
+    """All producers of one log. `forgot`: some were forgotten for their age.
+
+    Each is kept as bytes (`producer_entry`), which never change: a copy of the table is a picture
+    of this moment, for a thread of its own to work on.
+    """
 
     def __init__(
-        self, entries: dict[int, ProducerEntry] | None = None, *, forgot: bool = False
+        self,
+        entries: Mapping[int, ProducerEntry] | None = None,
+        *,
+        forgot: bool = False,
+        packed: dict[int, bytes] | None = None,
+        budget: ProducerBudget | None = None,
     ) -> None:
-        self._entries: dict[int, ProducerEntry] = dict(entries or {})
+        """`packed`: the entries as bytes, which are taken over."""
+        given = {pid: pack(entry) for pid, entry in (entries or {}).items()}
+        self._packed: dict[int, bytes] = given if packed is None else packed
+        self._budget = budget or ProducerBudget()
         self.forgot = forgot
         # (first offset, offset of the end marker) of transactions that ended, oldest marker first,
         # until the high watermark passes the marker
         self._completed: list[tuple[int, int]] = []
         self._open: dict[int, int] = {  # first offset -> producer id
-            entry.transaction_start: producer_id
-            for producer_id, entry in sorted(self._entries.items())
-            if entry.transaction_start >= 0
+            transaction_start(packed): producer_id
+            for producer_id, packed in self._packed.items()
+            if is_open(packed)
         }
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._packed)
 
     def get(self, producer_id: int) -> ProducerEntry | None:
         """What is known of a producer."""
-        return self._entries.get(producer_id)
+        packed = self._packed.get(producer_id)
+        return None if packed is None else unpack(packed)
 
     @property
     def entries(self) -> dict[int, ProducerEntry]:
-        """All producers by id. To look at, not to change."""
-        return self._entries
+        """All producers by id, unpacked: for tests and tools."""
+        return {pid: unpack(packed) for pid, packed in self._packed.items()}
 
-    def last_records(self) -> dict[int, tuple[int, int]]:
-        """(offset of the newest record, -1 when none is known; epoch) of each producer."""
-        return {
-            producer_id: (entry.batches[-1].last_offset if entry.batches else -1, entry.epoch)
-            for producer_id, entry in self._entries.items()
-        }
+    @property
+    def ids(self) -> Collection[int]:
+        """The ids of all producers."""
+        return self._packed.keys()
+
+    def copy_of_entries(self) -> dict[int, bytes]:
+        """All producers by id, packed, as they are now."""
+        return self._packed.copy()
+
+    def knows_the_same_as(self, other: ProducerStates) -> bool:
+        """Whether a snapshot of the other one would be the same."""
+        return self._packed == other._packed and self.forgot == other.forgot
 
     def check(self, header: BatchHeader, *, log_start_offset: int) -> AppendedBatch | None:
         """None when the batch may be appended; the earlier batch when it is a duplicate.
 
-        Raises OutOfOrderSequenceNumber and InvalidProducerEpoch by the rules above.
+        Raises OutOfOrderSequenceNumber and InvalidProducerEpoch by the rules above, and
+        ThrottlingQuotaExceeded for an unknown producer when there is no room for one more.
         """
         first = header.base_sequence
-        entry = self._entries.get(header.producer_id)
-        if entry is None:
+        packed = self._packed.get(header.producer_id)
+        if packed is None:
             if first != 0 and log_start_offset == 0 and not self.forgot:
                 raise _out_of_order(
                     header, "nothing of this producer is in the log yet: expected 0"
                 )
+            self._budget.check(header.producer_id, len(self._packed))
             return None
-        if header.producer_epoch < entry.epoch:
+        epoch, newest = EPOCH_AND_SEQUENCE.unpack_from(packed)
+        if header.producer_epoch < epoch:
             raise InvalidProducerEpoch(
                 f"producer {header.producer_id} sent epoch {header.producer_epoch}; epoch "
-                f"{entry.epoch} is in the log, so a newer producer has taken its place"
+                f"{epoch} is in the log, so a newer producer has taken its place"
             )
-        if header.producer_epoch > entry.epoch:
+        if header.producer_epoch > epoch:
             if first != 0:
                 raise _out_of_order(header, "a new epoch begins with sequence 0")
             return None
+        expected = 0 if newest == SEQUENCE_MAX else newest + 1
+        if first == expected:
+            return None  # no duplicate: the batches that are kept follow one another
+        entry = unpack(packed)
         if not entry.batches:
             return None  # known from a transaction marker only
         last = header.last_sequence
         for batch in reversed(entry.batches):
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
-        newest = entry.batches[-1].last_sequence
-        expected = 0 if newest == SEQUENCE_MAX else newest + 1
-        if first != expected:
-            raise _out_of_order(header, f"expected {expected}")
-        return None
+        raise _out_of_order(header, f"expected {expected}")
 
     def apply(
         self,
@@ -163,37 +176,62 @@ class ProducerStates:
         producer_id = header.producer_id
         if producer_id < 0:
             return None
+        packed = self._packed.get(producer_id)
+        if header.attributes & CONTROL_BIT:
+            entry = ProducerEntry(header.producer_epoch, ()) if packed is None else unpack(packed)
+            if packed is None:
+                self._budget.known += 1
+            return self._apply_marker(header, base_offset, marker, entry, seen_ms)
         last_offset = base_offset + header.last_offset_delta
-        entry = self._entries.get(producer_id) or ProducerEntry(header.producer_epoch, ())
-        batches = entry.batches if entry.epoch == header.producer_epoch else ()
-        start = entry.transaction_start
-        coordinator_epoch = entry.coordinator_epoch
-        aborted = None
-        attributes = header.attributes
-        if attributes & CONTROL_BIT:
-            if marker is not None:
-                coordinator_epoch = marker.coordinator_epoch
-            if start >= 0:
-                del self._open[start]
-                self._completed.append((start, last_offset))
-                if marker is not None and marker.aborts:
-                    stable = min(self._open, default=last_offset + 1)
-                    aborted = AbortedTransaction(producer_id, start, last_offset, stable)
-            start = -1
+        epoch, kept, coordinator_epoch, start = header.producer_epoch, b"", -1, -1
+        if packed is None:
+            self._budget.known += 1
         else:
-            batch = AppendedBatch(
-                header.base_sequence,
-                header.last_sequence,
-                base_offset,
-                last_offset,
-                header.max_timestamp,
+            before, _, _, _, _, coordinator_epoch, start, _, _ = HEAD.unpack_from(packed)
+            if before == epoch:
+                kept = batches_before_next(packed)
+        if header.attributes & TRANSACTIONAL_BIT and start < 0:
+            start = base_offset
+            self._open[start] = producer_id
+        first, last, timestamp = header.base_sequence, header.last_sequence, header.max_timestamp
+        self._packed[producer_id] = (
+            HEAD.pack(
+                epoch, last, last_offset, header.last_offset_delta, timestamp, coordinator_epoch,
+                start, seen_ms, len(kept) // BATCH.size + 1,
             )
-            batches = (*batches[-(BATCHES_KEPT - 1) :], batch)
-            if attributes & TRANSACTIONAL_BIT and start < 0:
-                start = base_offset
-                self._open[start] = producer_id
-        self._entries[producer_id] = ProducerEntry(
-            header.producer_epoch, batches, start, header.max_timestamp, coordinator_epoch, seen_ms
+            + kept
+            + BATCH.pack(first, last, base_offset, last_offset, timestamp)
+        )  # fmt: skip
+        return None
+
+    def _apply_marker(
+        self,
+        header: BatchHeader,
+        base_offset: int,
+        marker: Marker | None,
+        entry: ProducerEntry,
+        seen_ms: int,
+    ) -> AbortedTransaction | None:
+        producer_id, start = header.producer_id, entry.transaction_start
+        last_offset = base_offset + header.last_offset_delta
+        aborted = None
+        if start >= 0:
+            del self._open[start]
+            self._completed.append((start, last_offset))
+            if marker is not None and marker.aborts:
+                stable = min(self._open, default=last_offset + 1)
+                aborted = AbortedTransaction(producer_id, start, last_offset, stable)
+        coordinator_epoch = entry.coordinator_epoch if marker is None else marker.coordinator_epoch
+        batches = entry.batches if entry.epoch == header.producer_epoch else ()
+        self._packed[producer_id] = pack(
+            ProducerEntry(
+                header.producer_epoch,
+                batches,
+                -1,
+                header.max_timestamp,
+                coordinator_epoch,
+                seen_ms,
+            )
         )
         return aborted
 
@@ -202,47 +240,64 @@ class ProducerStates:
         both. It may know more of those before, which a cleaner has taken, or less: a snapshot of
         Kafka's knows one, and so does one whose companion a crash has torn.
         """
-        for producer_id, entry in self._entries.items():
-            known = earlier.get(producer_id)
-            if known is None or known.epoch != entry.epoch or not (entry.batches and known.batches):
+        for producer_id, packed in self._packed.items():
+            other = earlier._packed.get(producer_id)
+            if other is None or other == packed:
+                continue
+            entry, known = unpack(packed), unpack(other)
+            if known.epoch != entry.epoch or not (entry.batches and known.batches):
                 continue
             if known.batches[-1][:4] == entry.batches[-1][:4]:
                 both = {batch.first_offset: batch for batch in (*known.batches, *entry.batches)}
                 batches = [both[offset] for offset in sorted(both)]
-                self._entries[producer_id] = entry._replace(
-                    batches=tuple(batches[-BATCHES_KEPT:]),
-                    seen_ms=max(entry.seen_ms, known.seen_ms),
+                self._packed[producer_id] = pack(
+                    entry._replace(
+                        batches=tuple(batches[-BATCHES_KEPT:]),
+                        seen_ms=max(entry.seen_ms, known.seen_ms),
+                    )
                 )
 
-    def expire(self, wall_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that were not heard of for so long; how
-        many.
+    # ---- forgetting -----------------------------------------------------------------------------
+
+    def slices_of_ids(self) -> Iterator[tuple[int, ...]]:
+        """The ids that are known now, `SLICE` at a time."""
+        ids = tuple(self._packed)
+        return (ids[first : first + SLICE] for first in range(0, len(ids), SLICE))
+
+    def expire(
+        self, wall_ms: int, expiration_ms: int, producer_ids: Iterable[int] | None = None
+    ) -> int:
+        """Forget those of these producers (None: of all) without an open transaction that were not
+        heard of for so long; how many.
 
         One whose time is not known (it stood in a snapshot of Kafka's) counts as heard of now.
         """
-        old = []
-        for producer_id, entry in self._entries.items():
-            if entry.transaction_start >= 0:
+        expired = 0
+        for producer_id in tuple(self._packed) if producer_ids is None else producer_ids:
+            packed = self._packed.get(producer_id)
+            if packed is None or is_open(packed):
                 continue
-            if entry.seen_ms < 0:
-                self._entries[producer_id] = entry._replace(seen_ms=wall_ms)
-            elif max(entry.seen_ms, entry.timestamp) + expiration_ms <= wall_ms:
-                old.append(producer_id)
-        for producer_id in old:
-            del self._entries[producer_id]
-        self.forgot = self.forgot or bool(old)
-        return len(old)
+            heard_ms = last_heard_ms(packed)
+            if heard_ms < 0:
+                self._packed[producer_id] = pack(unpack(packed)._replace(seen_ms=wall_ms))
+            elif heard_ms + expiration_ms <= wall_ms:
+                del self._packed[producer_id]
+                expired += 1
+        self.forgot = self.forgot or expired > 0
+        return expired
 
     def keep_only(self, known: Container[int]) -> None:
         """Forget the others, as far as they have no open transaction."""
         old = [
             producer_id
-            for producer_id, entry in self._entries.items()
-            if producer_id not in known and entry.transaction_start < 0
+            for producer_id, packed in self._packed.items()
+            if producer_id not in known and not is_open(packed)
         ]
         for producer_id in old:
-            del self._entries[producer_id]
+            del self._packed[producer_id]
         self.forgot = self.forgot or bool(old)
+
+    # ---- transactions ---------------------------------------------------------------------------
 
     def last_stable_offset(self, high_watermark: int) -> int:
         """Below it, every transaction has ended and its marker is committed."""
@@ -255,7 +310,7 @@ class ProducerStates:
 
     def clear(self) -> None:
         """Forget everything."""
-        self._entries.clear()
+        self._packed.clear()
         self._open.clear()
         self._completed.clear()
         self.forgot = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, wait
 
 from broker.storage.files import Files, SyncFailed, sync
 from pylog.model import Offset
@@ -14,11 +15,24 @@ class SyncHistory:
     The kernel tells of a failure once, and the next sync succeeds over what was dropped. So a sync
     is believed only when none has failed and no other one is `running`, which may have been told.
     Steps on several threads, each of them atomic: a failure is there before its sync runs no more.
+    Only a log that is being closed waits for what runs.
     """
 
     def __init__(self) -> None:
         self.failure: SyncFailed | None = None
-        self.running: set[FlushTask] = set()
+        self.running: dict[FlushTask, Future[None]] = {}
+
+    def begin(self, task: FlushTask) -> None:
+        """It runs."""
+        self.running[task] = Future()
+
+    def end(self, task: FlushTask) -> None:
+        """It runs no more."""
+        self.running.pop(task).set_result(None)
+
+    def wait(self, seconds: float) -> None:
+        """Return when none runs, or after that time."""
+        wait(list(self.running.values()), seconds)
 
 
 class FlushTask:
@@ -44,7 +58,7 @@ class FlushTask:
 
     def run(self) -> None:
         """Never raises; `error` tells."""
-        self._history.running.add(self)
+        self._history.begin(self)
         try:
             for path in self._paths:
                 self._sync(path)
@@ -53,7 +67,7 @@ class FlushTask:
         except OSError as error:
             self.error = error
         finally:
-            self._history.running.discard(self)
+            self._history.end(self)
 
     def _sync(self, path: str) -> None:
         try:

@@ -67,7 +67,8 @@ class Cluster:
         self.gave_up: errors.PylogError | None = None
         """No address could be reached within `bootstrap.timeout.ms`, or the answer is too large;
         until one answers."""
-        self._unreached_since_ms: int | None = None  # before any first answer
+        self._unreached_since_ms: int | None = None
+        """Since when addresses are tried of which none has answered yet."""
         self._strangers: dict[str, int] = {}
         """Topics that are in `topics` only because so many calls ask for them."""
         self._on_change = on_change
@@ -181,6 +182,8 @@ class Cluster:
         """Wait for one refresh that begins from now on; the caller bounds the time."""
         if self._closed:
             raise errors.ClientClosed("the client is closed")
+        if not self._waiters:
+            self._unreached_since_ms = None  # whoever begins to wait has the whole time
         self.refresh_soon(*topics)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -270,6 +273,8 @@ class Cluster:
             self._wanted.clear()
             waiters, self._waiters = self._waiters, []
             try:
+                if self._unreached_since_ms is None:
+                    self._unreached_since_ms = self.clock.monotonic_ms()
                 request = metadata_request(tuple(self.topics), all_topics=self.all_topics)
                 response, sure = await self.ask_surely(request)
                 self._learn(response, sure, all_topics=request.all_topics)
@@ -285,7 +290,7 @@ class Cluster:
                     logger.error("metadata could not be refreshed", exc_info=error)
                 pause_s = self.settings.backoff_s(failures, self.rng.random())
                 if not self.metadata.version:
-                    pause_s = min(pause_s, self._patience_s())
+                    pause_s = min(pause_s, self._bootstrap_left_s() or self._give_up())
                 await asyncio.sleep(pause_s)
                 continue
             failures = 0
@@ -295,18 +300,18 @@ class Cluster:
             # A broken leader makes many ask at once, and again until the next one is elected.
             await asyncio.sleep(self.settings.backoff_s(1, self.rng.random()))
 
-    def _patience_s(self) -> float:
-        """All addresses refused: how long they may go on. When that has lasted for too long, those
-        who wait are told; who comes later waits anew.
-        """
-        limit_ms, now_ms = self.settings.bootstrap_timeout_ms, self.clock.monotonic_ms()
-        if limit_ms is None:
+    def _bootstrap_left_s(self) -> float:
+        """How long the addresses may go on without an answer; infinity once one has answered."""
+        if self.metadata.version or self._unreached_since_ms is None:
             return math.inf
-        if self._unreached_since_ms is None:
-            self._unreached_since_ms = now_ms
-        waited_ms = now_ms - self._unreached_since_ms
-        if waited_ms < limit_ms:
-            return (limit_ms - waited_ms) / 1000
+        waited_ms = self.clock.monotonic_ms() - self._unreached_since_ms
+        return max(self.settings.bootstrap_timeout_ms - waited_ms, 0) / 1000
+
+    def _give_up(self) -> float:
+        """No address has answered in time: the calls that wait are told. A call that comes later
+        waits anew, for whom the addresses are tried as before.
+        """
+        limit_ms = self.settings.bootstrap_timeout_ms
         self.gave_up = self.unreachable(limit_ms)
         self._unreached_since_ms = None
         self._tell_waiters(lambda: self.unreachable(limit_ms))
@@ -393,7 +398,8 @@ class Cluster:
         shuffle: Callable[[list[Address]], None] = self.rng.shuffle
         known = ClusterMetadata() if self.settings.by_gateway else self.metadata
         addresses = addresses_to_ask(known, self.settings.bootstrap, load, shuffle)
-        timeout_s = min(self.settings.request_timeout_ms / 1000, METADATA_ANSWER_S_MAX)
+        request_s = self.settings.request_timeout_ms / 1000
+        timeout_s = min(request_s, METADATA_ANSWER_S_MAX, self._bootstrap_left_s())
         asked: dict[asyncio.Task[log_pb2.MetadataResponse], Address] = {}
         self.faults = {a: f for a, f in self.faults.items() if a in addresses}
         too_large: BaseException | None = None

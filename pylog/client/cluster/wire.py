@@ -16,6 +16,7 @@ from pylog.client.cluster.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from pylog.plain_text import escaped
 from pylog.rpc.channel import ERROR_CODE_KEY
 from pylog.rpc.v1 import common_pb2, log_pb2
 
@@ -97,7 +98,7 @@ def refusal_of(error: grpc.aio.AioRpcError) -> errors.PylogError | None:
             refused = errors.from_code(int(value))
             if isinstance(refused, NEVER_TAKEN):
                 text = (error.details() or "").removeprefix(f"{refused.name}: ")
-                return type(refused)(text)
+                return type(refused)(escaped(text))
     return None
 
 
@@ -110,7 +111,7 @@ def too_large_of(code: grpc.StatusCode, details: str) -> TooLarge | None:
 def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
     """Why a call failed, in a few words."""
     if isinstance(error, grpc.aio.AioRpcError):
-        code, details = error.code(), (error.details() or "").strip()
+        code, details = error.code(), escaped((error.details() or "").strip())
         refused = refused_by_gateway(details)
         if refused:
             return refused
@@ -128,7 +129,7 @@ def fault_of(error: BaseException, timeout_s: float | None = None) -> str:
         return f"{code.name}: {_cut(details)}" if details else code.name
     if isinstance(error, TimeoutError):
         return "no answer" + (f" within {timeout_s:.3g} s" if timeout_s else "")
-    return _cut(str(error)) or type(error).__name__
+    return _cut(escaped(str(error))) or type(error).__name__
 
 
 def refused_by_gateway(details: str) -> str:

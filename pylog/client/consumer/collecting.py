@@ -6,7 +6,7 @@ and pylog's loop receives the next chunks meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import length_hint
 from typing import Any, Final
 
@@ -46,6 +46,7 @@ class Collector:
         self._check_crcs = check_crcs
         self._turn = 0
         self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
+        self._pending_next: dict[TopicPartition, int] = {}
 
     # ---- what is there ------------------------------------------------------------------------
 
@@ -137,7 +138,7 @@ class Collector:
             if decoder.error is not None:
                 # What came before it was returned; the next poll raises, and a seek goes past it.
                 self._fetcher.seek(partition, decoder.position)
-                partition.error = decoder.error
+                partition.fail(decoder.error)
                 return
             partition.position = decoder.position
             if decoder.done:
@@ -147,19 +148,21 @@ class Collector:
 
     def iterate(self, parts: Parts) -> Iterator[Record]:
         """The records of `parts`, remembered until they are taken."""
-        chunk = list(self.intercepted(parts))
+        records = self.intercepted(parts)
+        chunk = list(records)
         self._pending = (chunk, iter(chunk))
+        self._pending_next = records.next_offsets
         return self._pending[1]
 
     def pending(self) -> Iterator[Record]:
         """What an iteration has not yielded yet; it may be taken up where it was left."""
         return self._pending[1]
 
-    def take_pending(self) -> Parts:
+    def take_pending(self) -> ConsumerRecords:
         """What an iteration left, now in the caller's hands."""
         _, records = self._pending
         self._pending = ([], iter(()))
-        return [(home(record), [record]) for record in records]
+        return grouped([(home(record), [record]) for record in records], self._pending_next)
 
     def unyielded(self) -> dict[TopicPartition, int]:
         """The first offset, by partition, of what an unfinished iteration still holds."""
@@ -196,10 +199,16 @@ class Collector:
     # ---- interceptors -------------------------------------------------------------------------
 
     def intercepted(self, parts: Parts) -> ConsumerRecords:
-        """The parts as one, as the user's interceptors leave them."""
-        records = grouped(parts)
+        """The parts as one, as the user's interceptors leave them. Whatever they drop, the
+        partitions go on where the consumer's positions are.
+        """
+        with self._lock:
+            positions = {tp: self._fetcher.partitions[tp].position for tp, _ in parts}
+        next_offsets = {tp: at for tp, at in positions.items() if at is not None}
+        records = grouped(parts, next_offsets)
         if records and self._code.interceptors:
-            return self._code.interceptors.on_consume(records)
+            kept = self._code.interceptors.on_consume(records)
+            return ConsumerRecords({tp: kept.records(tp) for tp in kept.partitions}, next_offsets)
         return records
 
 
@@ -208,7 +217,7 @@ def home(record: Record) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)
 
 
-def grouped(parts: Parts) -> ConsumerRecords:
+def grouped(parts: Parts, next_offsets: Mapping[TopicPartition, int]) -> ConsumerRecords:
     """By partition, in order."""
     by_partition: dict[TopicPartition, list[Record]] = {}
     for tp, records in parts:
@@ -216,4 +225,4 @@ def grouped(parts: Parts) -> ConsumerRecords:
             by_partition[tp].extend(records)
         else:
             by_partition[tp] = records
-    return ConsumerRecords(by_partition)
+    return ConsumerRecords(by_partition, next_offsets)

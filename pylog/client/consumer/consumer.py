@@ -21,7 +21,7 @@ from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.offsets import list_offsets, raise_faults
 from pylog.client.cluster.shown import Shown
-from pylog.client.consumer.collecting import Collector, grouped
+from pylog.client.consumer.collecting import Collector
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import UserCode, fetcher_settings, parse_settings
 from pylog.client.consumer.fetch_loop import FetchLoop, FetchSettings
@@ -210,7 +210,7 @@ class Consumer(Closing, Shown):
         with self._use():
             left_over = self._collector.take_pending()
             if left_over:
-                return grouped(left_over)
+                return left_over
             return self._collector.intercepted(self._wait(timeout, self._collector.records))
 
     def __iter__(self) -> Iterator[Record]:

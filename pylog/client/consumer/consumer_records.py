@@ -16,10 +16,16 @@ if TYPE_CHECKING:
 class ConsumerRecords:
     """Records by partition, in order within each. Iterates over all; falsy when there is none."""
 
-    __slots__ = ("_by_partition",)
+    __slots__ = ("_by_partition", "_next_offsets")
 
-    def __init__(self, by_partition: Mapping[TopicPartition, list[Record]]) -> None:
+    def __init__(
+        self,
+        by_partition: Mapping[TopicPartition, list[Record]],
+        next_offsets: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        """`next_offsets`: where the partitions go on, if not right behind their last records."""
         self._by_partition = {tp: records for tp, records in by_partition.items() if records}
+        self._next_offsets = next_offsets or {}
 
     def __iter__(self) -> Iterator[Record]:
         return chain.from_iterable(self._by_partition.values())
@@ -34,8 +40,14 @@ class ConsumerRecords:
 
     @property
     def next_offsets(self) -> dict[TopicPartition, int]:
-        """Where each partition that has records here goes on: behind the last of them."""
-        return {tp: records[-1].offset + 1 for tp, records in self._by_partition.items()}
+        """Where each partition that has records here goes on (KIP-1094): the consumer's position,
+        behind the last record and what follows it that is none: transaction markers, aborted
+        records, what compaction took.
+        """
+        return {
+            tp: self._next_offsets.get(tp, records[-1].offset + 1)
+            for tp, records in self._by_partition.items()
+        }
 
     def records(self, topic_partition: TopicPartition | tuple[str, int]) -> list[Record]:
         """The records of one partition."""

@@ -12,7 +12,7 @@ import asyncio
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
@@ -193,6 +193,8 @@ class FetchLoop:
                     self.cluster.refresh_soon(*topics)
                 case Notice(text):
                     logger.warning("%s", text)
+                case _:
+                    assert_never(effect)
 
     def _set_timer(self, now_ms: int, next_ms: int | None) -> None:
         """Keep a timer that is not later than the fetcher's next deadline: to move it at every

@@ -1,7 +1,9 @@
 """How a poll waits, and what ends it: news, the time, a wakeup, a fault, or the consumer's end.
 
 On the user's thread. A poll that found something returns it, whatever else came meanwhile: a
-position that has moved is never followed by an error instead of its records.
+position that has moved is never followed by an error instead of its records. A fault of one
+partition does not stand before good records of another: the records that are buffered when a poll
+first sees the fault come first, and those that arrive later do not hide it.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ class PollWaiting:
         self._started_ms = clock.monotonic_ms()
         self._woken = False
         self._absent_since_ms: dict[TopicPartition, int] = {}
-        self._told: dict[str, Denial] = {}
+        self._told: dict[str, Denial | None] = {}
+        self._arrivals: dict[str | TopicPartition, int] = {}  # of faults that metadata shows
 
     def wake(self) -> None:
         """Have the wait that runs, or the next one, raise WokenUp. Never blocks: a handler of a
@@ -113,7 +116,7 @@ class PollWaiting:
                     raise not_assigned(tp)
                 if partition.position is not None:
                     return partition.position
-            self.raise_faults()
+            self.raise_faults(at_once=True)
             with self._loop.lock:
                 self.refuse_closed()
                 if partition.position is not None:
@@ -125,22 +128,15 @@ class PollWaiting:
                     )
                 self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
-    def raise_faults(self) -> None:
-        """Raise what the user must know, if there is something."""
+    def raise_faults(self, *, at_once: bool = False) -> None:
+        """Raise what the user must know, once the user has every record that arrived before it;
+        `at_once`: whatever is buffered.
+        """
         with self._loop.lock:
             if self._woken:
                 self._woken = False
                 raise errors.WokenUp("wakeup() was called")
-            for partition in self._fetcher.partitions.values():
-                error = partition.error
-                if error is None or partition.paused:
-                    continue
-                if partition.buffer or partition.decoding is not None:
-                    continue  # first what came before
-                if partition.position is not None or partition.reset_to is not None:
-                    partition.error = None  # the next poll tries again
-                    self._loop.poke()
-                raise error
+            self._raise_partition_fault(at_once)
         now_ms = self._clock.monotonic_ms()
         if not self._cluster.metadata.version:
             if self._cluster.gave_up is not None:
@@ -148,35 +144,74 @@ class PollWaiting:
             if now_ms - self._started_ms >= self._timeout_ms:
                 raise self._cluster.unreachable(now_ms - self._started_ms)
             return
-        for topic, denial in list(self._cluster.denied.items()):
-            if topic not in self._cluster.topics or self._cluster.all_topics:
-                continue  # a pattern stops matching a topic that is gone
-            # What was raised once may be so no longer: it counts when the cluster says it again.
-            told = self._told.get(topic)
-            if denial is not told and denial.counts(now_ms, self._timeout_ms):
-                self._told[topic] = denial
-                self._cluster.thread.call(self._cluster.refresh_soon)
-                raise denial.error
-        self._raise_absent_partitions(now_ms)
+        self._raise_topic_fault(now_ms, at_once)
 
-    def _raise_absent_partitions(self, now_ms: int) -> None:
+    def _raise_partition_fault(self, at_once: bool) -> None:
+        """The lock is held."""
+        for partition in self._fetcher.partitions.values():
+            error = partition.error
+            if error is None or partition.paused:
+                continue
+            if partition.error_seen is None:
+                partition.error_seen = self._fetcher.arrive()
+            if partition.buffer or partition.decoding is not None:
+                continue  # first what came before
+            if not at_once and not self._fetcher.all_handed_out(partition.error_seen):
+                continue
+            if partition.position is not None or partition.reset_to is not None:
+                partition.error = None  # the next poll tries again
+                self._loop.poke()
+            raise error
+
+    def _raise_topic_fault(self, now_ms: int, at_once: bool) -> None:
+        faults = {**self._denials(now_ms), **self._absent_partitions(now_ms)}
+        if not faults:
+            self._arrivals = {}
+            return
+        with self._loop.lock:
+            self._arrivals = {
+                what: self._arrivals.get(what) or self._fetcher.arrive() for what in faults
+            }
+            what = min(faults, key=self._arrivals.__getitem__)
+            if not at_once and not self._fetcher.all_handed_out(self._arrivals[what]):
+                return
+        if isinstance(what, str):
+            # What was raised once may be so no longer: it counts when the cluster says it again.
+            self._told[what] = self._cluster.denied.get(what)
+            self._cluster.thread.call(self._cluster.refresh_soon)
+        raise faults[what]
+
+    def _denials(self, now_ms: int) -> dict[str | TopicPartition, errors.PylogError]:
+        """Subscribed topics that the cluster denies."""
+        if self._cluster.all_topics:
+            return {}  # a pattern stops matching a topic that is gone
+        return {
+            topic: denial.error
+            for topic, denial in list(self._cluster.denied.items())
+            if topic in self._cluster.topics
+            and denial is not self._told.get(topic)
+            and denial.counts(now_ms, self._timeout_ms)
+        }
+
+    def _absent_partitions(self, now_ms: int) -> dict[str | TopicPartition, errors.PylogError]:
         """A topic may be growing, so a partition's absence counts when it lasts."""
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
         topics = self._cluster.metadata.topics
         with self._loop.lock:
             assigned = list(self._fetcher.partitions)
-        absent = {
+        self._absent_since_ms = {
             tp: self._absent_since_ms.get(tp, now_ms)
             for tp in assigned
             if tp.topic in topics and tp.partition >= len(topics[tp.topic].partitions)
         }
-        self._absent_since_ms = absent
-        for tp, since_ms in absent.items():
-            if now_ms - since_ms >= grace_ms:
-                raise errors.UnknownTopicOrPartition(
-                    f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
-                    f"there is no partition {tp.partition}"
-                )
+        return {
+            tp: errors.UnknownTopicOrPartition(
+                f"topic {tp.topic} has partitions 0 to {len(topics[tp.topic].partitions) - 1}; "
+                f"there is no partition {tp.partition}"
+            )
+            for tp, since_ms in self._absent_since_ms.items()
+            if now_ms - since_ms >= grace_ms
+        }
 
 
 def not_assigned(tp: TopicPartition) -> errors.InvalidRequest:

@@ -13,10 +13,13 @@ from pylog.records.batch import Buffer
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Fetched bytes; `next_offset` follows the last batch, record or not."""
+    """Fetched bytes; `next_offset` follows the last batch, record or not. `arrival` counts the
+    consumer's chunks and faults.
+    """
 
     batches: Buffer
     next_offset: int
+    arrival: int = 0
 
 
 @dataclass(slots=True)
@@ -43,8 +46,21 @@ class Partition:
     left_out: bool = False  # of the last request, for its full buffer
     readable_end: int | None = None  # as its leader last said
     log_start_offset: int | None = None
-    error: errors.PylogError | None = None  # the next poll raises it
+    error: errors.PylogError | None = None  # a poll raises it
+    error_seen: int | None = None  # the arrival before which records come first
     decoding: Any = None  # the shell's: the chunk that is being handed out
+    decoding_arrival: int = 0
+
+    def fail(self, error: errors.PylogError) -> None:
+        """Have a poll raise `error`."""
+        self.error = error
+        self.error_seen = None
+
+    def holds_before(self, arrival: int) -> bool:
+        """Whether the user still has to get records of this partition that arrived before."""
+        if self.decoding is not None:
+            return self.decoding_arrival < arrival
+        return bool(self.buffer) and self.buffer[0].arrival < arrival
 
 
 @dataclass(slots=True)

@@ -60,6 +60,7 @@ class Fetcher:
         self._first_generation = 0  # above those of all partitions that were given up
         self._flights = Flights()
         self._correlation = 0
+        self._arrivals = 0
         self._turn = 0
         self._refresh_at_ms = 0
 
@@ -93,8 +94,17 @@ class Fetcher:
             generation=self._first_generation,
         )
         if partition.reset_to is None:
-            partition.error = self._no_position(tp)
+            partition.fail(self._no_position(tp))
         return partition
+
+    def arrive(self) -> int:
+        """The next number in the order in which chunks and faults reach the user."""
+        self._arrivals += 1
+        return self._arrivals
+
+    def all_handed_out(self, arrival: int) -> bool:
+        """Whether the user has all records that arrived before, but for paused partitions."""
+        return not any(p.holds_before(arrival) for p in self.partitions.values() if not p.paused)
 
     def _reset_timestamp(self, policy: str) -> int | None:
         """What to look up for a position; None: nothing, the user must seek."""
@@ -153,6 +163,7 @@ class Fetcher:
         """The oldest buffered chunk, which the user now reads."""
         partition.urgent |= partition.left_out
         chunk = partition.buffer.popleft()
+        partition.decoding_arrival = chunk.arrival
         partition.buffered_bytes -= len(chunk.batches)
         return chunk
 
@@ -360,12 +371,11 @@ class Fetcher:
                     f"the asked offset"
                 )
         except errors.CorruptMessage as error:
-            partition.error = errors.CorruptMessage(
-                f"{partition.topic_partition} at offset {partition.fetch_offset}: {error}"
-            )
+            where = f"{partition.topic_partition} at offset {partition.fetch_offset}"
+            partition.fail(errors.CorruptMessage(f"{where}: {error}"))
             return
         batches = without_aborted(answer.batches, answer.aborted)
-        partition.buffer.append(Chunk(batches, last.next_offset))
+        partition.buffer.append(Chunk(batches, last.next_offset, self.arrive()))
         partition.buffered_bytes += len(batches)
         partition.fetch_offset = last.next_offset
         partition.last_epoch = last.partition_leader_epoch
@@ -387,7 +397,7 @@ class Fetcher:
             if partition.position == partition.fetch_offset:
                 self._on_out_of_range(partition, answer, effects)
         elif not error.retriable:
-            partition.error = error
+            partition.fail(error)
         elif error.refreshes_metadata or answer.code == errors.UnknownLeaderEpoch.code:
             stale[tp.topic] = None
             if answer.leader >= 0 and self._metadata.learn_leader(
@@ -403,9 +413,8 @@ class Fetcher:
         words += f"{answer.log_start_offset} to {answer.high_watermark}"
         reset = self._reset_timestamp(self.settings.auto_offset_reset)
         if reset is None:
-            partition.error = errors.OffsetOutOfRange(
-                f"{words}, and auto_offset_reset is 'none'; seek() to where to go on"
-            )
+            words += ", and auto_offset_reset is 'none'; seek() to where to go on"
+            partition.fail(errors.OffsetOutOfRange(words))
             return
         effects.append(Notice(f"{words}; going on at the {self.settings.auto_offset_reset} offset"))
         self.seek_to(partition, reset)
@@ -421,7 +430,7 @@ class Fetcher:
             return
         words = f"{tp}: the log was cut at offset {end}, below what was read ({position})"
         if self.settings.auto_offset_reset == "none":
-            partition.error = errors.LogTruncated(f"{words}; seek() to where to go on")
+            partition.fail(errors.LogTruncated(f"{words}; seek() to where to go on"))
             return
         effects.append(Notice(f"{words}; going on there"))
         self.seek(partition, end, answer.diverging_epoch)
@@ -443,7 +452,7 @@ class Fetcher:
                 partition.failures += 1
                 partition.retry_at_ms = now_ms + self._backoff(partition.failures)
                 if error is not None:
-                    partition.error = type(error)(f"{tp}: {error}")
+                    partition.fail(type(error)(f"{tp}: {error}"))
         return [RefreshMetadata(tuple(topics)), *self.poll(now_ms)] if topics else []
 
     def on_listed(self, now_ms: int, answers: Sequence[Listed]) -> list[Effect]:
@@ -465,7 +474,7 @@ class Fetcher:
             partition.failures += 1
             partition.retry_at_ms = now_ms + self._backoff(partition.failures)
             if not error.retriable:
-                partition.error = error
+                partition.fail(error)
             elif error.refreshes_metadata:
                 stale[answer.topic_partition.topic] = None
         refresh: list[Effect] = [RefreshMetadata(tuple(stale))] if stale else []
@@ -489,7 +498,7 @@ class Fetcher:
         words = f"{tp}: the topic was deleted and created anew; its offsets begin again"
         partition.topic_id = topic_id
         if self.settings.auto_offset_reset == "none":
-            partition.error = errors.UnknownTopicId(f"{words}; seek() to where to go on")
+            partition.fail(errors.UnknownTopicId(f"{words}; seek() to where to go on"))
             return
         effects.append(Notice(f"{words}, and so does this consumer"))
         self.seek_to(partition, EARLIEST_TIMESTAMP)

@@ -4,11 +4,12 @@ Python. Imported at the first use only, because it brings pyarrow and numba.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pylog import errors
@@ -36,12 +37,25 @@ def arrow_batch_size(batch_size: int, max_request_size: int, buffer_memory: int)
     return max(1, min(max(batch_size, ARROW_BATCH_BYTES), max_request_size, share))
 
 
+def highest_partition(data: Any) -> int:
+    """The highest that the column `partition` names; -1 where it names none, or is no such."""
+    if not isinstance(data, pa.RecordBatch | pa.Table) or data.schema.names.count("partition") != 1:
+        return -1
+    column = data.column("partition")
+    if not pa.types.is_integer(column.type):
+        return -1
+    highest = pc.max(column).as_py()
+    return -1 if highest is None else int(highest)
+
+
 def encode_rows(
     topic: str,
     data: Any,
     *,
     partitions: int,
     partition: int | None,
+    ignore_keys: bool,
+    stick: Callable[[], int],
     batch_size: int,
     compression: Compression,
     now_ms: int,
@@ -49,6 +63,9 @@ def encode_rows(
 ) -> Iterator[tuple[int | None, bytes]]:
     """(partition, batch) in the order of the rows for each partition; None: wherever it suits. With
     `stamped_later` they have no CRC: `batch_bytes` makes it, with the producer's id.
+
+    Where rows for anywhere stand among others, `stick()` names the partition of the next batch of
+    them, before it is known what else goes there: rows of one partition keep their order.
 
     InvalidRequest names a column that is missing, unknown or of the wrong type, and a partition
     that does not exist.
@@ -69,16 +86,19 @@ def encode_rows(
                 timestamp=columns.get("timestamp"),
                 default_timestamp_ms=now_ms,
             )
-            places = _places(topic, columns, part.num_rows, partitions, partition)
+            if ignore_keys or partition is not None:
+                columns.pop("key", None)
+            places = None if partition is not None else _places(topic, columns, partitions)
         except TypeError as error:
             raise errors.InvalidRequest(f"send_arrow to topic {topic}: {error}") from error
         if places is None:
             for batch in encoder.encode(None, settings):
                 yield partition, batch
             continue
+        _stick_together(places, encoder, batch_size, stick)
         for number, chosen in rows_by_partition(places).items():
             for batch in encoder.encode(chosen, settings):
-                yield None if number == NO_KEY else number, batch
+                yield number, batch
 
 
 def _checked(topic: str, data: Any, partition: int | None) -> Any:
@@ -99,21 +119,17 @@ def _checked(topic: str, data: Any, partition: int | None) -> Any:
     return data
 
 
-def _places(
-    topic: str,
-    columns: dict[str, Any],
-    rows: int,
-    partitions: int,
-    partition: int | None,
-) -> NDArray[Any] | None:
-    """Each row's partition, NO_KEY for anywhere; None when all rows go to the same place."""
-    if partition is not None:
-        return None
-    if "partition" not in columns:
-        return partitions_for_keys(columns["key"], partitions) if "key" in columns else None
-    column = columns["partition"]
-    if not pa.types.is_integer(column.type):
+def _places(topic: str, columns: Mapping[str, Any], partitions: int) -> NDArray[Any] | None:
+    """Each row's partition, NO_KEY for anywhere; None when all rows may go anywhere."""
+    key, column = columns.get("key"), columns.get("partition")
+    if column is not None and not (
+        pa.types.is_integer(column.type) or pa.types.is_null(column.type)
+    ):
         raise TypeError(f"column 'partition' must be of integers, not {column.type}")
+    if key is not None and key.null_count == len(key):
+        key = None
+    if column is None or column.null_count == len(column):
+        return None if key is None else partitions_for_keys(key, partitions)
     numbers = column.cast(pa.int64()).fill_null(NO_KEY).to_numpy()
     given = numbers[numbers != NO_KEY] if column.null_count else numbers
     wrong = given[(given < 0) | (given >= partitions)]
@@ -121,8 +137,21 @@ def _places(
         raise errors.UnknownTopicOrPartition(
             f"topic {topic} has partitions 0 to {partitions - 1}; there is no partition {wrong[0]}"
         )
-    if column.null_count and "key" in columns:
-        by_key = partitions_for_keys(columns["key"], partitions)
-        numbers = np.where(numbers == NO_KEY, by_key, numbers)
-    assert len(numbers) == rows
-    return np.asarray(numbers)
+    if not column.null_count:
+        return np.asarray(numbers)
+    by_key = NO_KEY if key is None else partitions_for_keys(key, partitions)
+    return np.where(numbers == NO_KEY, by_key, numbers)
+
+
+def _stick_together(
+    places: NDArray[Any], encoder: ArrowEncoder, batch_size: int, stick: Callable[[], int]
+) -> None:
+    """Give rows for anywhere a partition, the same one for about a batch of them."""
+    anywhere = np.flatnonzero(places == NO_KEY)
+    if not len(anywhere):
+        return
+    sizes = encoder.sizes(anywhere)
+    begins = np.cumsum(sizes) - sizes
+    firsts = np.flatnonzero(np.diff(begins // batch_size, prepend=-1))
+    counts = np.diff(firsts, append=len(anywhere))
+    places[anywhere] = np.repeat([stick() for _ in firsts], counts)

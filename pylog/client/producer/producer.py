@@ -308,21 +308,27 @@ class Producer(Closing, Shown):
         Columns: `value` (binary or string), and optionally `key`, `headers`
         (list<struct<key: string, value: binary>>), `partition` (int) and `timestamp` (timestamp,
         or int milliseconds). Rows with a key go where `send` would put them; rows without one stay
-        together. Order is kept per partition. Blocks as `send` does when the buffer is full.
-        Serializers, partitioner and interceptors are not asked. The Future fails with the first
-        error; other batches may have been written all the same.
+        together, a batch of them in a partition. Whatever decides their partitions, the rows of
+        each are stored in the order that they have in `data`. Blocks as `send` does when the buffer
+        is full. Serializers, partitioner and interceptors are not asked. The Future fails with the
+        first error; other batches may have been written all the same.
         """
-        from pylog.client.producer.arrow import arrow_batch_size, encode_rows
+        from pylog.client.producer.arrow import arrow_batch_size, encode_rows, highest_partition
 
         buffer = self._topic_buffer(topic)
         if partition is not None:
             partition = self._check_partition(buffer, partition)
+        highest = highest_partition(data)
+        if highest >= buffer.partitions:
+            self._check_partition(buffer, highest)
         handles = []
         for number, encoded in encode_rows(
             topic,
             data,
             partitions=buffer.partitions,
             partition=partition,
+            ignore_keys=self._ignore_keys,
+            stick=lambda: self._stick(buffer),
             batch_size=arrow_batch_size(
                 self._accumulator.batch_size, self._max_request_size, self._buffer_memory
             ),
@@ -333,6 +339,13 @@ class Producer(Closing, Shown):
             self._check_size(topic, len(encoded))
             handles.append(self._add_encoded(buffer, number, encoded))
         return gather(handles)
+
+    def _stick(self, buffer: TopicBuffer) -> int:
+        """The partition that a batch of keyless rows goes to; the next one goes to another."""
+        with self._lock:
+            number = buffer.sticky.current
+            self._accumulator.advance_sticky(buffer)
+        return number
 
     def _add_encoded(
         self, buffer: TopicBuffer, partition: int | None, encoded: bytes

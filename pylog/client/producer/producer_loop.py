@@ -458,11 +458,16 @@ class ProducerLoop:
             cluster.refresh_soon()
             raise errors.CoordinatorNotAvailable("the cluster has no live broker yet")
         request = log_pb2.InitProducerIdRequest(
-            producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_ID
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_ID,
+            client_id=cluster.settings.client_id,
+            delivery_timeout_ms=self.sender.settings.delivery_timeout_ms,
         )
         timeout_s = min(cluster.settings.request_timeout_ms / 1000, PRODUCER_ID_S_MAX)
         response = await server.call(server.log.InitProducerId, request, timeout_s)
         error = error_of(response.error, "InitProducerId")
+        if isinstance(error, errors.ThrottlingQuotaExceeded):
+            error.throttle_time_ms = response.throttle_time_ms
         if error is not None:
             raise error
         return response.producer_id, response.producer_epoch

@@ -128,7 +128,8 @@ class Sender:
     def on_producer_id_failed(self, now_ms: int, error: errors.PylogError) -> list[Effect]:
         """No producer id yet. What no retry can cure fails every batch."""
         self._id.failed()
-        self._id.retry_at_ms = now_ms + self._backoff(self._id.attempts)
+        told_ms = error.throttle_time_ms if isinstance(error, errors.ThrottlingQuotaExceeded) else 0
+        self._id.retry_at_ms = now_ms + max(self._backoff(self._id.attempts), told_ms)
         self._faults.befell_all(f"no producer id: {error}")
         return [] if error.retriable else self.fail_all(error)
 

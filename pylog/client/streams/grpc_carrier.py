@@ -11,6 +11,7 @@ from grpc.aio import EOF  # type: ignore[attr-defined]
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import fault_of, refused_by_gateway, too_large_of
 from pylog.client.streams.carrier import Carried
+from pylog.plain_text import escaped
 
 
 class GrpcCarrier:
@@ -62,7 +63,7 @@ class GrpcCarrier:
                 if response is EOF:
                     code = await self._call.code()
                     if code is not grpc.StatusCode.OK:
-                        details = await self._call.details()
+                        details = escaped(await self._call.details() or "")
                         fault = refused_by_gateway(details) or f"{code.name}: {details}"
                         too_large = too_large_of(code, details)
                     break

@@ -87,6 +87,44 @@ def test_logfmt_is_key_value(stderr: Callable[[], str]) -> None:
     assert pairs["message"] == r"disk full: 7 bytes\nleft"
 
 
+FORGED = (
+    "of cluster x\n2026-01-31 12:00:00,000 ERROR pylog.node: all is lost\r\x1b[2J\x9b\u2028\u202e"
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_came_over_a_wire_forges_no_line(stderr: Callable[[], str], form: str) -> None:
+    """As the message, as its argument, and in an exception."""
+    logs.set_up({"logging.format": form})
+    logger = logging.getLogger("pylog.test")
+    logger.info("closed: %s", FORGED)
+    logger.info(FORGED)
+    try:
+        raise ValueError(FORGED)
+    except ValueError:
+        logger.exception("unexpected")
+    *lines, end = stderr().split("\n")
+    assert end == ""
+    assert [line for line in lines if not line.isprintable()] == []
+    ours = [line for line in lines if not line.startswith("  ")]
+    assert len(ours) == 3
+    if form == "json":
+        assert json.loads(ours[0])["message"] == f"closed: {FORGED}"
+        assert json.loads(ours[2])["message"].endswith(f"ValueError: {FORGED}")
+    else:
+        assert r"of cluster x\n2026-01-31" in ours[0]
+        assert r"\u001b[2J" in ours[0] or r"\x1b[2J" in ours[0]
+        assert r"\u2028\u202e" in ours[0]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_long_line_is_cut(stderr: Callable[[], str], form: str) -> None:
+    say(form, "%s", "x" * 1_000_000)
+    line = stderr()
+    assert len(line) < 5_000
+    assert "(995904 more characters)" in line
+
+
 @pytest.mark.parametrize("form", FORMATS)
 def test_no_secret_is_printed_not_even_in_a_traceback(stderr: Callable[[], str], form: str) -> None:
     logs.set_up({"logging.format": form})

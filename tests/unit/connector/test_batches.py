@@ -93,6 +93,21 @@ def test_batches_that_cannot_be(
         assert word in str(error.value)
 
 
+def test_where_loss_is_allowed_the_tasks_read_what_is_there() -> None:
+    bounds = has((3, 5), (0, 2), (0, 0))
+    assert plan({"a": {0: 3, 1: 7, 2: 0}}, {"a": {0: 9, 1: 9, 2: 4}}, bounds, fail=False) == [
+        ReadRange("a", ID, 0, 3, 9, (3, 5), lenient=True),
+        ReadRange("a", ID, 1, 7, 9, (7, 7), lenient=True),
+        ReadRange("a", ID, 2, 0, 4, (0, 0), lenient=True),
+    ]
+    assert plan({"a": {0: 9}}, LATEST, has((3, 5)), fail=False) == [
+        ReadRange("a", ID, 0, 9, LATEST, (9, 9), lenient=True)
+    ]
+    assert plan(EARLIEST, {"a": {0: 2}}, has((3, 5)), fail=False) == []
+    with pytest.raises(errors.StartAfterEnd):
+        plan({"a": {0: 9}}, {"a": {0: 8}}, has((3, 5)), fail=False)
+
+
 def test_a_batch_may_begin_before_the_first_offset_when_loss_is_allowed() -> None:
     (only,) = plan({"a": {0: 1}}, LATEST, has((3, 9)), fail=False)
     assert (only.start, only.end) == (1, LATEST)
@@ -127,6 +142,18 @@ def test_a_start_at_latest_is_the_end_at_planning() -> None:
     (only,) = timed(500, -1, has((3, 9)), -1, lenient=True)
     assert (only.start, only.end) == (9, LATEST)
     assert only.others == Others((), 1, 1, 500, None)
+
+
+def test_every_partition_starts_at_its_latest() -> None:
+    assert timed(-1, -1, has((3, 9), (0, 2), (0, 0))) == [
+        ReadRange("a", ID, 0, 9, LATEST, (9, 9), others=Others((), 3, 3)),
+        ReadRange("a", ID, 1, 2, LATEST, (2, 2), others=Others((), 4, 3)),
+        ReadRange("a", ID, 2, 0, LATEST, (0, 0), others=Others((), 5, 3)),
+    ]
+    both = has((3, 9), (0, 2))
+    assert [r.start for r in timed({"a": LATEST}, -1, both)] == [9, 2]
+    assert [r.start for r in timed({"a": {0: -1, 1: -2}}, -1, both)] == [9, EARLIEST]
+    assert [r.start for r in timed(500, -1, both, -1, -1, lenient=True)] == [9]
 
 
 def test_a_time_may_lie_before_what_is_left_but_not_behind_its_end() -> None:

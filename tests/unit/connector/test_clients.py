@@ -1,9 +1,12 @@
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
 
-from connector.clients import drop_producer, producer_for
-from connector.options import SinkOptions, sink_options
+import pytest
+from pyspark import TaskContext
+
+from connector.clients import drop_producer, drop_reader, producer_for, reader_for
+from connector.options import SinkOptions, sink_options, source_options
 
 
 def options(**client: str) -> SinkOptions:
@@ -28,3 +31,39 @@ def test_batches_are_as_large_as_requests_may_be(given: dict[str, str], size: in
     assert producer._accumulator.batch_size == size
     assert producer_for(to).producer is producer
     drop_producer(to)
+
+
+@pytest.fixture
+def task() -> Iterator[None]:
+    """This process works for a task of Spark's."""
+    TaskContext._getOrCreate()
+    yield
+    TaskContext._taskContext = None
+
+
+def patience_ms(**given: str) -> tuple[int, int]:
+    """How long a reader and a producer with these settings try a cluster that does not answer."""
+    source = source_options(
+        {"pylog.bootstrap.servers": "h:1", "subscribe": "a"}
+        | {f"pylog.{k}": v for k, v in given.items() if k != "max.block.ms"},
+        streaming=True,
+    )
+    sink = options(**{k: v for k, v in given.items() if k != "default.api.timeout.ms"})
+    found = (
+        reader_for(source)._cluster.settings.bootstrap_timeout_ms,
+        producer_for(sink).producer._loop.cluster.settings.bootstrap_timeout_ms,
+    )
+    drop_reader(source)
+    drop_producer(sink)
+    return found
+
+
+def test_the_driver_tells_a_wrong_address_soon() -> None:
+    assert patience_ms() == (10_000, 10_000)
+
+
+@pytest.mark.usefixtures("task")
+def test_a_task_waits_for_a_cluster_that_starts_again() -> None:
+    assert patience_ms() == (60_000, 60_000)
+    assert patience_ms(**{"default.api.timeout.ms": "7", "max.block.ms": "8"}) == (7, 8)
+    assert patience_ms(**{"bootstrap.timeout.ms": "9"}) == (9, 9)

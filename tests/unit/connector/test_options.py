@@ -7,7 +7,12 @@ import pytest
 
 from connector import errors
 from connector.described_options import DESCRIBED
-from connector.option_names import check_names, options_of_sinks, options_of_sources
+from connector.option_names import (
+    check_names,
+    in_options,
+    options_of_sinks,
+    options_of_sources,
+)
 from connector.options import check_source, check_values, sink_options, source_options
 from connector.positions import EARLIEST, LATEST, Bound
 from connector.selection import by_names
@@ -94,6 +99,45 @@ def test_a_misspelt_option_names_the_nearest(name: str, nearest: str) -> None:
     with pytest.raises(errors.UnknownOption) as error:
         check_names({**READ, name: "x"})
     refused(error, name, nearest, "'x'")
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("startingoffset", "startingOffset='x': did you mean startingOffsets?"),
+        ("minpartition", "minPartition='x'"),
+        ("includeheder", "includeHeder='x'"),
+        ("kafka.linger", "kafka.linger='x'"),
+        ("groupidprefix", "groupIdPrefix='x'"),
+        ("o", "o='x'"),
+    ],
+)
+def test_names_that_spark_has_put_into_lower_case_are_told_as_written(
+    name: str, written: str
+) -> None:
+    with pytest.raises(errors.ConnectorError) as error:
+        check_names({**READ, name: "x"})
+    refused(error, written)
+
+
+def test_clients_errors_name_options() -> None:
+    said = "bootstrap_servers='h:1': refused within default_api_timeout_ms=5, topic batch_size-1"
+    assert in_options(said) == (
+        "pylog.bootstrap.servers='h:1': refused within pylog.default.api.timeout.ms=5, "
+        "topic batch_size-1"
+    )
+    assert in_options("bootstrap_servers", "kafka.bootstrap.servers") == "kafka.bootstrap.servers"
+
+
+@pytest.mark.parametrize("name", ["pylog.bootstrap.servers", "kafka.bootstrap.servers"])
+def test_addresses_are_told_under_the_name_that_was_given(name: str) -> None:
+    with pytest.raises(errors.InvalidOption) as error:
+        source_options({name: "h", "subscribe": "a"}, streaming=True)
+    refused(error, f"[PYLOG_INVALID_OPTION] {name}='h'")
+    assert "bootstrap_servers" not in str(error.value)
+    given = {name: "h:1"}
+    assert source_options({**given, "subscribe": "a"}, streaming=True).bootstrap_option == name
+    assert sink_options(given).bootstrap_option == name
 
 
 def test_an_option_like_no_other_and_a_path() -> None:
@@ -280,7 +324,9 @@ LONG = "9" * 5_000
         ("startingOffsets", '{"a":{"0":' + LONG + "}}", "an offset is 0 or more, and at most 9"),
         ("startingOffsets", '{"a":{"' + LONG + '":0}}', "in quotes"),
         ("startingOffsets", '{"a":{"0":1,"0":2}}', 'the key "0" stands there twice'),
-        ("startingOffsets", '{"a":' * 5_000, "not valid JSON"),
+        ("startingOffsets", '{"a":' * 5_000, """='{"a":{"a":{"a":"""),
+        ("startingOffsets", "{x", "='{x' is not valid JSON"),
+        ("assign", "{x", "='{x' is not valid JSON"),
         ("startingOffsets", '{"t":{"a":{"id":"x","p":{"0":{"e":1,"o":5}}}},"v":2}', ".v=2: "),
         ("assign", '{"a":[' + LONG + "]}", "assign.a="),
         ("assign", '{"a":[0],"a":[1]}', 'the key "a" stands there twice'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -71,6 +72,44 @@ def test_a_loss_is_told_when_its_range_comes(
     assert next(batches).num_rows == RECORDS
     with pytest.raises(DataLoss, match=r"a-1 was to be read from offset 0 to 10"):
         next(batches)
+
+
+def rows_of(ranges: list[ReadRange], options: SourceOptions) -> list[tuple[int, int]]:
+    """Partition and offset."""
+    batches = read_ranges(ranges, options, ("partition", "offset"))
+    return [(row["partition"], row["offset"]) for batch in batches for row in batch.to_pylist()]
+
+
+def test_where_loss_is_allowed_a_range_ends_with_the_log(
+    topic: FakeTopic, options: SourceOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    allowed = replace(options, fail_on_data_loss=False)
+    beyond = ReadRange("a", topic.topic_id, 1, 8, 12, (8, 10), lenient=True)
+    assert rows_of([beyond], allowed) == [(1, 8), (1, 9)]
+    assert "a-1 was to be read from offset 8 to 12, but it ends at 10" in caplog.text
+    assert rows_of([replace(beyond, start=11)], allowed) == []
+    topic.partitions[1].append(encode_batch([b"1"]))
+    assert rows_of([beyond], allowed) == [(1, 8), (1, 9), (1, 10)]
+
+
+def test_where_loss_is_allowed_a_range_of_a_topic_made_anew_is_read_from_the_new_one(
+    cluster: FakeCluster,
+    topic: FakeTopic,
+    options: SourceOptions,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    allowed = replace(options, fail_on_data_loss=False)
+    planned = [ReadRange("a", topic.topic_id, n, 1, 4, (1, 4), lenient=True) for n in range(2)]
+    late = ReadRange("a", topic.topic_id, 0, 2, -1, (2, 10), lenient=True)
+    del cluster.topics["a"]
+    cluster.create_topic("a").partitions[0].append(encode_batch([b"new"] * 3))
+    assert rows_of(planned, allowed) == [(0, 1), (0, 2)]
+    assert "topic a was deleted and created again after the read was planned" in caplog.text
+    assert rows_of([late], allowed) == [(0, 2)]
+    with pytest.raises(ReadFailed, match=r"created again .*set failOnDataLoss=false"):
+        rows_of([replace(late, lenient=False)], options)
+    del cluster.topics["a"]
+    assert rows_of(planned, allowed) == []
 
 
 def test_a_topic_that_is_gone_is_named(cluster: FakeCluster, options: SourceOptions) -> None:

@@ -18,19 +18,33 @@ from pylog.model import TopicPartition
 
 
 class Cluster:
-    """Bounds as they are set."""
+    """Bounds as they are set. Partitions are told as they were when they were last listed, and the
+    first one from the beginning.
+    """
 
     def __init__(self) -> None:
         self.ends = {0: (0, 3)}
         self.topic_id = "x" * 22
         self.asked = 0
+        self.listed: list[int] = []
+        self.rests: list[float] = []
+        """What is told of how long listing should wait, one after the other; then 0."""
 
     def bounds(
-        self, epochs: Mapping[TopicPartition, int] | None = None, known: Iterable[str] = ()
+        self,
+        epochs: Mapping[TopicPartition, int] | None = None,
+        known: Iterable[str] = (),
+        *,
+        anew: bool = False,
     ) -> Bounds:
         self.asked += 1
-        partitions = {p: PartitionBounds(*ends, 1) for p, ends in self.ends.items()}
+        if anew or not self.listed:
+            self.listed = sorted(self.ends)
+        partitions = {p: PartitionBounds(*self.ends[p], 1) for p in self.listed}
         return {"a": TopicBounds(self.topic_id, partitions)}
+
+    def rest_s(self) -> float:
+        return self.rests.pop(0) if self.rests else 0.0
 
     def times(self, queries: object) -> dict[object, int]:
         return {}
@@ -80,9 +94,67 @@ def test_an_idle_stream_is_asked_less_and_less_often() -> None:
     assert clock.slept == []
     for _ in range(7):
         assert stream.latestOffset(first, ReadAllAvailable()) is first
-    assert clock.slept == [0.005, 0.01, 0.02, 0.04, 0.08, 0.1, 0.1]
+    assert clock.slept == [0.005, 0.01, 0.02, 0.04, 0.08, 0.1]
     cluster.ends[0] = (0, 5)
     assert ends(stream.latestOffset(first, ReadAllAvailable())) == {"0": 5}
+
+
+def test_nothing_new_is_said_of_partitions_that_were_listed_for_it() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    cluster.ends[1] = (0, 2)
+    second = stream.latestOffset(first, ReadAllAvailable())
+    assert (ends(second), clock.slept) == ({"0": 3, "1": 2}, [])
+    assert stream.latestOffset(second, ReadAllAvailable()) is second
+    cluster.ends[2] = (0, 4)
+    assert ends(stream.latestOffset(second, ReadAllAvailable())) == {"0": 3, "1": 2, "2": 4}
+
+
+def test_an_idle_stream_looks_after_its_wait_and_not_before() -> None:
+    cluster = Cluster()
+
+    class Clock(FrozenClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            cluster.ends[0] = (0, 9)
+
+    stream = reader(cluster, Clock())
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert stream.latestOffset(first, ReadAllAvailable()) is first
+    assert ends(stream.latestOffset(first, ReadAllAvailable())) == {"0": 9}
+
+
+def test_records_do_not_wait_for_a_listing_that_takes_long() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock)
+    first = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    cluster.ends[1] = (0, 2)
+    cluster.rests = [0.25, 0.15, 0.05]
+    second = stream.latestOffset(first, ReadAllAvailable())
+    assert (ends(second), clock.slept) == ({"0": 3, "1": 2}, [0.1, 0.1, 0.05])
+    cluster.ends[0], cluster.ends[2] = (0, 5), (0, 1)
+    assert ends(stream.latestOffset(second, ReadAllAvailable())) == {"0": 5, "1": 2}
+
+
+def test_a_look_that_is_repeated_does_not_end_the_delay() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, minOffsetsPerTrigger="4", maxTriggerDelay="1s")
+    limit = stream.getDefaultReadLimit()
+    first = stream.latestOffset(stream.initialOffset(), limit)
+    clock.now_ms += 1_000
+    cluster.ends[1] = (0, 1)  # fewer than four, but the delay is over
+    assert ends(stream.latestOffset(first, limit)) == {"0": 3, "1": 1}
+
+
+def test_a_run_to_a_fixed_end_lists_what_there_is_at_its_first_batch() -> None:
+    cluster, clock = Cluster(), FrozenClock()
+    stream = reader(cluster, clock, startingOffsets="earliest")
+    stream.prepareForTriggerAvailableNow()
+    start = stream.initialOffset()
+    cluster.ends[1] = (0, 2)
+    first = stream.latestOffset(start, ReadAllAvailable())
+    assert ends(first) == {"0": 3, "1": 2}
 
 
 def test_limits_wait_and_bound_but_not_when_all_is_wanted() -> None:

@@ -11,7 +11,8 @@ from connector import clients
 from connector.clients import drop_producer
 from connector.errors import SinkRow, WriteFailed
 from connector.options import SinkOptions, sink_options
-from connector.writing import check_rows, rows_by_topic, write_batches
+from connector.sink_rows import check_rows, rows_by_topic
+from connector.writing import write_batches
 from pylog.records.columnar import decode_to_arrow
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakeTopic
@@ -25,12 +26,12 @@ def options(topic: str | None = None, **client: str) -> SinkOptions:
 
 def grouped(batch: pa.RecordBatch, to: SinkOptions) -> dict[str, list[dict[str, Any]]]:
     columns = [n for n in batch.schema.names if n != "other"]
-    return {topic: rows.to_pylist() for topic, rows in rows_by_topic(batch, to, columns)}
+    return {part.topic: part.rows.to_pylist() for part in rows_by_topic(batch, to, columns)}
 
 
 def check_all(batch: pa.RecordBatch, to: SinkOptions, columns: list[str]) -> None:
-    for topic, rows in rows_by_topic(batch, to, columns):
-        check_rows(rows, topic, to)
+    for part in rows_by_topic(batch, to, columns):
+        check_rows(part, to)
 
 
 def test_rows_are_grouped_by_topic_in_order() -> None:
@@ -59,13 +60,13 @@ def test_types_are_the_producers() -> None:
             "timestamp": pa.array([at], pa.timestamp("us")),
         }
     )
-    ((_, rows),) = rows_by_topic(batch, options("a"), ["key", "value", "timestamp"])
-    assert rows.schema.types == [pa.binary(), pa.binary(), pa.timestamp("us", tz="UTC")]
+    (part,) = rows_by_topic(batch, options("a"), ["key", "value", "timestamp"])
+    assert part.rows.schema.types == [pa.binary(), pa.binary(), pa.timestamp("us", tz="UTC")]
     zoned = pa.record_batch(
         {"value": ["v"], "timestamp": pa.array([at], pa.timestamp("us", tz="Europe/Berlin"))}
     )
-    ((_, rows),) = rows_by_topic(zoned, options("a"), ["value", "timestamp"])
-    assert rows.column("timestamp")[0].value == zoned.column("timestamp")[0].value
+    (part,) = rows_by_topic(zoned, options("a"), ["value", "timestamp"])
+    assert part.rows.column("timestamp")[0].value == zoned.column("timestamp")[0].value
 
 
 @pytest.mark.parametrize(
@@ -76,7 +77,7 @@ def test_types_are_the_producers() -> None:
         ({"partition": [0, -3]}, ["partition is -3", "b'k1'"]),
         (
             {"timestamp": pa.array([0, -2], pa.timestamp("ms", tz="UTC"))},
-            ["timestamp is before 1970", "b'k1'"],
+            ["timestamp is 1969-12-31T23:59:59.998+00:00", "row 1 of the task", "b'k1'"],
         ),
         (
             {
@@ -113,33 +114,33 @@ def test_good_rows_pass_whatever_is_null() -> None:
             "headers": pa.array([None, []], headers),
         }
     )
-    ((topic, rows),) = rows_by_topic(batch, options("a"), batch.schema.names)
-    check_rows(rows, topic, options("a"))
+    (part,) = rows_by_topic(batch, options("a"), batch.schema.names)
+    check_rows(part, options("a"))
     sliced = batch.slice(1, 1)
-    ((topic, rows),) = rows_by_topic(sliced, options("a"), batch.schema.names)
-    check_rows(rows, topic, options("a"))
+    (part,) = rows_by_topic(sliced, options("a"), batch.schema.names)
+    check_rows(part, options("a"))
 
 
 def test_a_copied_record_without_a_timestamp_gets_one() -> None:
     """The source shows Kafka's -1, which means none, as 1 ms before 1970."""
     times = pa.array([-1, 0, None], pa.timestamp("ms", tz="UTC"))
     batch = pa.record_batch({"value": ["a", "b", "c"], "timestamp": times})
-    ((topic, rows),) = rows_by_topic(batch, options("a"), batch.schema.names)
-    check_rows(rows, topic, options("a"))
-    assert rows.column("timestamp").null_count == 2
-    assert rows.column("timestamp")[1].value == 0
+    (part,) = rows_by_topic(batch, options("a"), batch.schema.names)
+    check_rows(part, options("a"))
+    assert part.rows.column("timestamp").null_count == 2
+    assert part.rows.column("timestamp")[1].value == 0
 
 
 def test_the_size_limit_is_the_settings() -> None:
     batch = pa.record_batch({"value": ["x" * 2_000_000]})
     for limit in ("3000000", "1000000"):
         to = options("a", **{"max.request.size": limit})
-        ((topic, rows),) = rows_by_topic(batch, to, ["value"])
+        (part,) = rows_by_topic(batch, to, ["value"])
         if limit == "3000000":
-            check_rows(rows, topic, to)
+            check_rows(part, to)
         else:
-            with pytest.raises(SinkRow, match="no column key"):
-                check_rows(rows, topic, to)
+            with pytest.raises(SinkRow, match=r"in row 0 of the task \(from 0\);"):
+                check_rows(part, to)
 
 
 @pytest.fixture

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
-from broker.config import TopicConfig
+from broker.config import BROKER_CONFIG, CLUSTER_WIDE_NAMES, BrokerConfig, TopicConfig, as_text
 from broker.controller.effects import Report
 from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import AlterConfigs, AlteredConfig, ConfigChange, ConfigsAltered
+from broker.metadata.admin import (
+    AlterConfigs,
+    AlteredConfig,
+    ConfigChange,
+    ConfigsAltered,
+    ConfigsQuestion,
+)
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
 from broker.metadata.records import ConfigResourceType
@@ -19,6 +27,7 @@ TOPIC, BROKER, CLUSTER = (
     ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.CLUSTER,
 )  # fmt: skip
 MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
 
 
 @pytest.fixture
@@ -226,8 +235,71 @@ def test_the_first_min_isr_of_a_cluster_holds_and_a_later_one_says_so() -> None:
     assert other.controller.image.cluster_configs() == {MIN_ISR: "2"}
     (warning,) = [e for e in other.others if isinstance(e, Report) and e.warning]
     assert "started with min.insync.replicas=3, but the cluster's metadata say 2" in warning.message
-    # Taken from the metadata, the start's value holds again, and is written at the next start.
+    # Taken from the metadata, the start's value holds again, and is in the metadata at once.
     assert alter(other, CLUSTER, "", {MIN_ISR: None}) is None
-    assert _started_with(3, other.controller.image).controller.image.cluster_configs() == {
-        MIN_ISR: "3"
-    }
+    assert other.controller.image.cluster_configs() == {MIN_ISR: "3"}
+
+
+SOME_VALUES = {MIN_ISR: ("1", "2", "3"), UNCLEAN: ("false", "true")}
+
+
+def test_each_cluster_wide_setting_is_tried_below() -> None:
+    assert SOME_VALUES.keys() == CLUSTER_WIDE_NAMES
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "broker", "dynamic"),
+    [
+        (name, *three)
+        for name, values in SOME_VALUES.items()
+        for three in itertools.product((None, *values), repeat=3)
+    ],
+)
+def test_controller_and_brokers_go_by_one_value_whatever_they_were_started_with(
+    name: str, head: str | None, broker: str | None, dynamic: str | None
+) -> None:
+    """Set, put back, and after a start of the controller; each as the metadata have it alone."""
+    of_head = {} if head is None else {name: head}
+    of_broker = {} if broker is None else {name: broker}
+    settings = ControllerSettings.from_config(
+        BrokerConfig.from_mapping(of_head), expected_brokers=1, static_config=of_head
+    )
+    shell = ControllerShell(settings=settings)
+    shell.join(1, static_config=tuple(of_broker.items()))
+    shell.create(replication=1)
+    steps: list[tuple[str | None, str | None]] = [(dynamic, dynamic or head), (None, head)]
+    for value, holds in steps:
+        assert alter(shell, CLUSTER, "", {name: value}) is None
+        for image in (shell.controller.image, _replayed(shell)):
+            judged = _judged(settings, image, name)
+            assert judged == str(holds or as_text(BROKER_CONFIG[name].default))
+            if name == MIN_ISR:  # leaders go by it, too
+                live = BrokerConfig.from_mapping(of_broker).under(image.cluster_configs())
+                assert str(live.topic.min_insync_replicas) == judged
+            for kind, resource in ((TOPIC, "t"), (BROKER, "1")):
+                question = ConfigsQuestion(kind, resource, (name,))
+                (told,) = shell.controller.describe_configs(question).entries
+                assert told.value == judged
+        shell = ControllerShell(_replayed(shell), settings=settings)
+
+
+def _replayed(shell: ControllerShell) -> MetadataImage:
+    image = shell.controller.image
+    return MetadataImage.from_records(image.records(), image.offset)
+
+
+def _judged(settings: ControllerSettings, image: MetadataImage, name: str) -> str:
+    config = settings.with_setting(name, {}, image.cluster_configs())
+    return config.to_mapping()[name]
+
+
+def test_a_broker_that_was_started_with_another_value_says_that_it_does_not_count() -> None:
+    shell = _started_with(2)
+    shell.join(1, static_config=((MIN_ISR, "2"),))
+    shell.join(2, static_config=((MIN_ISR, "3"),))
+    (warning,) = [e for e in shell.others if isinstance(e, Report) and e.warning]
+    assert warning.message == (
+        "broker 2 was started with min.insync.replicas=3, but 2 holds in the cluster: a broker's "
+        "own value does not count; give it to the driver, or change it with `pylog configs alter "
+        "broker default --set min.insync.replicas=3`"
+    )

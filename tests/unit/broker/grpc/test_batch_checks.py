@@ -14,8 +14,9 @@ from typing import Any, cast
 import pytest
 
 from broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
+from broker.clients.producer_id_quota import ProducerIdQuota
 from broker.clients.requests import ClientRequests
-from broker.config import TopicConfig
+from broker.config import BrokerConfig, TopicConfig
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
 from broker.metrics.counters import RequestCounters
@@ -105,6 +106,7 @@ class Bench:
         self.service = LogService(
             manager, self._perform, SYSTEM_CLOCK, self.requests,
             image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
+            producer_id_quota=ProducerIdQuota(BrokerConfig),
         )  # fmt: skip
 
     def _perform(self, effects: Sequence[Effect]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -66,13 +67,14 @@ def test_so_many_passes_run_at_a_time_as_there_are_threads() -> None:
 
     async def main() -> None:
         marks = {log.topic_partition: log.log_end_offset for log in logs}
-        cleaning = Cleaning(SYSTEM_CLOCK, lambda: marks, lambda: config, is_one=True)
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                while manager.cleaner.passes < 3:
-                    await cleaning.step(manager)
-        finally:
-            cleaning.stop()
+        with ThreadPoolExecutor(2) as pool:
+            cleaning = Cleaning(SYSTEM_CLOCK, pool, lambda: marks, lambda: config, is_one=True)
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    while manager.cleaner.passes < 3:
+                        await cleaning.step(manager)
+            finally:
+                cleaning.stop()
 
     asyncio.run(main())
     assert files.met == {"t-0", "t-1"}

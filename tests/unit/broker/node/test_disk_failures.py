@@ -68,11 +68,11 @@ class Broker:
         self.hurried: list[str] = []
         self.engine = cast(Any, self)
         self.failures = DiskFailures(
-            self.logs, self.engine, FailureReports(self.send), SYSTEM_CLOCK, self.faults.append
+            self.logs, self.engine, FailureReports(self.send), self.faults.append
         )
 
-    def perform(self, effects: list[str]) -> None:
-        self.manager.told += effects
+    def tell(self, event: Callable[[int], list[str]]) -> None:
+        self.manager.told += event(0)
 
     def delete_at_once(self, root: str) -> None:
         self.hurried.append(root)
@@ -89,7 +89,7 @@ class Broker:
         return log
 
     def upkeep(self, pool: ThreadPoolExecutor) -> Upkeep:
-        return Upkeep(self.logs, self.engine, SYSTEM_CLOCK, pool, CONFIG, self.failures.take)
+        return Upkeep(self.logs, self.engine, SYSTEM_CLOCK, pool, pool, CONFIG, self.failures.take)
 
 
 def run(test: Callable[[Broker], Coroutine[Any, Any, None]], *paths: str) -> Broker:
@@ -130,6 +130,21 @@ def test_it_is_heard_from_a_pool_thread() -> None:
         await until(lambda: bool(broker.sent))
 
     assert run(test).manager.told == ["b"]
+
+
+def test_what_fails_at_a_stop_is_left_to_the_next_start() -> None:
+    async def test(broker: Broker) -> None:
+        broker.files.fail("append", ".log", errno.EIO, times=9)
+        for name in ("a", "b"):
+            fails_to_append(broker.log(name))
+        broker.failures.stop()
+        broker.failures.take()
+        broker.logs.retire()
+        broker.failures.registered()
+        assert broker.logs.live == broker.logs.opened
+
+    broker = run(test)
+    assert (broker.manager.told, broker.sent, broker.faults) == ([], [], [])
 
 
 def test_the_last_directory_is_a_fault_of_the_broker() -> None:

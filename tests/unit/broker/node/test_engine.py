@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+import pytest
+
 from broker.metadata.messages import AlterPartition, PartitionsAltered
 from broker.node.engine import Engine
 from broker.replication.manager import ReplicaManager
@@ -15,6 +17,7 @@ from broker.replication.messages import (
     DeleteReplicaLater,
     Effect,
     FetchDone,
+    OperationFailed,
     ProduceDone,
     ReplicaFailed,
     ReplicaFetch,
@@ -170,6 +173,45 @@ def test_failed_replicas_are_reported_and_end_nothing() -> None:
         engine.perform([gone])
         assert manager.heard[1:] == [("id", 0, "the disk")]
         assert faults == []
+
+    run(test)
+
+
+def test_a_defect_over_a_waiting_request_leaves_a_line_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        error = IndexError("list index out of range")
+        engine.perform([OperationFailed("DelayedFetch", error)])
+        assert faults == []
+        [line] = caplog.records
+        assert (line.levelname, line.message) == (
+            "ERROR",
+            "a defect of the broker ended a waiting request with an error: DelayedFetch: "
+            "IndexError('list index out of range')",
+        )
+        assert line.exc_info is not None
+        assert line.exc_info[1] is error
+
+    run(test)
+
+
+def test_the_manager_hears_what_happens_until_the_stop() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        acks: list[object] = []
+
+        def event(now_ms: int) -> list[Effect]:
+            manager.heard.append(("news",))
+            return [ProduceDone(acks.append, ())]
+
+        engine.tell(event)
+        assert (manager.heard, acks) == ([("news",)], [()])
+        engine.perform([DeleteReplicaLater("/d1/t-0.x-delete", 0)])
+        engine.stop()
+        engine.tell(event)
+        engine.perform([ProduceDone(acks.append, ())])
+        engine.delete_at_once("/d1")
+        assert (manager.heard, acks) == ([("news",)], [()])
 
     run(test)
 

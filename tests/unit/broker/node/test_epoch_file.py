@@ -21,6 +21,17 @@ def test_the_highest_epoch_is_kept() -> None:
     assert EpochFile(files, ["/b"]).highest == 7
 
 
+def test_a_directory_that_was_given_back_is_not_written() -> None:
+    files = MemoryFiles()
+    files.mkdir("/b")
+    epochs = EpochFile(files, ["/b"])
+    epochs.raise_to(ControllerEpoch(7))
+    epochs.close()
+    epochs.raise_to(ControllerEpoch(9))
+    assert epochs.highest == 9
+    assert EpochFile(files, ["/b"]).highest == 7
+
+
 def test_a_damaged_file_counts_as_none() -> None:
     files = MemoryFiles()
     files.mkdir("/b")

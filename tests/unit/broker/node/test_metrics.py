@@ -11,11 +11,16 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from broker.clients.producer_id_quota import ProducerIdQuota
+from broker.config import BrokerConfig
 from broker.metrics.counters import RequestCounters
 from broker.node import metrics
 from broker.node.metrics import BrokerMetrics, BrokerParts
+from pylog.errors import ThrottlingQuotaExceeded
 from pylog.model import BrokerId, TopicPartition
+from pylog.records.batch import read_header
 from tests.fakes.broker_group import BrokerGroup
+from tests.fakes.logs import batch_of
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
@@ -102,6 +107,28 @@ def test_log_directories_show_their_size(group: BrokerGroup) -> None:
     size = value(samples, "pylog_log_directory_size_bytes", directory=manager.directory)
     assert size == manager.logs[0].size > 0
     assert value(samples, "pylog_offline_log_directories") == 0
+
+
+def test_producer_ids_that_are_known_and_that_were_refused(group: BrokerGroup) -> None:
+    group.create_topic()
+    parts = parts_of(group, ONE)
+    parts.logs = group.logs[ONE]
+    (log,) = group.logs[ONE].logs
+    header = read_header(batch_of(b"v", producer=(0, 0, 0)))
+    for pid in range(3):
+        log.producers.apply(header._replace(producer_id=pid), 0)
+    parts.producer_id_quota = ProducerIdQuota(lambda: BrokerConfig(max_producer_ids_per_ip=1))
+    parts.producer_id_quota.admit(0, "10.0.0.1", "", 0)
+    with pytest.raises(ThrottlingQuotaExceeded):
+        parts.producer_id_quota.admit(0, "10.0.0.1", "", 0)
+    samples, _ = scrape(parts)
+    assert value(samples, "pylog_producer_ids") == 3
+    assert value(samples, "pylog_producer_ids_partition_max") == 3
+    refused = {
+        limit: value(samples, "pylog_producer_ids_refused_total", limit=limit)
+        for limit in ("partition", "broker", "ip", "client.id")
+    }
+    assert refused == {"partition": 0, "broker": 0, "ip": 1, "client.id": 0}
 
 
 def test_under_replicated_and_under_min_isr(group: BrokerGroup) -> None:

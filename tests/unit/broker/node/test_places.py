@@ -68,10 +68,22 @@ def test_a_sticky_root_is_fine() -> None:
     assert judge(replace(GOOD, mode=0o41777), own=False) == []
 
 
+def test_a_directory_that_others_could_read_is_tightened_and_told(tmp_path: Path) -> None:
+    own, root = tmp_path / "broker-1", tmp_path
+    own.mkdir()
+    own.chmod(0o755)
+    root.chmod(0o755)
+    (warning,) = look_at(str(root), [str(own), str(root / "broker-2")])
+    assert warning == f"{own} had the mode 755, so that others could read records: it is 700 now"
+    assert (own.stat().st_mode & 0o777, root.stat().st_mode & 0o777) == (0o700, 0o755)
+    assert look_at(str(root), [str(own)]) == []
+
+
 def test_a_new_root_is_made_and_a_file_in_its_place_is_named(tmp_path: Path) -> None:
     root = tmp_path / "a" / "b"
     look_at(str(root), [str(root / "broker-1")])
     assert root.is_dir()
+    assert root.stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").write_text("")
     with pytest.raises(DirectoryUnwritable, match="file/base"):
         look_at(str(tmp_path / "file" / "base"), [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import resource
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -137,3 +138,17 @@ def test_settings_on_the_command_line() -> None:
     assert read_config(["a=1", "b = x=y", "a=2"]) == {"a": "2", "b": "x=y"}
     with pytest.raises(InvalidConfig, match="NAME=VALUE"):
         read_config(["nothing"])
+
+
+@pytest.mark.parametrize(("mode", "told"), [(0o600, []), (0o400, []), (0o640, ["640"])])
+def test_a_secret_file_that_others_can_read_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, mode: int, told: list[str]
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("ab" * 32)
+    path.chmod(mode)
+    assert read_secret(str(path)) == b"\xab" * 32
+    assert [line.message for line in caplog.records] == [
+        f"the cluster secret in {path} can be read by other users (mode {each}): chmod 600 it"
+        for each in told
+    ]

@@ -185,3 +185,90 @@ def test_a_topic_deleted_over_a_sync(alone: BrokerGroup) -> None:
     before = len(alone.other_effects)
     let_sync(alone, ONE)
     assert not any(isinstance(e, SyncLog | ReplicaFailed) for _, e in alone.other_effects[before:])
+
+
+def test_a_follower_elected_over_its_own_sync_commits_only_what_is_synced(tmp_path: Path) -> None:
+    group = group_with(tmp_path, 1, 2)
+    token = group.produce(1, b"a")
+    group.run()
+    group.elect(TWO, isr=[TWO])
+    group.tell()
+    group.run()
+    assert group.error(token) == errors.NotLeaderOrFollower.code
+    assert group.marks(2) == (0, 0, 1)  # a power loss could take it
+    let_sync(group, TWO)
+    assert group.marks(2) == (0, 1, 1)
+
+
+def test_a_leader_elected_anew_over_its_own_sync_commits_only_what_is_synced(
+    alone: BrokerGroup,
+) -> None:
+    token = alone.produce(1, b"a")
+    alone.run()
+    alone.elect(ONE)
+    alone.tell()
+    alone.run()
+    assert alone.error(token) == errors.NotLeaderOrFollower.code
+    assert alone.marks(1) == (0, 0, 1)
+    let_sync(alone, ONE)
+    assert alone.marks(1) == (0, 1, 1)
+
+
+def test_a_leader_whose_tail_was_never_due_a_sync_has_it_synced_before_it_counts(
+    tmp_path: Path,
+) -> None:
+    """As after a start, and as after `flush.messages` was lowered."""
+    group = group_with(tmp_path, 1_000, 2)
+    group.produce(1, b"a", acks=1)
+    group.run()
+    group.cut_links = {(TWO, ONE)}
+    group.produce(1, b"b", acks=1)
+    group.run()
+    group.append(ConfigRecord(ConfigResourceType.TOPIC, "t", "flush.messages", "1"))
+    group.elect(ONE, isr=[ONE])
+    group.tell(ONE)
+    group.run()
+    assert group.marks(1)[1:] == (1, 2)
+    let_sync(group, ONE)
+    assert group.marks(1)[1:] == (2, 2)
+
+
+def test_a_sync_that_is_not_believed_commits_nothing(
+    alone: BrokerGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that ends while another one of the same log runs, which may have been told of a failure
+    in its place.
+    """
+    token = alone.produce(1, b"a")
+    alone.run()
+    log = alone.logs[ONE].get(T0)
+    assert log is not None
+    periodic = log.sync_task()
+
+    def end_within(handle: int) -> None:
+        monkeypatch.undo()
+        let_sync(alone, ONE)
+
+    monkeypatch.setattr(alone.files[ONE], "fsync", end_within)
+    periodic.run()
+    assert token not in alone.answers
+    assert alone.marks(1) == (0, 0, 1)
+    let_sync(alone, ONE)
+    assert alone.error(token) == 0
+    assert alone.marks(1) == (0, 1, 1)
+
+
+def test_a_lower_flush_messages_syncs_what_waiting_acks_are_due(tmp_path: Path) -> None:
+    group = group_with(tmp_path, 1_000, 2)
+    group.cut_links = {(TWO, ONE)}
+    token = group.produce(1, b"a")
+    group.run()
+    group.append(ConfigRecord(ConfigResourceType.TOPIC, "t", "flush.messages", "1"))
+    group.tell(ONE)
+    group.cut_links = set()
+    group.advance(2_000)
+    assert group.marks(2) == (0, 0, 1)
+    assert token not in group.answers
+    let_sync(group, ONE)
+    assert group.error(token) == 0
+    assert group.marks(1) == (0, 1, 1)

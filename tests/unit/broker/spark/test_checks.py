@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from broker.node.settings import Address
-from broker.spark.checks import gateway_problems, master_host, problems
+from broker.spark.checks import gateway_problems, master_host, open_doors, problems
 
 ROOT = Path(__file__).parents[4]
 
@@ -49,6 +49,38 @@ def test_each_wrong_setting_is_named_alone(change: dict[str, str], key: str) -> 
     found = problems({**conf_file("local.conf"), **change}, brokers=3)
     assert [problem.key for problem in found] == [key]
     assert str(found[0]).startswith(f"{key}=")
+
+
+SAFE = {"spark.authenticate": "true", "spark.ui.enabled": "false"}
+HERE = {"spark.master": "local-cluster[3,1,512]", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+@pytest.mark.parametrize(
+    ("conf", "begins"),
+    [
+        (SAFE, []),
+        ({}, ["spark.authenticate is not set", "the Spark UI asks nobody"]),
+        ({**SAFE, "spark.authenticate": "false"}, ["spark.authenticate is not set"]),
+        ({**SAFE, "spark.ui.enabled": "TRUE"}, ["the Spark UI asks nobody"]),
+        ({**SAFE, "spark.ui.enabled": "true", "spark.ui.filters": "a.Filter"}, []),
+        (HERE, []),
+        ({**HERE, "spark.master": "spark://h:7077"}, ["spark.authenticate", "the Spark UI"]),
+        ({**HERE, "spark.driver.bindAddress": "0.0.0.0"}, ["spark.authenticate", "the Spark UI"]),
+        ({"spark.master": "local[3,9]", "spark.driver.host": "localhost"}, []),
+    ],
+)
+def test_what_spark_offers_to_strangers_is_told(conf: dict[str, str], begins: list[str]) -> None:
+    told = open_doors({"spark.master": "yarn", **conf})
+    assert [text.startswith(begin) for text, begin in zip(told, begins, strict=True)] == [
+        True for _ in begins
+    ]
+
+
+def test_the_shipped_configurations_leave_no_kill_links() -> None:
+    assert open_doors(conf_file("local.conf")) == []
+    told = open_doors({**conf_file("cluster.conf"), "spark.master": "yarn"})
+    assert not any("kill links" in text for text in told)
+    assert any("kill links" in text for text in open_doors({"spark.master": "yarn"}))
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 from collections.abc import Callable, Iterator
 
 import click
 import pytest
 
-from pylog.cli.context import print_table
+from pylog import errors
+from pylog.cli.context import Settings, print_json, print_table
 from pylog.cli.main import COMMANDS, cli, main
 from pylog.cli.progress import progress
 from tests.fakes.fake_cluster import FakeCluster
@@ -120,3 +122,40 @@ def test_progress_bars(begin: Callable[[], Written]) -> None:
     with progress("sending", 10, unit="bytes") as advance:
         advance(5)
     assert written() == ""
+
+
+HOSTILE = "[red]a\n\x1b[2Jb\x9b\u2028\u202e"
+SHOWN = r"[red]a\n\x1b[2Jb\x9b\u2028\u202e"
+
+
+def test_a_table_obeys_nothing_that_a_server_says(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("rack",), [(HOSTILE,)])
+    assert capsys.readouterr().out.splitlines()[-1] == SHOWN
+
+
+def test_json_says_what_a_server_said_and_moves_no_cursor(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_json({"rack": HOSTILE})
+    line = capsys.readouterr().out.removesuffix("\n")
+    assert line.isprintable()
+    assert json.loads(line) == {"rack": HOSTILE}
+
+
+def test_a_servers_error_is_escaped_where_it_comes_in() -> None:
+    error = errors.from_code(errors.InvalidRequest.code, HOSTILE)
+    assert (type(error), str(error)) == (errors.InvalidRequest, SHOWN)
+    assert str(errors.from_code(31_999, HOSTILE)) == f"error code 31999: {SHOWN}"
+
+
+def test_an_error_is_printed_on_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise errors.InvalidRequest(HOSTILE)
+
+    monkeypatch.setattr(Settings, "admin", fails)
+    assert main(["topics", "list"]) == 1
+    said = capsys.readouterr().err
+    assert said.removesuffix("\n").isprintable()
+    assert "INVALID_REQUEST" in said

@@ -185,7 +185,7 @@ def test_a_sync_that_was_not_believed_is_due_again() -> None:
     append(log, b"a")
     other = log.sync_task()
     task = log.sync_task()
-    other._history.running.add(other)
+    other._history.begin(other)
     task.run()
     log.on_flushed(task)
     with pytest.raises(KafkaStorageError, match="another sync of it is under way"):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,7 @@ from broker.storage.errors import (
 from broker.storage.files import OsFiles
 from broker.storage.manager.manager import LogManager
 from pylog.errors import InconsistentTopicId, KafkaStorageError
-from pylog.model import TopicPartition
+from pylog.model import LeaderEpoch, Offset, TopicPartition
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager, running
 from tests.fakes.memory_files import MemoryFiles
@@ -33,6 +36,121 @@ def test_a_clean_stop_needs_no_checks() -> None:
     log = log_of(again)
     assert (log.recovery_point, log.log_end_offset) == (3, 3)
     assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")  # a crash from here on is a crash
+
+
+class HeldSync(MemoryFiles):
+    """A sync on the thread `pool` ends when the main thread has synced something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.may_end = threading.Event(), threading.Event()
+
+    def fsync(self, handle: int) -> None:
+        if threading.current_thread().name == "pool":
+            self.begun.set()
+            assert self.may_end.wait(60)
+        super().fsync(handle)
+        if threading.current_thread() is threading.main_thread():
+            self.may_end.set()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_a_clean_stop_waits_for_a_sync_that_runs(failing: bool) -> None:
+    """On another thread, and its failure is not hidden by the stop's own sync."""
+    files = HeldSync()
+    manager = open_manager(files)
+    logs = [manager.create(TopicPartition("t", number), TOPIC_ID) for number in range(3)]
+    for log in logs:
+        append(log, b"v")
+    files.may_end.clear()
+    task = logs[2].sync_task()
+    pool = threading.Thread(target=task.run, name="pool")
+    pool.start()
+    assert files.begun.wait(60)
+    if failing:
+        files.fail("fsync", "t-2", errno.EIO)
+    manager.close(clean=True)
+    pool.join()
+    assert files.exists(f"{ROOT}/{CLEAN_MARKER}") is not failing
+    again = open_manager(files, boot="boot-2")
+    assert again.log_intact is not failing
+
+
+def test_nothing_uses_a_directory_that_is_being_closed() -> None:
+    """Its logs belong to the thread that closes them."""
+    files, manager = running()
+    log = log_of(manager)
+    task = manager.checkpoint_task({})
+    manager.retire()
+    refused: list[Callable[[], object]] = [
+        lambda: append(log, b"v"),
+        lambda: log.assign_epoch(LeaderEpoch(7), log.log_end_offset),
+        lambda: log.truncate_to(Offset(0)),
+        lambda: log.sync_task(),
+        lambda: log.read(0, 1, upper_bound=1),
+        lambda: manager.create(OTHER, OTHER_ID),
+        lambda: manager.delete(TOPIC),
+        lambda: manager.forget(OTHER),
+        lambda: manager.set_aside(log, "a copy"),
+        lambda: manager.maintain(1, WALL_MS),
+        lambda: manager.flush_tasks(),
+        lambda: manager.checkpoint_high_watermarks({}),
+        lambda: manager.checkpoint_recovery_points(),
+        lambda: manager.checkpoint_task({}),
+        lambda: manager.on_checkpointed(task),
+        lambda: manager.registered(),
+    ]
+    for call in refused:
+        with pytest.raises(KafkaStorageError, match="is closed here"):
+            call()
+    manager.fail(KafkaStorageError("the disk of another log"))
+    closing = threading.Thread(target=manager.close, kwargs={"clean": True})
+    closing.start()
+    closing.join()
+    again = open_manager(files, boot="boot-2")
+    assert again.log_intact
+    assert len(values_of(log_of(again))) == 3
+
+
+@pytest.mark.parametrize(
+    ("operation", "path"),
+    [
+        ("fsync", "t-0/"),
+        ("append", "recovery-point"),
+        ("append", CLEAN_MARKER),
+    ],
+)
+def test_a_disk_that_fails_at_the_stop_leaves_the_lock_free(operation: str, path: str) -> None:
+    files, manager = running()
+    append(manager.create(OTHER, OTHER_ID), b"v")
+    files.fail(operation, path, errno.EIO)
+    with suppress(OSError):
+        manager.close(clean=True)
+    assert not files.handles
+    assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")
+
+
+class FailingClose(MemoryFiles):
+    """A file system that tells at the close of a file what it could not write."""
+
+    failing = False
+
+    def close(self, handle: int) -> None:
+        path = self.handles[handle][0]
+        super().close(handle)
+        if self.failing and "/t-0/" in path:
+            raise OSError(errno.EIO, "injected")
+
+
+def test_a_log_whose_files_cannot_be_closed_leaves_the_lock_free() -> None:
+    files = FailingClose()
+    manager = open_manager(files)
+    for key, topic_id in ((OTHER, OTHER_ID), (TOPIC, TOPIC_ID)):
+        append(manager.create(key, topic_id), b"v")
+    files.failing = True
+    manager.close(clean=True)
+    assert all("/t-0/" in path for path, _ in files.handles.values())
+    assert not files.exists(f"{ROOT}/{CLEAN_MARKER}")
 
 
 def test_epochs_that_found_no_room_at_a_clean_stop_are_read_from_the_batches() -> None:

@@ -13,6 +13,7 @@ from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.indexes.txn_index import AbortedTransaction, decode_entries, encode_entry
 from broker.storage.log.log import Log
 from broker.storage.log.validator import INTERNAL, Origin
+from broker.storage.producers.producer_entry import pack, unpack
 from broker.storage.producers.producer_snapshot import (
     BadSnapshot,
     SnapshotRow,
@@ -39,6 +40,7 @@ ENTRIES = {
     8: ProducerEntry(0, (), -1, 9, 4, 56),
     9: ProducerEntry(1, (AppendedBatch(2**31 - 1, 0, 40, 41, 200),), 40, 200, -1, 57),
 }
+PACKED = {pid: pack(entry) for pid, entry in ENTRIES.items()}
 
 
 def put(log: Log, sequence: int, *, pid: int = 1, count: int = 1) -> bool:
@@ -54,28 +56,42 @@ def snapshots(files: MemoryFiles) -> list[int]:
 def test_the_file_is_kafkas() -> None:
     body = struct.pack(">i", 1) + struct.pack(">qhiqiqiq", 7, 3, 9, 9, 1, 104, -1, -1)
     expected = struct.pack(">hI", 1, crc32c(body)) + body
-    assert encode_snapshot({7: ENTRIES[7]}) == expected
+    assert encode_snapshot({7: PACKED[7]}) == expected
     assert encode_snapshot({}) == struct.pack(">hIi", 1, crc32c(bytes(4)), 0)
     assert decode_snapshot(expected) == [SnapshotRow(7, 3, 9, 9, 1, 104, -1, -1)]
 
 
 def test_snapshot_and_companion_together_keep_everything() -> None:
-    rows = decode_snapshot(encode_snapshot(ENTRIES))
-    companion = encode_companion(ENTRIES, forgot=False)
-    assert restore(rows, companion) == (ENTRIES, False)
-    kafkas, forgot = restore(rows, None)
+    snapshot, companion = encode_snapshot(PACKED), encode_companion(PACKED, forgot=False)
+    assert restore(snapshot, companion) == (PACKED, False)
+    assert {pid: unpack(packed) for pid, packed in PACKED.items()} == ENTRIES
+    for damaged in (None, companion[:-1]):
+        packed, forgot = restore(snapshot, damaged)
+        assert forgot
+        assert unpack(packed[7]) == ProducerEntry(3, FIVE[-1:], -1, 104, -1, -1)
+        assert unpack(packed[9]).batches == ENTRIES[9].batches  # the first sequence wraps
+
+
+def test_a_companion_of_another_moment_tells_only_when_a_producer_was_heard_of() -> None:
+    older = {7: pack(ProducerEntry(3, FIVE[:4], seen_ms=54))}
+    packed, _ = restore(encode_snapshot(PACKED), encode_companion(older, forgot=False))
+    assert unpack(packed[7]) == ProducerEntry(3, FIVE[-1:], -1, 104, -1, 54)
+    assert unpack(packed[8]).seen_ms == -1
+
+
+def test_a_companion_says_what_it_holds() -> None:
+    found, forgot = decode_companion(encode_companion(PACKED, forgot=True))
     assert forgot
-    assert kafkas[7] == ProducerEntry(3, FIVE[-1:], -1, 104, -1, -1)
-    assert kafkas[9].batches == ENTRIES[9].batches  # the first sequence wraps
+    assert found == {pid: (entry.seen_ms, entry.batches) for pid, entry in ENTRIES.items()}
 
 
 @pytest.mark.parametrize("cut", [0, 5, 9, 30, 60])
 def test_damaged_files_are_named(cut: int) -> None:
     with pytest.raises(BadSnapshot):
-        decode_snapshot(encode_snapshot(ENTRIES)[:cut])
+        decode_snapshot(encode_snapshot(PACKED)[:cut])
     with pytest.raises(BadSnapshot):
-        decode_companion(encode_companion(ENTRIES, forgot=True)[:cut])
-    rotten = bytearray(encode_snapshot(ENTRIES))
+        decode_companion(encode_companion(PACKED, forgot=True)[:cut])
+    rotten = bytearray(encode_snapshot(PACKED))
     rotten[cut] ^= 4
     with pytest.raises(BadSnapshot):
         decode_snapshot(bytes(rotten))

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from pylog import AdminClient, Consumer, Producer, errors
+from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.ranges.range_reader import RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
+from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 from tests.fakes.fake_cluster import FakeCluster
 
@@ -117,6 +119,36 @@ def test_servers_that_all_refuse_are_given_up_in_time(ask: Callable[..., object]
     """`bootstrap.timeout.ms` ends what `default.api.timeout.ms` would let wait for a minute."""
     with pytest.raises(errors.BootstrapFailed, match=r"within 0.2 s: 127.0.0.1:1: conn.* refused"):
         ask(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=200)
+
+
+@ways
+def test_a_server_that_swallows_packets_is_given_up_in_time(ask: Callable[..., object]) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()  # connections are made, and nobody answers
+        where = f"127.0.0.1:{silent.getsockname()[1]}"
+        before = SYSTEM_CLOCK.monotonic_ms()
+        with pytest.raises(errors.BootstrapFailed, match=f"within 0.3 s: {where}"):
+            ask(bootstrap_servers=where, bootstrap_timeout_ms=300)
+        assert SYSTEM_CLOCK.monotonic_ms() - before < 3_000  # not the ten seconds of an answer
+
+
+def test_a_call_that_comes_later_waits_the_whole_time_again() -> None:
+    with AdminClient(bootstrap_servers=NOWHERE, bootstrap_timeout_ms=400) as admin:
+        for _ in range(2):
+            before = SYSTEM_CLOCK.monotonic_ms()
+            with pytest.raises(errors.BootstrapFailed, match=r"within 0.4 s"):
+                admin.list_topics()
+            assert SYSTEM_CLOCK.monotonic_ms() - before >= 390
+
+
+def test_a_wrong_address_is_told_in_ten_seconds_without_a_setting() -> None:
+    assert (
+        ClusterSettings.of(
+            CONSUMER_SETTINGS.parse({"bootstrap_servers": NOWHERE})
+        ).bootstrap_timeout_ms
+        == 10_000
+    )
 
 
 def test_a_range_reader_gives_up_in_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pylog import errors
+from pylog import Consumer, errors
 from pylog.client.consumer.decoding import Decoder
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
@@ -12,6 +12,7 @@ from pylog.model import TopicPartition
 from pylog.records.record import Record
 from tests.fakes.consumers import consumer, fill
 from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.waiting import eventually
 
 T0, T1, T2 = (TopicPartition("t", p) for p in range(3))
 
@@ -129,3 +130,67 @@ def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
         assert c.poll(5).records(T0)[0].offset == 4
         assert c.position(T0) == 2
         assert c.poll(5).records(T0)[0].offset == 2
+
+
+def arrived(c: Consumer, *partitions: TopicPartition) -> None:
+    """Wait until records or a fault of each of these have come."""
+
+    def here() -> bool:
+        found = [c._fetcher.partitions.get(tp) for tp in partitions]
+        return all(p is not None and (p.buffer or p.error is not None) for p in found)
+
+    eventually(5, here, f"something of {partitions}")
+
+
+def test_good_records_come_before_another_partitions_fault(cluster: FakeCluster) -> None:
+    fill(cluster, 1_200, partition=0)
+    with consumer(cluster, auto_offset_reset="none", max_poll_records=500) as c:
+        c.assign([T0, T1])
+        c.seek(T0, 0)
+        c.seek(T1, 77)
+        c.poll(0)
+        arrived(c, T0, T1)
+        assert sum(len(c.poll(5)) for _ in range(3)) == 1_200
+        with pytest.raises(errors.OffsetOutOfRange, match="t-1"):
+            c.poll(5)
+
+
+def test_a_stream_of_records_does_not_hide_a_fault(cluster: FakeCluster) -> None:
+    fill(cluster, 1, partition=0)
+    with consumer(cluster, auto_offset_reset="none") as c:
+        c.assign([T0, T1])
+        c.seek(T0, 0)
+        c.seek(T1, 77)
+        c.poll(0)
+        arrived(c, T0, T1)
+        assert len(c.poll(5)) == 1
+        fill(cluster, 1, partition=0)
+        arrived(c, T0)
+        with pytest.raises(errors.OffsetOutOfRange, match="t-1"):
+            c.poll(5)
+        assert len(c.poll(5)) == 1
+
+
+def test_good_records_come_before_a_topic_that_is_denied(cluster: FakeCluster) -> None:
+    fill(cluster, 30)
+    with consumer(cluster, max_poll_records=10, default_api_timeout_ms=50) as c:
+        c.subscribe(["t", "absent"])
+        c.poll(0)
+        arrived(c, T0)
+        eventually(5, lambda: "absent" in c._cluster.denied, "the denial")
+        SYSTEM_CLOCK.sleep(0.06)  # the denial counts now
+        assert [len(c.poll(5)) for _ in range(3)] == [10, 10, 10]
+        with pytest.raises(errors.UnknownTopicOrPartition, match="absent"):
+            c.poll(5)
+
+
+def test_a_position_does_not_wait_for_records_of_others(cluster: FakeCluster) -> None:
+    fill(cluster, 5)
+    with consumer(cluster, auto_offset_reset="none") as c:
+        c.assign([T0])
+        c.seek(T0, 0)
+        c.poll(0)
+        arrived(c, T0)
+        c.assign([T0, T1])
+        with pytest.raises(errors.NoOffsetForPartition, match="t-1"):
+            c.position(T1)

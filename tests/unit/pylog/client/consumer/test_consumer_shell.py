@@ -371,3 +371,38 @@ def test_records_of_aborted_transactions_are_left_out(cluster: FakeCluster) -> N
     with consumer(cluster) as c:
         c.assign([T0])
         assert [r.value for r in c.poll(5)] == [b"a", b"b", b"c", b"x", b"y", b"z", b"d", b"open"]
+
+
+def test_next_offsets_are_positions_behind_what_is_no_record(cluster: FakeCluster) -> None:
+    transactions(cluster.topics["t"].partitions[0])
+    cluster.topics["t"].partitions[0].stable = 8  # 3 to 7 are aborted records and markers
+    with consumer(cluster, isolation_level="read_committed") as c:
+        c.assign([T0])
+        records = c.poll(5)
+        assert [r.offset for r in records] == [0, 1, 2]
+        assert records.next_offsets == {T0: 8} == {T0: c.position(T0)}
+
+
+class KeepFirst:
+    def on_consume(self, records: ConsumerRecords) -> ConsumerRecords:
+        return ConsumerRecords({tp: records.records(tp)[:1] for tp in records.partitions})
+
+
+def test_an_interceptor_that_drops_records_moves_no_offset(cluster: FakeCluster) -> None:
+    fill(cluster, 5)
+    with consumer(cluster, interceptor_classes=[KeepFirst()]) as c:
+        c.assign([T0])
+        records = c.poll(5)
+        assert [r.offset for r in records] == [0]
+        assert records.next_offsets == {T0: 5} == {T0: c.position(T0)}
+
+
+def test_what_an_iteration_left_says_where_it_goes_on(cluster: FakeCluster) -> None:
+    transactions(cluster.topics["t"].partitions[0])
+    cluster.topics["t"].partitions[0].stable = 8
+    with consumer(cluster, isolation_level="read_committed") as c:
+        c.assign([T0])
+        next(iter(c))
+        records = c.poll(5)
+        assert [r.offset for r in records] == [1, 2]
+        assert records.next_offsets == {T0: 8} == {T0: c.position(T0)}
