@@ -167,16 +167,14 @@ class LogService(log_pb2_grpc.LogServicer):
         bound(len(request.partitions))
         queries = wire.queries_from(request)
         twice = _named_twice(query.topic_partition for query in queries)
-        return log_pb2.ListOffsetsResponse(
-            partitions=[
-                wire.offset_answer(
-                    OffsetAnswer(query.topic_partition, twice)
-                    if twice
-                    else self._manager.list_offsets(query)
-                )
-                for query in queries
-            ]
-        )
+        answers = [
+            OffsetAnswer(query.topic_partition, twice)
+            if twice
+            else self._manager.list_offsets(query)
+            for query in queries
+        ]
+        self._perform(self._manager.take_effects())
+        return log_pb2.ListOffsetsResponse(partitions=map(wire.offset_answer, answers))
 
     async def DeleteRecords(
         self, request: log_pb2.DeleteRecordsRequest, context: Context

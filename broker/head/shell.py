@@ -24,8 +24,8 @@ from broker.controller.metadata_log import MetadataLog
 from broker.grpc.cluster_service import ClusterService
 from broker.metadata.messages import Failure
 from broker.metrics.counters import Histogram
-from broker.storage.errors import DiskFull
-from broker.storage.files import NO_ROOM
+from broker.storage.errors import PassingStorageError
+from broker.storage.files import PASSES
 from pylog.clock import Clock, ticks
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import Offset
@@ -41,7 +41,7 @@ class _Written(NamedTuple):
 
     appended: int
     offset: Offset | None
-    full: DiskFull | None
+    full: PassingStorageError | None
 
 
 class ControllerShell:
@@ -78,6 +78,7 @@ class ControllerShell:
         self.queue_seconds = Histogram()
         """From a decision to its fsync."""
         self._snapshot_due = False
+        self._unsynced = False  # something was appended since the last sync
         self._writer: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = 0
@@ -183,8 +184,8 @@ class ControllerShell:
 
     async def _write(self) -> None:
         try:
-            while self._appends or self._snapshot_due:
-                if not self._appends:
+            while self._appends or self._snapshot_due or self._unsynced:
+                if not self._appends and not self._unsynced:
                     self._snapshot_due = False
                     if not self._stopped:
                         # What is committed changes by this task alone, so it stands still.
@@ -217,24 +218,31 @@ class ControllerShell:
             self._writer = None
 
     def _append(self, appends: list[AppendRecords]) -> _Written:
-        count, full = 0, None
+        count, offset, full = 0, None, None
         for effect in appends:
             try:
                 self._log.append(effect)
-            except DiskFull as error:
+            except PassingStorageError as error:
                 full = error
                 break
             count += 1
-        return _Written(count, self._log.flush() if count else None, full)
+        self._unsynced = self._unsynced or count > 0
+        if self._unsynced:
+            try:
+                offset = self._log.flush()
+                self._unsynced = False
+            except PassingStorageError as error:
+                full = error
+        return _Written(count, offset, full)
 
-    def _note_room(self, full: DiskFull | None) -> None:
+    def _note_room(self, full: PassingStorageError | None) -> None:
         if full is not None:
             if not self.no_room:
                 _log.error("%s; until then nothing can be changed", full)
             self.no_room = str(full)
             self._no_room.set()
         elif self.no_room:
-            _log.warning("there is room on the disk again: changes go on")
+            _log.warning("the metadata log can be written again: changes go on")
             self.no_room = ""
             self._no_room.clear()
 
@@ -242,10 +250,10 @@ class ControllerShell:
         """Without one the next start only reads more of the log."""
         try:
             self._log.write_snapshot(self.controller.image)
-        except (OSError, DiskFull) as error:
-            if isinstance(error, OSError) and error.errno not in NO_ROOM:
+        except (OSError, PassingStorageError) as error:
+            if isinstance(error, OSError) and error.errno not in PASSES:
                 raise
-            _log.warning("no room for a snapshot of the metadata: %s", error)
+            _log.warning("no snapshot of the metadata is written now: %s", error)
 
     # ---- time ------------------------------------------------------------------------------------
 

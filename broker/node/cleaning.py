@@ -74,7 +74,7 @@ class Cleaning:
         self._is_one = is_one
         self._pace = Pace(clock, config)
         self._pool = pool
-        self._passes: dict[LogManager, set[asyncio.Task[None]]] = {}
+        self._passes: dict[LogManager, set[asyncio.Task[bool]]] = {}
 
     async def step(self, manager: LogManager) -> None:
         """Begin the passes that are due in a directory; wait until one has ended, or a while.
@@ -94,10 +94,11 @@ class Cleaning:
             passes, timeout=backoff or None, return_when=asyncio.FIRST_COMPLETED
         )
         passes -= done
-        for ended in done:
-            ended.result()
+        if not all([ended.result() for ended in done]):
+            await asyncio.sleep(backoff)  # the next one would likely be the same, over the same log
 
-    async def _run(self, manager: LogManager, task: CleanTask) -> None:
+    async def _run(self, manager: LogManager, task: CleanTask) -> bool:
+        """Whether the pass met no error."""
         loop = asyncio.get_running_loop()
         goes_on = True
         while goes_on:
@@ -106,6 +107,7 @@ class Cleaning:
         error = task.error
         if isinstance(error, OSError) and error.errno in DISK_FAILED and not self._is_one:
             raise error
+        return error is None
 
     def stop(self) -> None:
         """No more passes; what one has not put in place is left to the next start."""

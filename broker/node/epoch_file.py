@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import PASSES, Files, is_of_the_moment
 from pylog.model import ControllerEpoch
 
 NAME: Final = "controller-epoch"
@@ -36,7 +36,7 @@ class EpochFile:
         except FileNotFoundError:
             return ControllerEpoch(-1)
         except OSError as error:
-            if len(self._paths) == 1:
+            if len(self._paths) == 1 or is_of_the_moment(error):
                 raise
             _log.warning("%s cannot be read: %s", path, error)
             return ControllerEpoch(-1)
@@ -45,9 +45,9 @@ class EpochFile:
     def raise_to(self, epoch: ControllerEpoch) -> None:
         """Durably remember `epoch` if it is new.
 
-        A full disk is no reason to leave the cluster: the next call tries again. Until then only
-        this life of the broker is protected. OSError when every disk fails otherwise; one of
-        several is left out from then on.
+        A full disk, or an error of the moment, is no reason to leave the cluster: the next call
+        tries again. Until then only this life of the broker is protected. OSError when every disk
+        fails otherwise; one of several is left out from then on.
         """
         if epoch > self.highest:
             self.highest = epoch
@@ -64,11 +64,11 @@ class EpochFile:
         try:
             self._files.write_atomic(path, f"{self.highest}\n".encode())
         except OSError as error:
-            no_room = error.errno in NO_ROOM
-            if not no_room and len(self._paths) == 1:
+            passes = error.errno in PASSES
+            if not passes and len(self._paths) == 1:
                 raise
-            if not no_room:
+            if not passes:
                 self._paths.remove(path)
             _log.warning("%s cannot be written: %s", path, error)
-            return not no_room
+            return not passes
         return True

@@ -41,6 +41,14 @@ def check_limits(config: BrokerConfig, *, files_max: int, memory_max: int) -> No
         )
 
 
+def open_segments_max(files_max: int) -> int:
+    """How many full segments may stay open for readers: a quarter of what the process may have.
+    Connections leave logs the half; so as much again is there for the three files that each
+    partition has open, and for what rolls, checkpoints and passes of the cleaner open in between.
+    """
+    return files_max // 4
+
+
 def memory_max(cgroups: Path = _CGROUPS, own_cgroup: Path = Path("/proc/self/cgroup")) -> int:
     """Bytes that this process may have, by its limits and those of its control groups."""
     found = [resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA)]

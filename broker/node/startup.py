@@ -12,13 +12,14 @@ from broker.config import BrokerConfig
 from broker.ids import random_id
 from broker.log_dirs import directories_of
 from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
-from broker.node.host import boot_id
+from broker.node.host import boot_id, open_files_max
+from broker.node.limits import open_segments_max
 from broker.node.link import ControllerLink
 from broker.node.offers import check_own, find_directories, refuse_left_out
 from broker.node.places import look_at, mount_id_of, refuse_nested
 from broker.node.settings import ANY_BROKER, NEW_BROKER
 from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import DirectoryLocked, StorageStartError
+from broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError
 from broker.storage.files import Files
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.opening import Opening
@@ -121,7 +122,8 @@ class Startup:
         """Lock the directories and recover each in a thread of its own, while the kernels warm in
         another.
 
-        Raises DirectoryLocked when a lock did not come free, StorageStartError and InvalidConfig.
+        Raises DirectoryLocked when a lock did not come free, StartPutOff when the process stayed
+        short of something, StorageStartError and InvalidConfig.
         """
         loop = asyncio.get_running_loop()
         warming = loop.run_in_executor(self._pool, _warm)
@@ -133,7 +135,7 @@ class Startup:
                 await asyncio.gather(*steps)
                 logs = opening.finish()
                 break
-            except DirectoryLocked:
+            except (DirectoryLocked, StartPutOff):
                 if self._clock.monotonic_ms() - begin_ms >= LOCK_SECONDS_MAX * 1000:
                     raise
             await self._or_stop(0.05)
@@ -161,6 +163,7 @@ class Startup:
             wall_ms=self._clock.wall_ms(),
             config=self._config,
             mount_of=mount_id_of,
+            open_segments_max=open_segments_max(open_files_max()),
         )
 
 

@@ -17,6 +17,8 @@ from typing import Final
 from broker.config import BrokerConfig
 from broker.node.cleaning import Cleaning
 from broker.node.engine import Engine
+from broker.storage.errors import PassingStorageError
+from broker.storage.files import is_of_the_moment
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.manager import LogManager
 from pylog import errors
@@ -80,6 +82,10 @@ class Upkeep:
             try:
                 await step(manager, due)
             except (OSError, errors.KafkaStorageError) as error:
+                if isinstance(error, PassingStorageError) or is_of_the_moment(error):
+                    _log.warning("%s: upkeep is put off: %s", manager.directory, error)
+                    await asyncio.sleep(MAINTENANCE_SECONDS)
+                    continue
                 if self._logs.is_one:
                     raise
                 self._logs.fail(manager, error)

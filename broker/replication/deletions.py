@@ -7,6 +7,8 @@ not heard of the deletion, and the records would be back.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.metadata.messages import Failure
 from broker.replication.hosted import HostedPartitions, Missing
 from broker.replication.messages import DeleteRecords, DeleteRecordsDone, Effect, LowWatermark
@@ -84,9 +86,15 @@ class DelayedDeletion(WaitingOperation):
 class Deletions:
     """The DeleteRecords path of one broker."""
 
-    def __init__(self, hosted: HostedPartitions, room: WaitingRoom) -> None:
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
         self._hosted = hosted
         self._room = room
+        self._storage_failed = storage_failed
 
     def delete(self, request: DeleteRecords, token: object) -> None:
         """Move log starts, then answer or wait."""
@@ -131,10 +139,9 @@ class Deletions:
                 f"{partition.high_watermark} (or -1), not up to {offset}",
             )
         try:
-            if offset > partition.log.log_start_offset:
-                partition.log.advance_log_start(offset)
+            partition.log.advance_log_start(offset)
         except PylogError as error:
+            if isinstance(error, KafkaStorageError):
+                self._storage_failed(partition, error)
             return Failure(error.code, str(error))
-        except OSError as error:
-            return Failure(KafkaStorageError.code, str(error))
         return None

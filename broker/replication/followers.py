@@ -17,7 +17,6 @@ from broker.replication.messages import (
 from broker.replication.partition import Partition
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
-from broker.storage.errors import DiskFull
 from pylog.errors import (
     FetchSessionIdNotFound,
     InvalidFetchSessionEpoch,
@@ -197,8 +196,7 @@ class Followers:
         try:
             partition.follow(wall_ms, action)
         except (OSError, KafkaStorageError) as error:
-            if not isinstance(error, DiskFull):
-                self._storage_failed(partition, error)
+            self._storage_failed(partition, error)
             return str(error)
         except PylogError as error:
             return f"{type(error).__name__}: {error}"

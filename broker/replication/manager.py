@@ -108,7 +108,7 @@ class ReplicaManager:
             hosted, room, self._lead, self._storage_failed
         )
         self._followers = Followers(hosted, room, self._storage_failed, self._syncs)
-        self._deletions = Deletions(hosted, room)
+        self._deletions = Deletions(hosted, room, self._storage_failed)
         self._replicas = Replicas(
             broker_id,
             logs,
@@ -160,11 +160,17 @@ class ReplicaManager:
         return None if partition is None else partition.config
 
     def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
-        """An offset of one partition, by time or by name."""
+        """An offset of one partition, by time or by name. `take_effects` then tells what a log
+        that failed over it brought about.
+        """
         partition = self._hosted.find(query.topic_partition)
         if isinstance(partition, Missing):
             return OffsetAnswer(query.topic_partition, partition.failure)
         return answer_offset_query(partition, query, self._storage_failed)
+
+    def take_effects(self) -> list[Effect]:
+        """What a query has brought about."""
+        return self._finish() if self._room.outbox else []
 
     def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:
         """DeleteRecordsDone when every live replica begins at or after the asked offset."""
@@ -344,6 +350,7 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._room.advance()
         self._replicas.go_on()
+        self._syncs.go_on()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:
@@ -374,6 +381,7 @@ class ReplicaManager:
             self._room.next_deadline,
             self._followers.next_deadline if self._broker_epoch >= 0 else None,
             self._proposals.next_deadline,
+            self._syncs.next_deadline,
         ):
             if at is not None and at < earliest:
                 earliest = at

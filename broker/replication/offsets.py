@@ -8,7 +8,6 @@ from typing import Final
 from broker.metadata.messages import Failure
 from broker.replication.messages import OffsetAnswer, OffsetQuery
 from broker.replication.partition import Partition
-from broker.storage.errors import DiskFull
 from pylog.errors import InvalidRequest, KafkaStorageError, OffsetNotAvailable, PylogError
 from pylog.model import (
     EARLIEST_TIMESTAMP,
@@ -38,7 +37,7 @@ def answer_offset_query(
     try:
         return _answer(partition, query)
     except PylogError as error:
-        if isinstance(error, KafkaStorageError) and not isinstance(error, DiskFull):
+        if isinstance(error, KafkaStorageError):
             storage_failed(partition, error)
         return OffsetAnswer(partition.topic_partition, Failure(error.code, str(error)))
 

@@ -252,15 +252,17 @@ class Partition:
             case StartOverAt():
                 try:
                     self.log.truncate_fully_and_start_at(action.offset)
-                finally:  # the log may begin there though its disk is full (KAFKA-9491)
+                finally:  # it may begin there though its files are not made yet (KAFKA-9491)
                     self.clamp_high_watermark()
                 self.high_watermark = action.offset
                 return True
         return False
 
     def _cut(self, offset: Offset) -> None:
-        self.log.truncate_to(offset)
-        self.clamp_high_watermark()
+        try:
+            self.log.truncate_to(offset)
+        finally:  # it may end there though its files are not cut yet
+            self.clamp_high_watermark()
 
     def _follow_marks(self, leader_high_watermark: Offset, leader_start: Offset) -> None:
         # Only after the records, and no further than they reach (KAFKA-14704). It never moves

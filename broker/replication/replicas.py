@@ -20,8 +20,9 @@ from broker.replication.messages import DeleteReplicaLater, ReplicaFailed
 from broker.replication.partition import Partition
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
-from broker.replication.without_room import WithoutRoom
-from broker.storage.errors import DiskFull
+from broker.replication.without_room import RETRY_MS, WithoutRoom
+from broker.storage.errors import PassingStorageError
+from broker.storage.files import is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
 from pylog.errors import PylogError
@@ -33,7 +34,8 @@ lease to renew.
 """
 
 
-_Doomed = dict[tuple[TopicPartition, TopicId | None], TopicConfig]
+_DoomedKey = tuple[TopicPartition, TopicId | None]
+_Doomed = dict[_DoomedKey, TopicConfig]
 """Logs to delete, by name and topic id, with the settings that they had."""
 
 
@@ -68,14 +70,18 @@ class Replicas:
         self._known_high_watermarks = known_high_watermarks
         self._leader_state = leader_state
         self._follower_state = follower_state
-        self._without_room = WithoutRoom()
+        self._without_room: WithoutRoom[tuple[TopicId, int]] = WithoutRoom()
+        self._undeleted: WithoutRoom[tuple[_DoomedKey, TopicConfig]] = WithoutRoom()
         # partitions whose logs are still to be made, each by its newest record
         self._unmade: dict[tuple[TopicId, int], PartitionRecord] = {}
 
     @property
     def next_deadline(self) -> int | None:
         """When to call `go_on` next."""
-        return self._room.now_ms if self._unmade else self._without_room.next_deadline
+        if self._unmade:
+            return self._room.now_ms
+        unmade, undeleted = self._without_room.next_deadline, self._undeleted.next_deadline
+        return min((at for at in (unmade, undeleted) if at is not None), default=None)
 
     def take_up(self, records: Iterable[PartitionRecord]) -> None:
         """Host, lead, follow or delete what these records say; many new logs are for `go_on`."""
@@ -101,8 +107,11 @@ class Replicas:
             self._room.due(at)
 
     def go_on(self) -> None:
-        """Make more of the new logs, and look whether there is room for those that had none."""
+        """Make more of the new logs, and try again what was refused."""
         self._make_some()
+        undeleted = self._undeleted.take(self._room.now_ms)
+        if undeleted:
+            self._delete_logs(dict(undeleted))
         self._look_for_room()
 
     def _make_some(self) -> None:
@@ -147,8 +156,8 @@ class Replicas:
             self._change_role(partition, record)
             return
         partition.retire(record, str(fault))
-        if isinstance(fault, DiskFull):
-            self._without_room.add(self._room.now_ms, record.topic_id, record.partition)
+        if isinstance(fault, PassingStorageError):
+            self._without_room.add(self._room.now_ms, (record.topic_id, record.partition))
             if not again:
                 self._room.outbox.append(ReplicaFailed(topic_partition, str(fault)))
         else:
@@ -196,6 +205,11 @@ class Replicas:
             else:
                 partition.take(record)
                 return
+        except PassingStorageError as error:
+            self._followers.unfollow(partition)
+            partition.retire(record, str(error))
+            self._known_high_watermarks[partition.topic_partition] = partition.high_watermark
+            self._without_room.add(now_ms, (record.topic_id, record.partition))
         except (OSError, PylogError) as error:
             partition.retire(record)
             self.storage_failed(partition, error)
@@ -278,14 +292,22 @@ class Replicas:
         for topic_partition in delays:
             self._known_high_watermarks.pop(topic_partition, None)
         for topic_partition, outcome in self._logs.delete_all(doomed):
-            if isinstance(outcome, PylogError):
+            if isinstance(outcome, PassingStorageError):
+                for key in doomed:
+                    if key[0] == topic_partition:
+                        self._undeleted.add(self._room.now_ms, (key, doomed[key]))
+                self._room.due(self._room.now_ms + RETRY_MS)
+            elif isinstance(outcome, PylogError):
                 self._room.outbox.append(ReplicaFailed(topic_partition, str(outcome)))
             else:
                 self._room.outbox.append(DeleteReplicaLater(outcome, delays[topic_partition]))
 
     def storage_failed(self, partition: Partition, error: Exception) -> None:
-        """The log is unusable: the replica is offline here until a restart."""
-        if partition.offline:
+        """The replica is offline here until a restart, unless its log works and only refuses for
+        now.
+        """
+        passes = isinstance(error, PassingStorageError) or is_of_the_moment(error)
+        if partition.offline or passes:
             return
         reason = str(error) or type(error).__name__
         self._followers.unfollow(partition)

@@ -7,19 +7,25 @@ meanwhile. What waits for a partition's own disk:
 - a follower's next fetch, which would tell its leader that the records are safe here.
 
 One sync of a partition runs at a time and covers all that was appended before it began; when more
-is due at its end, the next one begins. A failed one takes the replica offline.
+is due at its end, the next one begins. A failed one takes the replica offline; one that could not
+be made for now (no file could be opened, say) is made again a little later, and is waited for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from broker.replication.isr import IsrEffect
 from broker.replication.messages import SyncLog
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingRoom
+from broker.storage.errors import PassingStorageError
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset
+
+RETRY_MS: Final = 100
+"""After a sync that could not be made for now."""
 
 
 class Syncs:
@@ -36,6 +42,8 @@ class Syncs:
         self._lead = lead
         self._storage_failed = storage_failed
         self._running: dict[Partition, SyncLog] = {}
+        self._put_off: dict[Partition, int] = {}
+        """Of the running ones those that are to be made again, and when."""
 
     def are_due(self, partition: Partition) -> bool:
         """Whether the end of the log must wait for a sync; it is on its way then."""
@@ -67,12 +75,38 @@ class Syncs:
         if not found:
             return
         partition = found[0]
+        try:
+            if not partition.offline:
+                partition.log.on_flushed(sync.task)
+        except PassingStorageError:
+            self._put_off[partition] = self._room.now_ms + RETRY_MS
+            self._room.due(self._put_off[partition])
+            return
+        except KafkaStorageError as error:
+            del self._running[partition]
+            self._storage_failed(partition, error)
+            return
+        self._go_on(partition)
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When to call `go_on` next."""
+        return min(self._put_off.values(), default=None)
+
+    def go_on(self) -> None:
+        """Make the syncs again whose time has come."""
+        now_ms = self._room.now_ms
+        for partition in [each for each, at in self._put_off.items() if at <= now_ms]:
+            del self._put_off[partition]
+            self._go_on(partition)
+
+    def _go_on(self, partition: Partition) -> None:
+        """A sync is over: the next one, or what waited for it."""
         del self._running[partition]
         leads, follows = partition.leading is not None, partition.following is not None
         if partition.offline:
             return
         try:
-            partition.log.on_flushed(sync.task)
             due = (leads or follows) and self.are_due(partition)
         except KafkaStorageError as error:
             self._storage_failed(partition, error)

@@ -1,32 +1,34 @@
-"""Replicas whose logs could not be made because the disk is full: tried again until there is room.
+"""What was refused for now, and is tried again until it is done: logs that could not be made, or
+whose names could not be given up, because the disk is full or the process short of something.
 
-A full disk passes, unlike a broken one. So such a replica is offline, but not failed.
+That passes, unlike a broken disk. So such a replica is offline, but not failed.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Hashable
+from typing import Final, Generic, TypeVar
 
-from pylog.model import TopicId
+Key = TypeVar("Key", bound=Hashable)
 
 RETRY_MS: Final = 1_000
 
 
-class WithoutRoom:
+class WithoutRoom(Generic[Key]):
     """Keys in the order in which they came; all are tried together."""
 
     def __init__(self) -> None:
-        self._keys: dict[tuple[TopicId, int], None] = {}
+        self._keys: dict[Key, None] = {}
         self.next_deadline: int | None = None
         """When to `take` them."""
 
-    def add(self, now_ms: int, topic_id: TopicId, partition: int) -> None:
-        """It found no room now."""
-        self._keys[topic_id, partition] = None
+    def add(self, now_ms: int, key: Key) -> None:
+        """It was refused now."""
+        self._keys[key] = None
         if self.next_deadline is None:
             self.next_deadline = now_ms + RETRY_MS
 
-    def take(self, now_ms: int) -> tuple[tuple[TopicId, int], ...]:
+    def take(self, now_ms: int) -> tuple[Key, ...]:
         """What is to be tried now; nothing before its time."""
         if self.next_deadline is None or now_ms < self.next_deadline:
             return ()

@@ -1,7 +1,8 @@
-"""Storage's own errors: those that stop a start, and those that take one log offline.
+"""Storage's own errors: those that stop a start, and those of one log.
 
 Two trees. `StorageStartError`: no retry cures it, somebody must change something first.
 `KafkaStorageError` (code 56) and its children: one log failed; clients refresh and go elsewhere.
+Below it `PassingStorageError`: the log has not failed, and the same may work later.
 """
 
 from __future__ import annotations
@@ -48,8 +49,24 @@ class DirectoryLocked(RetriableError):
     code = BrokerNotAvailable.code
 
 
-class DiskFull(KafkaStorageError):
+class StartPutOff(RetriableError):
+    """The process or its machine is short of something, open files or memory: try again soon."""
+
+    code = BrokerNotAvailable.code
+
+
+class PassingStorageError(KafkaStorageError):
+    """The log works, and its replica stays: what was asked for did not happen, ask again later."""
+
+
+class DiskFull(PassingStorageError):
     """The disk is full. Nothing of the batch was kept; the log works again when space returns."""
+
+
+class ShortOfResources(PassingStorageError):
+    """The process or its machine is short of something, open files or memory. Nothing of the batch
+    was kept.
+    """
 
 
 class CorruptSegment(KafkaStorageError):

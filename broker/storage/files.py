@@ -16,6 +16,8 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Final, Literal, NamedTuple, Protocol
 
+from broker.storage.errors import DiskFull, ShortOfResources
+from pylog.errors import KafkaStorageError
 from pylog.private_folders import FILE_MODE, make_private
 
 Buffer = bytes | bytearray | memoryview
@@ -23,14 +25,41 @@ Buffer = bytes | bytearray | memoryview
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of a write that pass when somebody makes room."""
 
-OF_THE_MOMENT: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
+OF_THE_MOMENT: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN}
+)
 """The process or the machine is short of something, but the disk said nothing bad."""
+
+PASSES: Final = NO_ROOM | OF_THE_MOMENT
+"""Errors after which the same may work later."""
 
 
 class SyncFailed(OSError):
     """fsync refused, for whatever reason: what was written is in doubt for good. The kernel may
     have dropped the pages that it could not write, and says so only once.
     """
+
+
+def is_of_the_moment(error: BaseException | None) -> bool:
+    """Whether the OSError that this is, or was raised from, is one of OF_THE_MOMENT. A refused
+    fsync never is.
+    """
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error is not None and error.errno in OF_THE_MOMENT and not isinstance(error, SyncFailed)
+
+
+def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
+    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
+    error. PassingStorageError when it may work later.
+    """
+    if error.errno in NO_ROOM:
+        return DiskFull(
+            f"{what}: no room on the disk of {directory} ({error.strerror}); free some space"
+        )
+    if is_of_the_moment(error):
+        return ShortOfResources(f"{what}: {error}; try again later")
+    return KafkaStorageError(f"{what}: {error}")
 
 
 FileKind = Literal["file", "directory", "symlink", "other"]
@@ -55,7 +84,9 @@ class Files(Protocol):
         """A handle that reads anywhere and writes at the end. `create` makes a missing file."""
 
     def close(self, handle: int) -> None:
-        """Give the handle back. Does not sync."""
+        """Give the handle back, also when this raises; never an error of OF_THE_MOMENT. Does not
+        sync.
+        """
 
     def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
         """Write all buffers at the end of the file; the number of bytes.

@@ -17,7 +17,8 @@ from broker.storage.checkpoints.checkpoints import CLEANER_CHECKPOINT
 from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
 from broker.storage.cleaner.clean_plan import CleanPlan, Source
 from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.errors import PassingStorageError
+from broker.storage.files import PASSES, Files
 from broker.storage.log.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
@@ -63,6 +64,8 @@ class LogCleaner:
         self._remove_later = remove_later
         self._checkpoint = OffsetCheckpoint(files, f"{directory}/{CLEANER_CHECKPOINT}")
         self._clean_to: dict[TopicPartition, int] = dict(self._checkpoint.found)
+        self._unwritten = False
+        """The checkpoint says something else."""
         self._running: dict[CleanTask, Log] = {}
 
     # ---- what happens to logs -------------------------------------------------------------------
@@ -98,7 +101,7 @@ class LogCleaner:
         """The compacted logs with what may be cleaned of each."""
         found = []
         for key, log in self._logs.items():
-            if not log.config.compacted or log.failure is not None or key in self.uncleanable:
+            if not log.config.compacted or not log.is_settled or key in self.uncleanable:
                 continue
             high_watermark = high_watermarks.get(key)
             if high_watermark is not None:
@@ -123,6 +126,8 @@ class LogCleaner:
         """A pass over the log that needs it most: `run()` on a pool thread, then `on_ran` here,
         until that says no; None when none is due or enough are running.
         """
+        if self._unwritten:
+            self._write()
         threads = self.config.log_cleaner_threads
         if len(self._running) >= threads or not self.config.log_cleaner_enable:
             return None
@@ -245,16 +250,21 @@ class LogCleaner:
     def _set_aside(self, log: Log, error: Exception) -> None:
         if isinstance(error, FileNotFoundError):
             return  # retention took a segment meanwhile
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            logger.warning("no room to clean %s: %s", log.topic_partition, error)
+        passes = isinstance(error, OSError) and error.errno in PASSES
+        if passes or isinstance(error, PassingStorageError):
+            logger.warning("%s is not cleaned now: %s", log.topic_partition, error)
             return
         self.uncleanable[log.topic_partition] = str(error)
         logger.error("%s cannot be cleaned, and is left as it is: %s", log.topic_partition, error)
 
     def _write(self) -> None:
-        """A disk that refuses leaves the last one; the worst is a pass that was made already."""
+        """A disk that refuses leaves the last one until `next_task`; the worst is a pass that was
+        made already.
+        """
         offsets = {key: Offset(offset) for key, offset in self._clean_to.items()}
+        self._unwritten = True
         try:
             self._checkpoint.write(offsets)
+            self._unwritten = False
         except OSError as error:
             logger.warning("%s cannot be written: %s", CLEANER_CHECKPOINT, error)

@@ -26,7 +26,7 @@ from broker.storage.directories.directory import (
     write_meta,
 )
 from broker.storage.directories.partition_directories import refuse_orphans
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import PASSES, Files
 from broker.storage.recovery.recovery import LastStop
 from pylog.model import Offset
 
@@ -120,11 +120,11 @@ class ClaimedDirectory:
 
 
 def _write(files: Files, directory: str, meta: MetaProperties, *, is_new: bool) -> bool:
-    """Whether there was room. OSError for any other reason, and for a new directory."""
+    """Whether it could be done. OSError when that does not pass, and for a new directory."""
     try:
         write_meta(files, directory, meta)
     except OSError as error:
-        if is_new or error.errno not in NO_ROOM:
+        if is_new or error.errno not in PASSES:
             raise
         return False
     return True

@@ -11,7 +11,7 @@ import logging
 from typing import Final
 
 from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.files import Files
+from broker.storage.files import Files, is_of_the_moment
 from broker.storage.segments.retention import ClockReading, ClockStep
 
 _INTERVAL_MS: Final = 3_600_000
@@ -39,7 +39,7 @@ class ClockCheckpoint:
         self._due_ms = 0
 
     def read(self) -> ClockReading | None:
-        """What an earlier life on this boot knew."""
+        """What an earlier life on this boot knew. OSError of the moment."""
         try:
             text = self._files.read_all(self._path).decode("ascii")
             version, boot_id, numbers = text.rstrip("\n").split("\n")
@@ -47,6 +47,8 @@ class ClockCheckpoint:
         except FileNotFoundError:
             return None
         except (OSError, ValueError) as error:
+            if is_of_the_moment(error):
+                raise
             logger.warning("%s cannot be read, and is made anew: %s", self._path, error)
             return None
         if version != _VERSION or boot_id != self._boot_id:

@@ -17,8 +17,9 @@ from broker.storage.errors import (
     ForeignDirectory,
     MetaPropertiesInvalid,
     OtherBrokersDirectory,
+    StartPutOff,
 )
-from broker.storage.files import Files
+from broker.storage.files import Files, is_of_the_moment
 from pylog.model import BrokerId
 
 META_PROPERTIES: Final = "meta.properties"
@@ -147,7 +148,7 @@ def unwritable(directory: str, error: OSError) -> DirectoryUnwritable:
 def inspect(files: Files, directory: str) -> FoundDirectory | None:
     """What stands in a directory that this process does not own; None without identity.
 
-    Takes the lock for a moment to see whether somebody has it.
+    Takes the lock for a moment to see whether somebody has it. StartPutOff.
     """
     try:
         meta = read_meta(files, directory)
@@ -155,6 +156,8 @@ def inspect(files: Files, directory: str) -> FoundDirectory | None:
             return None
         handle = files.try_lock(f"{directory}/{LOCK_FILE}")
     except (MetaPropertiesInvalid, OSError) as error:
+        if is_of_the_moment(error):
+            raise StartPutOff(f"{directory} cannot be looked at now: {error}") from error
         logger.warning("ignoring the directory %s: %s", directory, error)
         return None
     if handle is not None:

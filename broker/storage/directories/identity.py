@@ -6,7 +6,7 @@ import logging
 from dataclasses import replace
 
 from broker.storage.directories.directory import MetaProperties, write_meta
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import PASSES, Files
 
 logger = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 class Identity:
     """Of a directory that was claimed. Owned by the LogManager.
 
-    Where there is no room, the file is written later: what it says until then is of an earlier
+    After an error that passes, the file is written later: what it says until then is of an earlier
     life, and makes the next one trust the directory no more than it may; or what it should say is
     found again, or told again, by then.
     """
@@ -39,7 +39,7 @@ class Identity:
             self._write()
 
     def catch_up(self) -> None:
-        """Write what found no room. OSError when the disk refuses."""
+        """Write what could not be written. OSError when the disk refuses."""
         if self._is_behind:
             self._write()
 
@@ -48,8 +48,8 @@ class Identity:
         try:
             write_meta(self._files, self._directory, self.meta)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in PASSES:
                 raise
-            logger.warning("no room for what %s says of itself: %s", self._directory, error)
+            logger.warning("what %s says of itself is not written now: %s", self._directory, error)
         else:
             self._is_behind = False

@@ -13,15 +13,15 @@ from collections.abc import Iterable
 from broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT, read_offsets
 from broker.storage.directories.directory import read_meta
 from broker.storage.directories.roster import Roster
-from broker.storage.errors import StorageStartError
-from broker.storage.files import Files
+from broker.storage.errors import StartPutOff, StorageStartError
+from broker.storage.files import Files, is_of_the_moment
 from pylog.model import Offset, TopicPartition
 
 
 def starts_left_behind(
     files: Files, paths: Iterable[str], roster: Roster
 ) -> dict[TopicPartition, Offset]:
-    """The log starts of replicas that are not where they were, the largest of each.
+    """The log starts of replicas that are not where they were, the largest of each. StartPutOff.
 
     A directory that was away in the last life does not count: a topic of the same name may have
     been made since. Nor does one that the broker did not have then, if it had several.
@@ -34,7 +34,9 @@ def starts_left_behind(
             for name, offset in read_offsets(files, f"{path}/{LOG_START_CHECKPOINT}").items():
                 if files.stat(f"{path}/{name}") is None:
                     starts[name] = max(offset, starts.get(name, offset))
-        except OSError:
+        except OSError as error:
+            if is_of_the_moment(error):
+                raise StartPutOff(f"{path} cannot be looked at now: {error}") from error
             continue  # opening it will tell
     return starts
 
@@ -42,6 +44,8 @@ def starts_left_behind(
 def _is_still(files: Files, path: str, directory_id: str | None) -> bool:
     try:
         meta = read_meta(files, path)
-    except (OSError, StorageStartError):
+    except (OSError, StorageStartError) as error:
+        if is_of_the_moment(error):
+            raise StartPutOff(f"{path} cannot be looked at now: {error}") from error
         return False
     return meta is not None and directory_id in (None, meta.directory_id)

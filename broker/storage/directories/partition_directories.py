@@ -17,7 +17,7 @@ from broker.storage.directories.clean_marker import CLEAN_MARKER
 from broker.storage.directories.directory import LOCK_FILE, META_PROPERTIES, check_owner, read_meta
 from broker.storage.directories.roster import ROSTER
 from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.recovery.survey import PARTITION_METADATA
 from broker.storage.segments.segment import CUT_SUFFIX
 from pylog.model import BrokerId, TopicId, TopicPartition, topic_name_fault
@@ -158,13 +158,15 @@ def write_topic_id(files: Files, path: str, topic_id: TopicId) -> None:
 def read_topic_id(files: Files, path: str) -> TopicId | None:
     """The topic id of a partition directory; None when the directory was never finished.
 
-    CorruptSegment when it holds records but no id.
+    CorruptSegment when it holds records but no id. OSError of the moment.
     """
     try:
         text = files.read_all(f"{path}/{PARTITION_METADATA}").decode("ascii")
     except FileNotFoundError:
         text = ""
     except (OSError, UnicodeDecodeError) as error:
+        if is_of_the_moment(error):
+            raise
         raise CorruptSegment(f"{path}/{PARTITION_METADATA} cannot be read: {error}") from error
     for line in text.splitlines():
         name, _, value = line.partition(":")

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.storage.files import Files
+from broker.storage.errors import StartPutOff
+from broker.storage.files import Files, is_of_the_moment
 
 ROSTER: Final = "log-directories.json"
 
@@ -59,7 +60,7 @@ class Roster:
 
 
 def newest_roster(files: Files, directories: Iterable[str]) -> Roster:
-    """The newest one that these directories remember; an empty one when none does."""
+    """The newest one that these directories remember; an empty one when none does. StartPutOff."""
     newest = Roster()
     for directory in directories:
         path = f"{directory}/{ROSTER}"
@@ -68,6 +69,8 @@ def newest_roster(files: Files, directories: Iterable[str]) -> Roster:
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
+            if is_of_the_moment(error):
+                raise StartPutOff(f"{path} cannot be read now: {error}") from error
             logger.warning("ignoring %s: %s", path, error)
             continue
         if found.generation > newest.generation:

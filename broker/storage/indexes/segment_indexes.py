@@ -22,6 +22,9 @@ from broker.storage.indexes.time_index import TimeIndex
 
 _LEAVES_BEHIND: Final = NO_ROOM | OF_THE_MOMENT
 
+_InMemory = tuple[tuple[OffsetIndex, TimeIndex] | None, int, int]
+"""The indexes, and how many entries of each wait to be written."""
+
 WAITING_MAX: Final = 32
 """So many new entries of the offset index are written together: one call to the system for each
 would cost a tenth of an append."""
@@ -66,10 +69,16 @@ class SegmentIndexes:
         """Whether the files lack entries, for want of room or of a handle."""
         return self._behind
 
-    def begin(self) -> None:
-        """Empty ones, in memory."""
+    def begin(self) -> _InMemory:
+        """Empty ones, in memory; for `go_back`, what was there before."""
+        before = self.loaded, self.waiting, self._times_waiting
         self.loaded = OffsetIndex(self._base_offset), TimeIndex(self._base_offset)
         self.waiting = self._times_waiting = 0
+        return before
+
+    def go_back(self, before: _InMemory) -> None:
+        """To what was there before `begin`."""
+        self.loaded, self.waiting, self._times_waiting = before
 
     def load(self, size: int, end_offset: int) -> None:
         """Those in the files, of a segment of so many bytes. OSError; InvalidOffset when they make
@@ -126,10 +135,12 @@ class SegmentIndexes:
 
     def close(self) -> None:
         """Give the handles back."""
-        if self._handles is not None:
-            for handle in self._handles:
-                self._files.close(handle)
-            self._handles = None
+        handles, self._handles = self._handles, None
+        if handles is not None:
+            try:
+                self._files.close(handles[0])
+            finally:
+                self._files.close(handles[1])
 
     def append(
         self,

@@ -127,7 +127,7 @@ class TxnIndex:
     # ---- changes --------------------------------------------------------------------------------
 
     def append(self, entry: AbortedTransaction) -> None:
-        """A marker in the segment aborted a transaction."""
+        """A marker in the segment aborted a transaction. After an error `complete` is to follow."""
         handle = self._files.open(self.path, create=True)
         try:
             self._files.append(handle, [encode_entry(entry)])
@@ -135,6 +135,17 @@ class TxnIndex:
             self._files.close(handle)
         if self._columns is not None:
             self._columns.append(entry)
+
+    def complete(self, entry: AbortedTransaction) -> None:
+        """Add an entry, durably, of which `append` may have written a part, or all."""
+        self._columns = None
+        try:
+            data = self._files.read_all(self.path)
+        except FileNotFoundError:
+            data = b""
+        whole = data[: len(data) // ENTRY.size * ENTRY.size]
+        known = [old for old in decode_entries(whole, self._base_offset) if old != entry]
+        self.replace([*known, entry])
 
     def replace(self, entries: Sequence[AbortedTransaction]) -> None:
         """Write the file anew, or remove it."""

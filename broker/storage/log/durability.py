@@ -10,7 +10,7 @@ import errno
 
 from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, write_epochs
 from broker.storage.checkpoints.leader_epochs import LeaderEpochCache
-from broker.storage.files import NO_ROOM, Files, SyncFailed
+from broker.storage.files import PASSES, Files, SyncFailed
 from broker.storage.log.guard import FaultGuard
 from broker.storage.segments.flush_task import FlushTask, SyncHistory
 from broker.storage.segments.segment import Segment
@@ -96,7 +96,7 @@ class Durability:
 
     def _task_for(self, segments: list[Segment], up_to: int, generation: int) -> FlushTask:
         paths = [
-            path for segment in segments for path in (segment.log_path, *segment.index_files())
+            path for segment in segments for path in (segment.log_path, *segment.cache_paths())
         ]
         return FlushTask(self._files, paths, Offset(up_to), generation, self._history)
 
@@ -104,6 +104,7 @@ class Durability:
         """A task has run; a log that was cut since gains nothing. KafkaStorageError."""
         error = self._history.failure or task.error
         if error is not None:
+            self._unflushed_since_ms = 0  # due again, should the error pass
             raise self._guard.fault(error, "syncing") from error
         if self._history.running:
             self._unflushed_since_ms = 0  # not to be believed, so one is due again
@@ -117,8 +118,8 @@ class Durability:
                 self.point = task.up_to
 
     def write_epochs(self) -> None:
-        """Write the epochs if they changed. A full disk leaves that to the next time: all but an
-        epoch without records is in the batches too. OSError.
+        """Write the epochs if they changed. An error that passes leaves that to the next time: all
+        but an epoch without records is in the batches too. OSError.
         """
         if self.epochs.changed:
             try:
@@ -126,7 +127,7 @@ class Durability:
                     self._files, f"{self._directory}/{EPOCH_CHECKPOINT}", self.epochs.entries
                 )
             except OSError as error:
-                if error.errno not in NO_ROOM:
+                if error.errno not in PASSES:
                     raise
             else:
                 self.epochs.written()

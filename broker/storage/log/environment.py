@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
 from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
@@ -44,6 +45,7 @@ class NamedLog(Protocol):
 class Environment:
     """What a log gets from its manager; the defaults suit a log that stands alone.
 
+    `readers` limits the full segments that all logs together keep open; None: each log its own.
     `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
     `log_start_moved` and `recovery_point_lowered` hear the new offset, and write the checkpoints
     before the log acts on it.
@@ -53,6 +55,7 @@ class Environment:
 
     tail_budget: TailBudget
     tail_bytes_max: int = TAIL_BYTES_MAX
+    readers: OpenSegments | None = None
     decompressed_bytes_max: int = 32 * 1024 * 1024
     jitter: Callable[[int], int] = lambda limit: 0
     log_start_moved: Callable[[int], None] = lambda offset: None

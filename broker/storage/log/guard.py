@@ -1,4 +1,8 @@
-"""What an I/O error does to a log: no room passes, anything else ends it."""
+"""What an I/O error does to a log: no room and errors of the moment pass, anything else ends it.
+
+What an error that passes has interrupted is either undone, or finished before the log is used
+again: `FaultGuard.leave_unfinished`.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset
+from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset, ShortOfResources
 from broker.storage.files import NO_ROOM, OF_THE_MOMENT, SyncFailed
 from broker.storage.segments.scan import BadBatch
 from pylog.errors import KafkaStorageError
@@ -39,17 +43,51 @@ class FaultGuard:
         self.failed_disk = False
         """The failure is the disk's (`DISK_FAILED`), not damage in this one log."""
         self.closed = False
+        self.is_barred = False
+        """`check` has something to do or to say."""
+        self._unfinished: list[Callable[[], None]] = []
         self._name = name
         self._directory = directory
         self._on_failure = on_failure
         self._on_no_room = on_no_room
 
     def check(self) -> None:
-        """Raises the error that took the log offline, if one did, and one for a closed log."""
+        """Raises the error that took the log offline, if one did, and one for a closed log. What
+        was left unfinished is done now; KafkaStorageError when that fails again.
+        """
+        self.check_works()
+        self.finish()
+        self.is_barred = False
+
+    def finish(self) -> None:
+        """Do what was left unfinished. KafkaStorageError."""
+        while self._unfinished:  # the last one first: an earlier one may take away its file
+            with self.io("finishing what was interrupted"):
+                self._unfinished[-1]()
+            self._unfinished.pop()
+
+    def check_works(self) -> None:
+        """The same, without finishing anything: for what only looks, or runs elsewhere."""
         if self.failure is not None:
             raise self.failure
         if self.closed:
             raise KafkaStorageError(f"{self._name} is closed here")
+
+    def leave_unfinished(self, work: Callable[[], None]) -> None:
+        """What is in memory is ahead of the files: `work` brings those up, again if it was
+        interrupted. Until it has, the log answers nothing and takes nothing. OSError.
+        """
+        self._unfinished.append(work)
+        self.is_barred = True
+
+    def finished(self, work: Callable[[], None]) -> None:
+        """That was done."""
+        self._unfinished.remove(work)
+        self.is_barred = self.closed or self.failure is not None or bool(self._unfinished)
+
+    def close(self) -> None:
+        """The log is closed."""
+        self.closed = self.is_barred = True
 
     @contextmanager
     def io(self, doing: str, *, reads: bool = False) -> Iterator[None]:
@@ -82,7 +120,7 @@ class FaultGuard:
                 "free some space"
             )
         if error.errno in OF_THE_MOMENT and passes:
-            return KafkaStorageError(f"{what} in {self._directory}: {error}; try again later")
+            return ShortOfResources(f"{what} in {self._directory}: {error}; try again later")
         self.failed_disk = error.errno in DISK_FAILED
         return self.fail(
             KafkaStorageError(
@@ -96,6 +134,7 @@ class FaultGuard:
         """The log is offline for good, because of `error`."""
         if self.failure is None:
             self.failure = error
+            self.is_barred = True
             self.failed_reading = reads
             self._on_failure()
         return self.failure

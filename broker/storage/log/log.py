@@ -7,10 +7,12 @@ This module is what can be asked of a log, and its opening. The rest stands next
 `log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
 `log_writer`, `log_reader`, `durability` (syncs), `log_parts` (what they share).
 
-Errors. `DiskFull`: nothing of the batch stayed, the log goes on. Any other failure of a write or a
-sync, and damage that a read meets, takes the log offline for good: every later call raises the same
-error. A failed fsync is never tried again: the kernel may have dropped the pages it could not
-write, so a second one that succeeds proves nothing.
+Errors. `PassingStorageError`, that is `DiskFull` and `ShortOfResources`: nothing of the batch
+stayed, the log goes on. A truncation that it interrupts is a fact all the same: bounds, epochs and
+the batches in memory say so at once, and the next call finishes the files, or raises such an error
+again. Any other failure of a write or a sync, and damage that a read meets, takes the log offline
+for good: every later call raises the same error. A failed fsync is never tried again: the kernel
+may have dropped the pages it could not write, so a second one that succeeds proves nothing.
 """
 
 from __future__ import annotations
@@ -91,7 +93,9 @@ class Log:
             self._environment.no_room,
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
-        self._segments = SegmentList(files, directory, self._environment.jitter)
+        self._segments = SegmentList(
+            files, directory, self._environment.jitter, self._environment.readers
+        )
         self._producers = ProducerHistory(files, directory, self._environment.producer_budget)
         self._durable = Durability(files, directory, self._segments, self._guard)
         self.epochs = self._durable.epochs
@@ -135,8 +139,12 @@ class Log:
         damaged beyond its tail, KafkaStorageError when the disk fails, DiskFull.
         """
         log = cls(files, directory, topic_partition, topic_id, config, environment)
-        with log._guard.io("opening the log"):
-            log._load(last_stop or LastStop(), log_start_offset, wall_ms)
+        try:
+            with log._guard.io("opening the log"):
+                log._load(last_stop or LastStop(), log_start_offset, wall_ms)
+        except BaseException:
+            log._segments.close()
+            raise
         return log
 
     def _load(self, last_stop: LastStop, known_start: int | None, wall_ms: int) -> None:
@@ -176,7 +184,7 @@ class Log:
 
     def retire(self) -> None:
         """Refuse every call from now on but `close`, which may then run on another thread."""
-        self._guard.closed = True
+        self._guard.close()
 
     def close(self, *, clean: bool) -> None:
         """Give the handles back; `clean` syncs everything first and raises when that fails. A sync
@@ -185,6 +193,7 @@ class Log:
         self.retire()
         try:
             if clean and self._guard.failure is None:
+                self._guard.finish()
                 self._durable.flush(self._bounds.end, patience_seconds=CLOSE_PATIENCE_SECONDS)
                 with self._guard.io("closing the log"):
                     self._producers.take(self._bounds.end, durable=True)
@@ -247,6 +256,11 @@ class Log:
         return self._guard.failure
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it works, and its files say what its memory says."""
+        return not self._guard.is_barred
+
+    @property
     def failed_reading(self) -> bool:
         """Whether that was an error of a read, so that what was written is not in doubt."""
         return self._guard.failed_reading
@@ -292,9 +306,8 @@ class Log:
         Raises what `checked_header` raises, OutOfOrderSequenceNumber, InvalidProducerEpoch,
         DiskFull and KafkaStorageError. After an error nothing of the batch is in the log.
         """
-        guard = self._guard
-        if guard.failure is not None or guard.closed:
-            guard.check()
+        if self._guard.is_barred:
+            self._guard.check()
         return self._appender.append_as_leader(batch, leader_epoch, wall_ms, origin)
 
     def append_as_follower(self, records: Buffer, *, wall_ms: int | None = None) -> AppendInfo:
@@ -304,9 +317,8 @@ class Log:
         InvalidOffset (not behind the log's end), DiskFull and KafkaStorageError. All batches are
         checked before the first byte is written.
         """
-        guard = self._guard
-        if guard.failure is not None or guard.closed:
-            guard.check()
+        if self._guard.is_barred:
+            self._guard.check()
         return self._appender.append_as_follower(records, wall_ms)
 
     # ---- roll -----------------------------------------------------------------------------------
@@ -347,9 +359,9 @@ class Log:
         Raises OffsetOutOfRange, CorruptSegment (the log is offline then), KafkaStorageError, and
         with `nowait` PagesCold.
         """
-        guard, bounds = self._guard, self._bounds
-        if guard.failure is not None or guard.closed:
-            guard.check()
+        bounds = self._bounds
+        if self._guard.is_barred:
+            self._guard.check()
         if not bounds.start <= offset <= bounds.end:
             raise OffsetOutOfRange(
                 f"offset {offset} of {self.topic_partition} is outside "
@@ -367,6 +379,8 @@ class Log:
             in_memory = self._tail.bytes_between(offset, upper_bound)
             if in_memory is not None:
                 return in_memory
+        if self._guard.is_barred:
+            self._guard.check()
         return self._reader.bytes_between(offset, upper_bound)
 
     def offset_for_timestamp(
@@ -412,8 +426,8 @@ class Log:
 
         Durable when it returns. False when the log starts there or later already. The caller keeps
         it at or below the high watermark. Files go with `delete_old_segments`; where there is no
-        room to write the start, they go at once to make some. DiskFull: that was not enough, and
-        the start is where it was, or where the first segment that is left begins.
+        room to write the start, they go at once to make some. After an error the start is where it
+        was, or, if that made no room either, where the first segment that is left begins.
         """
         self._guard.check()
         return self._start.advance(offset)
@@ -422,12 +436,16 @@ class Log:
         """Let the log begin behind what its settings do not keep; why, or nothing.
 
         `trusted_ms`: the time that ages go by, None when there is none. Only in memory: write the
-        log starts before `delete_old_segments`.
+        log starts, and say so by `note_start_written`, before `delete_old_segments`.
         """
         self._guard.check()
         return self._start.retain(
             high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
         )
+
+    def note_start_written(self) -> None:
+        """The checkpoint of the log starts has this log's as it is now."""
+        self._bounds.start_is_written = True
 
     def delete_old_segments(self, *, all_of_it_ms: int | None = None) -> list[str]:
         """Give segments wholly below the log start names that say they may go; the paths. Where
@@ -478,8 +496,9 @@ class Log:
         """Put a cleaned segment in the place of full ones; the paths that may go later. None when
         they are not all there any more.
 
-        DiskFull before anything has changed; any other error takes the log offline, and the next
-        start finishes what was begun.
+        PassingStorageError before anything has changed; later on such an error leaves the rest to
+        the log's next use. Any other takes the log offline, and the next start finishes what was
+        begun.
         """
         self._guard.check()
         return self._swap.put_in(bases, cleaned)
@@ -492,7 +511,7 @@ class Log:
         Kept in memory until the next flush: the batches themselves tell it after a crash.
         KafkaStorageError.
         """
-        self._guard.check()
+        self._guard.check_works()
         self.epochs.assign(epoch, start_offset)
 
     def flush(self, up_to: Offset | None = None) -> None:
@@ -516,7 +535,7 @@ class Log:
 
     def sync_task(self) -> FlushTask:
         """Syncs all that is in the log, on a thread of its own; then `on_flushed`."""
-        self._guard.check()
+        self._guard.check_works()
         return self._durable.task_for_all(self.generation)
 
     def on_flushed(self, task: FlushTask) -> None:

@@ -6,6 +6,8 @@ another (`follower_batches`), and the writing itself (`log_writer`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from broker.storage.files import Buffer
 from broker.storage.log.environment import AppendInfo
 from broker.storage.log.follower_batches import FetchedBatches, read_fetched
@@ -85,14 +87,20 @@ class LogAppender:
         if not fetched.headers:
             end = bounds.end
             return AppendInfo(Offset(end), Offset(end - 1), -1, Offset(bounds.start))
+        undo = None
         if fetched.has_gap or fetched.headers[0].base_offset < bounds.end:
-            self._prepare_for(fetched)
+            undo = self._prepare_for(fetched)
         wall_ms = bounds.wall_ms if wall_ms is None else wall_ms
         try:
             self._writer.write(fetched.placed, fetched.headers, self._parts.config, wall_ms)
         except BaseException:
-            bounds.end = self._segments.active.end_offset
+            # Where no batch got in before the start, the log goes back to there.
+            bounds.end = max(bounds.end, self._segments.active.end_offset)
+            if undo is not None and self._segments.active.end_offset >= bounds.start:
+                self._guard.finished(undo)
             raise
+        if undo is not None:
+            self._guard.finished(undo)
         last = fetched.headers[-1].last_offset
         bounds.end = last + 1
         bounds.wall_ms = wall_ms
@@ -101,10 +109,12 @@ class LogAppender:
         fields = (first, last, NO_TIMESTAMP, bounds.start, False, count, size)
         return tuple.__new__(AppendInfo, fields)
 
-    def _prepare_for(self, fetched: FetchedBatches) -> None:
+    def _prepare_for(self, fetched: FetchedBatches) -> Callable[[], None] | None:
+        """What undoes it, should no batch get in."""
         with self._guard.io("preparing an append"):
-            first = fetched.headers[0].base_offset
-            if first < self._bounds.end:
-                self._truncator.restart_before(first)
             if fetched.has_gap:
                 self._gaps.note()
+            first = fetched.headers[0].base_offset
+            if first < self._bounds.end:
+                return self._truncator.restart_before(first)
+        return None

@@ -23,12 +23,14 @@ from pylog.model import TopicPartition
 class LogBounds:
     """`start` is the first offset that may be read, `end` the next record's. `generation` grows
     whenever records leave the end. `wall_ms` is the newest time that the log was told.
+    `start_is_written` False: the checkpoint may say an earlier one.
     """
 
     start: int = 0
     end: int = 0
     generation: int = 0
     wall_ms: int = 0
+    start_is_written: bool = True
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ no room to write it, files must go first: deleting is what makes room.
 
 from __future__ import annotations
 
-from broker.storage.errors import DiskFull
+from broker.storage.errors import PassingStorageError
 from broker.storage.files import NO_ROOM, Files
 from broker.storage.log.log_parts import LogParts
 from broker.storage.log.log_writer import LogWriter
@@ -34,6 +34,8 @@ class LogStart:
         """`Log.advance_log_start`."""
         bounds = self._bounds
         if offset <= bounds.start:
+            if not bounds.start_is_written:
+                self._write()
             return False
         if offset > bounds.end:
             raise OffsetOutOfRange(
@@ -42,7 +44,7 @@ class LogStart:
         before, bounds.start = bounds.start, offset
         try:
             self._write()
-        except DiskFull:
+        except BaseException:
             # a start that is not written must not be seen: a restart would bring the records back
             bounds.start = max(before, self._segments[0].base_offset)
             raise
@@ -61,6 +63,7 @@ class LogStart:
                 for path in self.delete_segments():
                     self._files.unlink(path)
                 self._environment.log_start_moved(self._bounds.start)
+        self._bounds.start_is_written = True
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """`Log.retain`."""
@@ -83,7 +86,7 @@ class LogStart:
             end = self._segments[doomed.count].base_offset
         if end <= bounds.start:
             return ""
-        bounds.start = end
+        bounds.start, bounds.start_is_written = end, False
         self._durable.epochs.truncate_from_start(Offset(end))
         return doomed.reason
 
@@ -93,12 +96,12 @@ class LogStart:
 
     def give_up_all(self, wall_ms: int) -> None:
         """Where every record is below the start, the active segment need not stay either. A new
-        one is three empty files; if even those find no room, it stays.
+        one is three empty files; if even those cannot be had now, it stays.
         """
         if self._bounds.start == self._bounds.end and self._segments.active.size:
             try:
                 self._writer.roll(self._bounds.end, self._parts.config, wall_ms)
-            except DiskFull:
+            except PassingStorageError:
                 return
 
     def delete_segments(self) -> list[str]:

@@ -1,13 +1,22 @@
 """Taking records away from the end of a log, down to all of it: what replication asks for.
 
+Whatever can refuse without harm is asked first: where the cut is, the checkpoints. From then on
+the cut is a fact: bounds, epochs and the batches in memory say so at once, and the files follow. An
+error that passes leaves them to the next use of the log (`FaultGuard.leave_unfinished`), so that
+nothing that was cut is read, and nothing is written behind it. A crash before that is one before
+the truncation.
+
 Not here: the log's start, which moves for retention and DeleteRecords (`log_start`), and the
 cleaner's work in the middle (`cleaner`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from broker.storage.log.log_parts import LogParts
-from pylog.errors import KafkaStorageError
+from broker.storage.segments.segment_list import CutPoint
 from pylog.model import Offset
 
 
@@ -36,20 +45,29 @@ class LogTruncator:
 
     def _truncate(self, offset: int) -> None:
         bounds = self._bounds
-        cut = self._segments.cut_point(offset)
-        if cut is not None and cut[1] < bounds.start <= offset:
+        point = self._segments.cut_point(offset)
+        end = point.end_offset
+        if end < bounds.start <= offset:
             # The log starts inside the batch that goes: nothing readable is left.
             self.restart_at(bounds.start)
             return
-        end = cut[1] if cut is not None else offset
         self._environment.truncated(self._parts.topic_partition, end)
         self._lower_recovery_point(end)
         bounds.generation += 1
-        self._segments.truncate(offset, cut)
-        bounds.end = self._segments.active.end_offset
-        bounds.start = min(bounds.start, bounds.end)
-        self._tail.truncate(bounds.end)
-        self._producers.truncate(self._segments, bounds.end)
+        bounds.end = end
+        bounds.start = min(bounds.start, end)
+        self._tail.truncate(end)
+        self._durable.epochs.truncate_from_end(Offset(end))
+        self._carry_out(partial(self._cut_files, offset, point))
+
+    def _cut_files(self, offset: int, point: CutPoint) -> None:
+        self._segments.truncate(offset, point)
+        self._producers.truncate(self._segments, point.end_offset)
+
+    def _carry_out(self, work: Callable[[], None]) -> None:
+        self._guard.leave_unfinished(work)
+        work()
+        self._guard.finished(work)
 
     def restart_at(self, offset: int) -> None:
         """Remove everything; the next record is `offset`."""
@@ -57,39 +75,52 @@ class LogTruncator:
         self._environment.truncated(self._parts.topic_partition, 0)
         self._lower_recovery_point(min(offset, self._durable.point))
         bounds.generation += 1
-        self._segments.remove_all()
+        bounds.start = bounds.end = offset
+        bounds.start_is_written = False
         self._tail.clear()
-        try:
-            self._segments.add(offset, self._parts.config, bounds.wall_ms)
-        except OSError as error:
-            # Without a segment the log cannot go on, not even when space comes back.
-            raise self._guard.fail(
-                KafkaStorageError(f"{self._parts.topic_partition} has no segment any more: {error}")
-            ) from error
-        bounds.start = bounds.end = self._durable.point = offset
-        self._producers.clear()
+        self._producers.now.clear()
         self._durable.epochs.clear()
-        self._durable.write_epochs()
-        self._environment.log_start_moved(bounds.start)
+        self._carry_out(partial(self._begin_at, offset))
 
-    def restart_before(self, first: int) -> None:
-        """An empty log's next batch is `first`, before its end, because the leader's log starts
-        inside that batch: begin with the batch, and keep the start and the epochs.
+    def _begin_at(self, offset: int) -> None:
+        self._tail.clear()
+        self._segments.remove_all()
+        self._producers.clear()
+        self._segments.add(offset, self._parts.config, self._bounds.wall_ms)
+        self._durable.point = offset
+        self._durable.write_epochs()
+        self._environment.log_start_moved(self._bounds.start)
+        self._bounds.start_is_written = True
+
+    def restart_before(self, first: int) -> Callable[[], None]:
+        """A log that holds nothing gets a batch that begins before its end, because the leader's
+        log starts inside that batch: make room for it, and keep the start and the epochs.
+
+        Until the batch is in, the log ends where it did; when it is, `FaultGuard.finished` is to
+        hear of what this returns. Should it never come, the log begins again where it ends.
         """
         bounds = self._bounds
-        start, epochs = bounds.start, self._durable.epochs.entries
-        self.restart_at(first)
-        bounds.start = max(first, start)
-        for entry in epochs:
-            self._durable.epochs.assign(*entry)
-        self._environment.log_start_moved(bounds.start)
+        self._environment.truncated(self._parts.topic_partition, 0)
+        self._lower_recovery_point(min(first, self._durable.point))
+        bounds.generation += 1
+        undo = partial(self._begin_at, bounds.end)
+        self._guard.leave_unfinished(undo)
+        self._segments.remove_all()
+        self._producers.clear()
+        self._segments.add(first, self._parts.config, bounds.wall_ms)
+        return undo
 
     def _lower_recovery_point(self, offset: int) -> None:
         """Before bytes are cut that were synced: else a crash would take what replaces them for
-        synced too.
+        synced too. After an error it is where it was: the next attempt must write it.
         """
-        self._durable.cut(offset)
         self._parts.gaps.cut(offset)
-        if offset < self._durable.point:
+        before = self._durable.point
+        if offset < before:
             self._durable.point = offset
-            self._environment.recovery_point_lowered(offset)
+            try:
+                self._environment.recovery_point_lowered(offset)
+            except BaseException:
+                self._durable.point = before
+                raise
+        self._durable.cut(offset)

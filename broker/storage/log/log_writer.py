@@ -5,15 +5,17 @@ every batch tells: epochs, producers, aborted transactions, the newest bytes in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from broker.config import TopicConfig
-from broker.storage.files import Buffer
+from broker.storage.files import PASSES, Buffer
 from broker.storage.indexes.offset_index import RELATIVE_MAX
 from broker.storage.log.durability import Durability
 from broker.storage.log.follower_batches import PlacedBatch
 from broker.storage.log.guard import FaultGuard
 from broker.storage.producers.producer_history import ProducerHistory
 from broker.storage.producers.producer_state import read_marker
+from broker.storage.segments.scan import BadBatch
 from broker.storage.segments.segment import BatchPlace, Segment
 from broker.storage.segments.segment_list import SegmentList
 from broker.storage.tail_cache import TailCache
@@ -57,7 +59,7 @@ class LogWriter:
         """
         segments = self._segments
         _, _, _, max_timestamp = place
-        if segments.must_roll(place, 0, max_timestamp, config, wall_ms):
+        if self._must_roll(place, 0, max_timestamp, config, wall_ms):
             self._roll_before(place, config, wall_ms)
         self._append(segments.active, (head, rest) if rest else (head,), (place,))
         self._note(place, head, rest, header, wall_ms, leader_epoch)
@@ -83,7 +85,7 @@ class LogWriter:
         for number, (place, _, _) in enumerate(batches):
             size, _, _, _ = place
             _, _, _, since = batches[first][0]
-            if self._segments.must_roll(place, pending_bytes, since, config, wall_ms):
+            if self._must_roll(place, pending_bytes, since, config, wall_ms):
                 if first < number:
                     self._write_to_segment(batches[first:number], headers[first:number], wall_ms)
                     first, pending_bytes = number, 0
@@ -92,6 +94,22 @@ class LogWriter:
         if first:
             batches, headers = batches[first:], headers[first:]
         self._write_to_segment(batches, headers, wall_ms)
+
+    def _must_roll(
+        self,
+        place: BatchPlace,
+        pending_bytes: int,
+        pending_timestamp: int,
+        config: TopicConfig,
+        wall_ms: int,
+    ) -> bool:
+        try:
+            return self._segments.must_roll(
+                place, pending_bytes, pending_timestamp, config, wall_ms
+            )
+        except (OSError, BadBatch):
+            with self._guard.io("appending"):  # it may have to read its indexes
+                raise
 
     def _roll_before(self, place: BatchPlace, config: TopicConfig, wall_ms: int) -> None:
         """Begin the segment where the one before ends, also when the batch lies further on (the
@@ -123,8 +141,11 @@ class LogWriter:
             segment.append(buffers, places)
         except OSError as error:
             if segment.size == before:
+                cut = segment.drop_partial
+                self._guard.leave_unfinished(cut)
                 with self._guard.io("cutting a partial write"):
-                    segment.drop_partial()
+                    cut()
+                self._guard.finished(cut)
             raise self._guard.fault(error, "appending") from error
 
     def _note(
@@ -154,10 +175,13 @@ class LogWriter:
         marker = read_marker(b"".join(pieces), header)
         aborted = self._producers.now.apply(header, base_offset, marker, seen_ms=wall_ms)
         if aborted is not None:
-            # No room for it: the log file would say more than its index, and nothing would tell.
+            # Without it the log file says more than its index: nobody may read it so.
             try:
                 segment.txn_index.append(aborted)
             except OSError as error:
+                if error.errno in PASSES:
+                    self._guard.leave_unfinished(partial(segment.txn_index.complete, aborted))
+                    return
                 raise self._guard.fail(
                     KafkaStorageError(
                         f"{self._name}: {segment.txn_index.path} cannot be written: "
@@ -169,4 +193,7 @@ class LogWriter:
         """Begin a new segment, with a snapshot of the producers before it."""
         with self._guard.io("rolling the log"):
             self._segments.add(base_offset, config, wall_ms)
-            self._producers.take_soon(base_offset)
+            snapshot = partial(self._producers.take_soon, base_offset)
+            self._guard.leave_unfinished(snapshot)  # it is to be there before the next batch
+            snapshot()
+            self._guard.finished(snapshot)

@@ -6,6 +6,7 @@ Not here: what a cleaned segment holds (`cleaner`), and how a start finishes a s
 
 from __future__ import annotations
 
+from broker.storage.files import PASSES
 from broker.storage.log.log_parts import LogParts
 from broker.storage.segments.segment import Segment
 from pylog.errors import KafkaStorageError
@@ -24,8 +25,9 @@ class SegmentSwap:
         """Put a cleaned segment in the place of full ones; the paths that may go later. None when
         they are not all there any more.
 
-        DiskFull before anything has changed; any other error takes the log offline, and the next
-        start finishes what was begun.
+        PassingStorageError before anything has changed. Once the first file has another name, such
+        an error leaves the rest to the log's next use, and the paths to `delete_old_segments`; any
+        other takes the log offline, and the next start finishes what was begun.
         """
         parts = self._parts
         segments, guard = parts.segments, parts.guard
@@ -39,13 +41,18 @@ class SegmentSwap:
         with guard.io("naming a cleaned segment"):
             if not segments.stage(bases, cleaned):
                 return None
+        swap = segments.begin_swap(bases, cleaned)
+        parts.tail.drop_below(segments.after(cleaned).base_offset)
+        guard.leave_unfinished(swap)
         try:
-            removed = segments.replace(bases, cleaned)
-            parts.tail.drop_below(segments.after(cleaned).base_offset)
-            return removed
+            swap()
         except OSError as error:
+            if error.errno in PASSES:
+                return []
             raise guard.fail(
                 KafkaStorageError(
                     f"{parts.topic_partition}: putting in {cleaned.log_path}: {error}"
                 )
             ) from error
+        guard.finished(swap)
+        return segments.take_renamed()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from broker.storage.directories.damage import NEVER, Damage
 from broker.storage.errors import CorruptSegment
-from broker.storage.files import NO_ROOM, Files, SyncFailed
+from broker.storage.files import PASSES, Files, SyncFailed
 from broker.storage.log.environment import NamedLog
 from broker.storage.log.log import Log
 from pylog.errors import KafkaStorageError
@@ -155,8 +155,8 @@ class LogHealth:
     # ---- what is remembered --------------------------------------------------------------------
 
     def loaded(self) -> bool:
-        """All logs were tried. False: no room to note what was found; whoever looks at the same
-        files and checkpoints finds it again. OSError when the disk refuses.
+        """All logs were tried. False: what was found could not be noted just now; whoever looks at
+        the same files and checkpoints finds it again. OSError when the disk refuses.
         """
         for key in self._damage.names():
             if key not in self._logs and key not in self.failed:
@@ -176,9 +176,9 @@ class LogHealth:
         try:
             self._damage.save()
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in PASSES:
                 raise
-            logger.warning("no room to note the damaged logs of %s: %s", self._directory, error)
+            logger.warning("the damaged logs of %s are not noted now: %s", self._directory, error)
             return False
         return True
 

@@ -18,7 +18,7 @@ from broker.storage.checkpoints.checkpoints import (
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import PASSES, Files
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 
@@ -132,6 +132,8 @@ class LogCheckpoints:
         """OSError when the disk refuses."""
         if not self.loading:
             self._start_file.write(self._log_starts())
+            for log in self._logs.values():
+                log.note_start_written()
 
     def write_high_watermarks(self, told: Mapping[TopicPartition, Offset]) -> None:
         """Keeps the last known ones of logs that are not told. OSError when the disk refuses."""
@@ -139,16 +141,16 @@ class LogCheckpoints:
         self._mark_file.write(self._high_watermarks)
 
     def checkpoint(self, write: Callable[[], None]) -> None:
-        """A write that may also come later: a full disk leaves the last one.
+        """A write that may also come later: an error that passes leaves the last one.
 
         KafkaStorageError when the disk fails.
         """
         try:
             write()
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in PASSES:
                 raise KafkaStorageError(f"{self._directory} cannot be written: {error}") from error
-            logger.warning("no room for the checkpoints of %s: %s", self._directory, error)
+            logger.warning("the checkpoints of %s are not written now: %s", self._directory, error)
 
     # ---- writes on a pool thread -----------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from broker.config import BrokerConfig, TopicConfig
 from broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
 from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import DiskFull
+from broker.storage.errors import PassingStorageError, StartPutOff
 from broker.storage.log.log import Log
 from broker.storage.manager.health import ReplicaKey
 from broker.storage.manager.manager import LogManager
@@ -73,7 +73,10 @@ class LogDirectories:
         self._untold: list[OfflineDirectory] = []
         self._retired = False
         self.remember: Callable[[], None] = lambda: None
-        """Called when a directory has failed: those that are left note it, durably."""
+        """Called when a directory has failed: those that are left note it, durably. StartPutOff
+        when that is to be tried again.
+        """
+        self._is_remembered = True
 
     # ---- directories ----------------------------------------------------------------------------
 
@@ -119,7 +122,16 @@ class LogDirectories:
             raise KafkaStorageError(
                 f"every log directory has failed, the last one was {manager.directory}: {error}"
             )
-        self.remember()
+        self._remember_failed()
+
+    def _remember_failed(self) -> None:
+        self._is_remembered = False
+        try:
+            self.remember()
+        except StartPutOff as error:
+            logger.warning("%s", error)
+        else:
+            self._is_remembered = True
 
     def take_failed_directories(self) -> list[OfflineDirectory]:
         """The directories that failed since the last call; the controller must hear of them."""
@@ -188,6 +200,8 @@ class LogDirectories:
 
         KafkaStorageError when that was the last one.
         """
+        if not self._is_remembered:
+            self._remember_failed()
         found: list[Log] = []
         for manager in self.opened:
             failures = manager.take_new_failures()
@@ -261,7 +275,7 @@ class LogDirectories:
         """A start would take what it says for what is left of a log that was moved."""
         try:
             manager.forget(topic_partition)
-        except DiskFull:
+        except PassingStorageError:
             raise
         except KafkaStorageError as error:
             self.fail(manager, error)

@@ -32,7 +32,7 @@ from broker.storage.directories.partition_directories import (
     read_topic_id,
     remove_tree,
 )
-from broker.storage.files import Files
+from broker.storage.files import Files, is_of_the_moment
 from broker.storage.log.log import Environment, Log
 from broker.storage.manager.health import LogHealth, ReplicaKey
 from broker.storage.manager.log_checkpoints import LogCheckpoints
@@ -41,6 +41,7 @@ from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
 from broker.storage.producers.producer_budget import ProducerBudget
 from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.segments.flush_task import FlushTask
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
@@ -61,6 +62,7 @@ class LogManager:
         jitter: Callable[[int], int],
         wall_ms: int,
         tail_budget: TailBudget | None,
+        readers: OpenSegments | None,
         producer_budget: ProducerBudget | None,
     ) -> None:
         """Not for callers: use `open`."""
@@ -99,6 +101,7 @@ class LogManager:
         environment = Environment(
             tail_budget or TailBudget(config.log_tail_cache_max_bytes),
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
+            readers=readers,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
             jitter=jitter,
             log_start_moved=lambda offset: checkpoints.write_log_starts(),
@@ -130,6 +133,7 @@ class LogManager:
         topic_config: Callable[[str], TopicConfig] | None = None,
         jitter: Callable[[int], int] = lambda limit: 0,
         tail_budget: TailBudget | None = None,
+        readers: OpenSegments | None = None,
         producer_budget: ProducerBudget | None = None,
         mount_id: str = "",
         was_offline: bool = False,
@@ -138,12 +142,13 @@ class LogManager:
         """Lock the directory and open every log in it; `new_directory_id` is taken if it is new.
 
         `topic_config(topic)` gives a topic's settings where they are known already; they can be set
-        later by `Log.config`. `tail_budget`, `producer_budget`: the memory for newest batches, and
-        the number of producers, where directories share them. `mount_id`: as in `MetaProperties`;
-        `was_offline`: its disk had failed, or was not there, when it was heard of last.
-        `starts_left_behind`: log starts of replicas that were moved here, as far as they are known;
-        then `all_opened` is to be called. Raises
-        DirectoryLocked (try again) and StorageStartError.
+        later by `Log.config`. `tail_budget`, `producer_budget`, `readers`: the memory for newest
+        batches, the number of producers, and of full segments that are kept open, where directories
+        share them. `mount_id`: as in `MetaProperties`; `was_offline`: its disk had failed, or was
+        not there, when it was heard of last. `starts_left_behind`: log starts of replicas that were
+        moved here, as far as they are known; then `all_opened` is to be called. Raises
+        DirectoryLocked (try again), StorageStartError, and KafkaStorageError or OSError, also as
+        the cause of a StorageStartError, for an error of the moment (try again, too).
         """
         config = config or BrokerConfig()
         with locked_while_opening(files, directory) as lock:
@@ -153,12 +158,17 @@ class LogManager:
             own = ClaimedDirectory.claim(files, directory, claimant, was_offline=was_offline)
             identity = Identity(files, directory, own.meta, is_written=own.is_written)
             manager = cls(
-                files, directory, lock, identity, config, jitter, wall_ms, tail_budget,
+                files, directory, lock, identity, config, jitter, wall_ms, tail_budget, readers,
                 producer_budget,
             )  # fmt: skip
             if starts_left_behind is not None:
                 manager._checkpoints.expect_moves(starts_left_behind)
-            manager._load(own, topic_config)
+            try:
+                manager._load(own, topic_config)
+            except BaseException:
+                for log in manager._logs.values():
+                    log.close(clean=False)
+                raise
         return manager
 
     def _load(
@@ -204,6 +214,8 @@ class LogManager:
                 )
                 self._health.opened(log)
             except KafkaStorageError as error:
+                if is_of_the_moment(error):
+                    raise  # the log is as good as it was: the whole start is to be tried again
                 self._set_failed(topic_partition, error, topic_id, recovery_point)
         if self._health.is_unknown:
             self._identity.set_intact(False)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -27,12 +28,14 @@ from broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     MetaPropertiesInvalid,
+    StartPutOff,
     StorageStartError,
 )
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.manager.log_directories import LogDirectories, OfflineDirectory, config_of_each
 from broker.storage.manager.manager import LogManager
 from broker.storage.producers.producer_budget import ProducerBudget
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 
@@ -55,11 +58,13 @@ class Opening:
         wall_ms: int,
         config: BrokerConfig | None = None,
         mount_of: Callable[[str], str] = lambda path: "",
+        open_segments_max: int = sys.maxsize,
     ) -> None:
         """`owner`: whose they are to be; its directory id counts for nothing. `mount_of(path)`: the
-        `MetaProperties.mount_id` of a directory.
+        `MetaProperties.mount_id` of a directory. `open_segments_max`: how many full segments all
+        logs together keep open for readers.
 
-        Raises DirectoryLocked when one of them is in use: try again.
+        Raises DirectoryLocked when one of them is in use, and StartPutOff: try again.
         """
         self._files = files
         self._paths = tuple(paths)
@@ -68,6 +73,7 @@ class Opening:
         self._mount_of = mount_of
         self._config = config or BrokerConfig()
         self._tail_budget = TailBudget(self._config.log_tail_cache_max_bytes)
+        self._readers = OpenSegments(open_segments_max)
         self._producer_budget = ProducerBudget()
         self._opened: dict[str, LogManager] = {}
         self._faults: dict[str, Exception] = {}
@@ -107,6 +113,7 @@ class Opening:
                 wall_ms=self._wall_ms,
                 config=config_of_each(self._config, len(self._paths)),
                 tail_budget=self._tail_budget,
+                readers=self._readers,
                 producer_budget=self._producer_budget,
                 mount_id=self._mount_of(path),
                 was_offline=path in self._roster.doubtful,
@@ -131,7 +138,7 @@ class Opening:
     def finish(self) -> LogDirectories:
         """What was opened, and what is offline.
 
-        Raises StorageStartError and DirectoryLocked; everything is closed then.
+        Raises StorageStartError, DirectoryLocked and StartPutOff; everything is closed then.
         """
         try:
             self._raise_mistakes()
@@ -165,6 +172,9 @@ class Opening:
         for fault in faults:
             if isinstance(fault, DirectoryLocked):
                 raise fault
+        for path, fault in self._faults.items():
+            if is_of_the_moment(fault):
+                raise StartPutOff(f"{path} cannot be opened now: {fault}") from fault
         if not self._opened:
             raise faults[0]
 
@@ -204,6 +214,8 @@ class Opening:
             if error.errno in NO_ROOM:
                 logger.warning("no room for %s/%s: %s", directory, ROSTER, error)
                 return  # its siblings remember
+            if is_of_the_moment(error):
+                raise StartPutOff(f"{directory}/{ROSTER} cannot be written now: {error}") from error
             raise KafkaStorageError(f"{directory}/{ROSTER} cannot be written: {error}") from error
 
 

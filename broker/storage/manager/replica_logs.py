@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from broker.config import TopicConfig
 from broker.storage.cleaner.cleaner import LogCleaner
 from broker.storage.directories.partition_directories import rename_away, write_topic_id
-from broker.storage.errors import CorruptSegment, DiskFull
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.errors import CorruptSegment
+from broker.storage.files import NO_ROOM, Files, refused
 from broker.storage.log.log import Environment, Log
 from broker.storage.manager.health import LogHealth
 from broker.storage.manager.log_checkpoints import LogCheckpoints
@@ -107,6 +107,7 @@ class ReplicaLogs:
             self._health.save()
             self._files.mkdir(path)
             write_topic_id(self._files, path, topic_id)
+            self._files.fsync_dir(self._directory)
             log = self.open(
                 topic_partition,
                 topic_id,
@@ -115,17 +116,11 @@ class ReplicaLogs:
                 log_start_offset=0,
                 wall_ms=wall_ms,
             )
-            self._files.fsync_dir(self._directory)
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._environment.no_room()
-                raise DiskFull(
-                    f"the log of {topic_partition} cannot be made: no room on the disk of "
-                    f"{self._directory} ({error.strerror}); free some space"
-                ) from error
-            raise KafkaStorageError(
-                f"the log of {topic_partition} cannot be made in {self._directory}: {error}"
-            ) from error
+            what = f"the log of {topic_partition} cannot be made"
+            raise refused(error, what, self._directory) from error
         return log
 
     def forget(self, topic_partition: TopicPartition) -> None:
@@ -137,11 +132,11 @@ class ReplicaLogs:
         except OSError as error:
             if error.errno in NO_ROOM:
                 self._environment.no_room()
-                raise DiskFull(
-                    f"{self._directory} still tells of an earlier log of {topic_partition}, and "
-                    f"there is no room to change that ({error.strerror}); free some space"
-                ) from error
-            raise KafkaStorageError(f"{self._directory} cannot be written: {error}") from error
+            what = (
+                f"{self._directory} still tells of an earlier log of {topic_partition}, and that "
+                "cannot be changed"
+            )
+            raise refused(error, what, self._directory) from error
 
     def set_aside(self, log: Log, why: str) -> None:
         """As `LogManager.set_aside`."""
@@ -170,7 +165,7 @@ class ReplicaLogs:
                     self._files, self._directory, key, log.topic_id if log else ""
                 )
             except OSError as fault:
-                why = KafkaStorageError(f"{key} cannot be deleted: {fault}")
+                why = refused(fault, f"{key} cannot be deleted", self._directory)
                 found[key] = self._health.failed[key] = why
         try:
             if found:

@@ -11,7 +11,7 @@ from typing import Final
 
 from broker.config import BrokerConfig
 from broker.storage.directories.clock_checkpoint import ClockCheckpoint
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.producers.producer_budget import ProducerBudget
@@ -73,6 +73,8 @@ class LogUpkeep:
         self._expiry_due_ms = 0
         self._retention_due_ms: int | None = None
         self._wants_room = False
+        self._starts_unwritten = False
+        """Retention has moved a start that the checkpoint does not say yet."""
         self.short_of_room = False
         """The last `maintain` was the first after something was refused for want of room."""
 
@@ -131,7 +133,10 @@ class LogUpkeep:
         if now_ms >= self._retention_due_ms or self._wants_room:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
-        self._delete_old_segments(now_ms, wall_ms)
+        if self._starts_unwritten:
+            self._write_log_starts(wall_ms)
+        if not self._starts_unwritten:
+            self._delete_old_segments(now_ms, wall_ms)
 
     # ---- producers ------------------------------------------------------------------------------
 
@@ -162,13 +167,12 @@ class LogUpkeep:
 
     def snapshot_tasks(self) -> list[tuple[Log, SnapshotTask]]:
         """Snapshots of logs that know many producers."""
-        tasks = ((log, log.snapshot_task()) for log in self.usable())
+        tasks = ((log, log.snapshot_task()) for log in self.usable() if log.is_settled)
         return [(log, task) for log, task in tasks if task is not None]
 
     # ---- retention ------------------------------------------------------------------------------
 
     def _retain(self, high_watermarks: Mapping[TopicPartition, Offset], wall_ms: int) -> None:
-        moved = False
         for log in self.usable():
             high_watermark = high_watermarks.get(log.topic_partition)
             if high_watermark is None:
@@ -183,20 +187,22 @@ class LogUpkeep:
                 logger.warning("%s: %s", log.topic_partition, error)
                 continue
             if reason:
-                moved = True
+                self._starts_unwritten = True
                 logger.info(
                     "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
                 )
-        if moved:
-            self._write_log_starts(wall_ms)
 
     def _write_log_starts(self, wall_ms: int) -> None:
         """Durable before files go, or a start after a loss of power would miss them. Where there is
-        no room for it, room must be made first.
+        no room for it, room must be made first. After an error of the moment the next `maintain`
+        tries again.
         """
         try:
-            self._checkpoints.write_log_starts()
+            self._write_all_starts()
         except OSError as error:
+            if is_of_the_moment(error):
+                logger.warning("the log starts are not written now: %s", error)
+                return
             if error.errno not in NO_ROOM:
                 raise KafkaStorageError(f"the log starts cannot be written: {error}") from error
             logger.warning("no room to write the log starts: old segments go at once")
@@ -204,7 +210,11 @@ class LogUpkeep:
             self._delete_old_segments(self._now_ms, wall_ms)
             RemovalTask(self._files, [path for _, path in self._removals]).run()
             self._removals.clear()
-            self._checkpoints.checkpoint(self._checkpoints.write_log_starts)
+            self._checkpoints.checkpoint(self._write_all_starts)
+
+    def _write_all_starts(self) -> None:
+        self._checkpoints.write_log_starts()
+        self._starts_unwritten = False
 
     def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
         at_once, self._wants_room = self._wants_room, False
@@ -237,6 +247,8 @@ class LogUpkeep:
     # ---- syncs ----------------------------------------------------------------------------------
 
     def flush_tasks(self, wall_ms: int) -> list[tuple[Log, FlushTask]]:
-        """Syncs of full segments, and of all that `flush.ms` asks for."""
-        tasks = ((log, log.flush_task(wall_ms)) for log in self.usable())
+        """Syncs of full segments, and of all that `flush.ms` asks for. A log whose files are to be
+        brought up first is left to the next time.
+        """
+        tasks = ((log, log.flush_task(wall_ms)) for log in self.usable() if log.is_settled)
         return [(log, task) for log, task in tasks if task is not None]

@@ -10,9 +10,10 @@ import logging
 import re
 from bisect import insort
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final
 
-from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Files
+from broker.storage.files import NO_ROOM, PASSES, Files, is_of_the_moment
 from broker.storage.indexes.txn_index import AbortedTransaction
 from broker.storage.producers.producer_budget import ProducerBudget
 from broker.storage.producers.producer_snapshot import (
@@ -44,7 +45,9 @@ logger = logging.getLogger(__name__)
 
 
 class ProducerHistory:
-    """`now` is the state at the log's end. Raises OSErrors, but for those of a full disk."""
+    """`now` is the state at the log's end. Raises OSErrors, but for those that pass over a file
+    that need not be there.
+    """
 
     def __init__(self, files: Files, directory: str, budget: ProducerBudget | None = None) -> None:
         self._budget = budget or ProducerBudget()
@@ -71,6 +74,9 @@ class ProducerHistory:
             # What a crash would tear while it is written anew may be known from nowhere else.
             self._offsets.append(offset)
             return
+        # Retention may soon take the batches that tell the same, so it is worth another attempt;
+        # only a log that closes, and holds all of them, does without.
+        tolerated = PASSES if durable else NO_ROOM
         snapshot, companion = self._paths(offset)
         try:
             entries = self.now.copy_of_entries()
@@ -79,10 +85,11 @@ class ProducerHistory:
                 self._write(companion, data, durable)
             self._write(snapshot, encode_snapshot(entries), durable)
         except OSError as error:
-            if error.errno not in NO_ROOM:
+            if error.errno not in tolerated:
                 raise
-            logger.warning("no room for %s: %s", snapshot, error)
-            self._remove(offset)
+            logger.warning("%s is not written now: %s", snapshot, error)
+            with suppress(OSError):  # what is left of it does not match its CRC
+                self._remove(offset)
         else:
             self._offsets.append(offset)
 
@@ -120,7 +127,7 @@ class ProducerHistory:
             task.put_in_place()
         except OSError as error:
             task.discard()
-            if error.errno not in NO_ROOM | OF_THE_MOMENT:
+            if error.errno not in PASSES:
                 raise
             logger.warning("%s has no snapshot at %d: %s", self._directory, task.offset, error)
         else:
@@ -150,13 +157,17 @@ class ProducerHistory:
             self._files.unlink(path)
 
     def _read(self, offset: int) -> ProducerStates | None:
-        """The state of a snapshot file; a damaged file is removed."""
+        """The state of a snapshot file; a damaged file is removed. OSError of the moment: it may
+        say what no batch says any more.
+        """
         snapshot, companion = self._paths(offset)
         try:
             data = self._files.read_all(snapshot)
             more = self._files.read_all(companion) if self._files.exists(companion) else None
             packed, forgot = restore(data, more)
         except (OSError, BadSnapshot) as error:
+            if is_of_the_moment(error):
+                raise
             logger.warning("%s is of no use (%s): the batches are read instead", snapshot, error)
             self._remove(offset)
             return None
@@ -193,8 +204,8 @@ class ProducerHistory:
                 self.now, used = state, self._offsets[-1]
         known = {*bases, used}
         for offset in [offset for offset in self._offsets if offset not in known]:
-            self._offsets.remove(offset)
             self._remove(offset)
+            self._offsets.remove(offset)
         self._offsets += later
         return used
 
@@ -217,7 +228,8 @@ class ProducerHistory:
     def take_no_more(self) -> None:
         """Drop the snapshots that nobody asked for: the log does not get to them."""
         while self._doubted:
-            self._remove(self._doubted.pop())
+            self._remove(self._doubted[-1])
+            self._doubted.pop()
 
     def compare(self, bases: Iterable[int], end_offset: int) -> None:
         """All batches were read though snapshots after them were kept: those of no segment go, and
@@ -226,8 +238,8 @@ class ProducerHistory:
         self._forget_above(end_offset)
         known = {*bases, end_offset}
         for offset in [offset for offset in self._offsets if offset not in known]:
-            self._offsets.remove(offset)
             self._remove(offset)
+            self._offsets.remove(offset)
         if self._offsets and self._offsets[-1] == end_offset:
             last = self._read(end_offset)
             if last is None:
@@ -237,7 +249,8 @@ class ProducerHistory:
 
     def _forget_above(self, offset: int) -> None:
         while self._offsets and self._offsets[-1] > offset:
-            self._remove(self._offsets.pop())
+            self._remove(self._offsets[-1])
+            self._offsets.pop()
 
     # ---- while it is open -----------------------------------------------------------------------
 
@@ -248,34 +261,39 @@ class ProducerHistory:
         return self.now.apply(header, header.base_offset, marker, seen_ms=seen_ms)
 
     def clear(self) -> None:
-        """The log was emptied."""
+        """The log was emptied. After an error it can be called again."""
         self._give_up_tasks(LONG_MAX, LONG_MAX)
-        self.take_no_more()
-        for offset in self._offsets:
-            self._remove(offset)
-        self._offsets.clear()
         self.now.clear()
+        self.take_no_more()
+        self._forget_above(-1)
 
     def deleted_below(self, offset: int) -> None:
         """Segments below `offset` went, their snapshots with them; a stray one goes here."""
         self._give_up_tasks(offset, LONG_MAX)
         while self._offsets and self._offsets[0] < offset:
-            self._remove(self._offsets.pop(0))
+            self._remove(self._offsets[0])
+            del self._offsets[0]
 
     def truncate(self, segments: Iterable[Segment], end_offset: int) -> None:
         """The log ends at `end_offset` now: read the headers from the last snapshot before it.
 
-        Raises OSError and BadBatch.
+        Raises OSError and BadBatch; the state is the one from before then, and it can be called
+        again.
         """
         segments = list(segments)
         self._give_up_tasks(0, end_offset)
-        if not len(self.now) and not self.now.forgot:
+        before = self.now
+        if not len(before) and not before.forgot:
             self._forget_above(end_offset)
             return
-        used = self.load((segment.base_offset for segment in segments), end_offset)
-        self.take_no_more()
-        for header, marker in headers(self._files, segments, used):
-            self.apply(header, marker)
+        try:
+            self._forget_above(end_offset)
+            used = self.load((segment.base_offset for segment in segments), end_offset)
+            for header, marker in headers(self._files, segments, used):
+                self.apply(header, marker)
+        except BaseException:
+            self.now = before
+            raise
 
 
 def headers(

@@ -28,7 +28,7 @@ from broker.config import TopicConfig
 from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from broker.storage.checkpoints.leader_epochs import LeaderEpochCache
 from broker.storage.errors import CorruptSegment, InvalidOffset
-from broker.storage.files import NO_ROOM, Files
+from broker.storage.files import NO_ROOM, Files, is_of_the_moment
 from broker.storage.indexes.txn_index import AbortedTransaction
 from broker.storage.producers.producer_history import ProducerHistory, headers
 from broker.storage.producers.producer_state import read_marker
@@ -124,6 +124,8 @@ class SegmentLoader:
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
                 emptied = self._gaps and not self._lost_power_behind(base)
+                # ... but not one inside the segment before: a roll that was given up left it
+                emptied = emptied and not (segments and base < segments[-1].end_offset)
                 if not size and not emptied and number + 1 < len(bases):
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
@@ -327,7 +329,9 @@ class SegmentLoader:
         """Compare the segment's index of aborted transactions with what its markers said."""
         try:
             known = segment.txn_index.entries()
-        except (OSError, InvalidOffset):
+        except (OSError, InvalidOffset) as error:
+            if is_of_the_moment(error):
+                raise
             known = None
         if known != self._aborted and not (self._gaps and self._agrees(known)):
             segment.txn_index.replace(self._aborted)

@@ -73,7 +73,7 @@ class FlushTask:
         try:
             handle = self._files.open(path)
         except FileNotFoundError:
-            return  # deleted meanwhile
+            return  # deleted meanwhile, or a segment without that file
         try:
             sync(self._files, handle)
         finally:

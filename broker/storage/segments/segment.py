@@ -206,10 +206,12 @@ class Segment:
 
     def close(self) -> None:
         """Give all handles back."""
-        if self._handle is not None:
-            self._files.close(self._handle)
-            self._handle = None
-        self.indexes.close()
+        handle, self._handle = self._handle, None
+        try:
+            if handle is not None:
+                self._files.close(handle)
+        finally:
+            self.indexes.close()
 
     def rest(self) -> None:
         """Nobody has read it for long: give the handles and the memory of the indexes back."""
@@ -237,6 +239,8 @@ class Segment:
         """
         assert batches[-1][2] - self.base_offset <= RELATIVE_MAX
         assert batches[0][1] >= self.end_offset
+        if self.indexes.loaded is None:  # what is in the file must be accounted for
+            self._load_indexes()
         handle = self._handle if self._handle is not None else self.handle()
         if self._placed:
             self._files.write_at(handle, buffers, self.size)
@@ -313,9 +317,11 @@ class Segment:
             self.rebuild_indexes()
 
     def rebuild_indexes(self) -> None:
-        """Make both indexes from the headers, in memory and on disk. OSError, BadBatch."""
-        sealed, expected = self._sealed, self.facts
-        self.indexes.begin()
+        """Make both indexes from the headers, in memory and on disk. OSError, BadBatch; then all is
+        as it was.
+        """
+        sealed, expected, since = self._sealed, self.facts, self._bytes_since_entry
+        before = self.indexes.begin()
         self._bytes_since_entry = self.size = 0
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         try:
@@ -325,6 +331,8 @@ class Segment:
                 self.account(place_of(header))
         except BaseException:
             self.adopt(expected)
+            self.indexes.go_back(before)
+            self._sealed, self._bytes_since_entry = sealed, since
             raise
         if sealed:
             self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
@@ -404,17 +412,18 @@ class Segment:
         """Make the batches durable, and of a full segment the indexes too."""
         sync(self._files, self.handle())
         if self._sealed:
-            for path in self.index_files():
+            for path in self.cache_paths():
+                if not self._files.exists(path):
+                    continue
                 handle = self._files.open(path)
                 try:
                     sync(self._files, handle)
                 finally:
                     self._files.close(handle)
 
-    def index_files(self) -> list[str]:
-        """Those of its index files that are there."""
-        paths = (self._path + suffix for suffix in CACHE_SUFFIXES)
-        return [path for path in paths if self._files.exists(path)]
+    def cache_paths(self) -> tuple[str, ...]:
+        """What may stand beside its log file."""
+        return tuple([self._path + suffix for suffix in CACHE_SUFFIXES])
 
     def paths(self) -> tuple[str, ...]:
         """Every file that a segment can have."""
@@ -426,6 +435,8 @@ class Segment:
         self.close()
         for path in self.paths():
             self._files.unlink(path)
+            if self._ending == CLEANED_ENDING:  # a `rename` that was interrupted
+                self._files.unlink(path.removesuffix(CLEANED_ENDING) + SWAP_ENDING)
 
     def rename(self, ending: str) -> None:
         """Give the files of a segment that is being made another ending, the log last: where that

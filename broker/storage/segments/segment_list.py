@@ -9,31 +9,83 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, overload
+from contextlib import ExitStack, suppress
+from typing import Final, NamedTuple, overload
 
 from broker.config import TopicConfig
 from broker.storage.files import Files
 from broker.storage.indexes.offset_index import RELATIVE_MAX
 from broker.storage.indexes.txn_index import TxnIndex
+from broker.storage.segments.open_segments import OpenSegments
 from broker.storage.segments.segment import SWAP_ENDING, BatchPlace, Segment
 
 _OPEN_MAX: Final = 8
 """Segments besides the active one that keep a handle: enough for some slow readers of one log."""
 
 
-class SegmentList(Sequence[Segment]):
-    """Segments, oldest first; the last is active. Empty only before the first `add`."""
+class CutPoint(NamedTuple):
+    """Where the last segment that stays, and the log with it, is to end."""
 
-    def __init__(self, files: Files, directory: str, jitter: Callable[[int], int]) -> None:
+    position: int
+    end_offset: int
+
+
+class SwapSteps:
+    """A staged segment that takes the place of full ones, step by step; called again after an
+    error it goes on where it stopped. OSError.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        old: Sequence[Segment],
+        new: Segment,
+        renamed: list[str],
+    ) -> None:
+        """`renamed` gets the paths that may go."""
         self._files = files
+        self._directory = directory
+        self._left = list(old)
+        self._new = new
+        self._renamed = renamed
+
+    def __call__(self) -> None:
+        while self._left:
+            old = self._left[0]
+            for path in old.rename_deleted(replaced=old.base_offset == self._new.base_offset):
+                self._renamed.append(path)
+            del self._left[0]
+        self._new.rename("")
+        self._files.fsync_dir(self._directory)
+
+
+class SegmentList(Sequence[Segment]):
+    """Segments, oldest first; the last is active. Empty only before the first `add`, and within a
+    removal of all.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        jitter: Callable[[int], int],
+        readers: OpenSegments | None = None,
+    ) -> None:
+        """`readers`: what limits the open segments of all logs together."""
+        self._files = files
+        self._readers = readers or OpenSegments()
         self._directory = directory
         self._jitter = jitter
         self._segments: list[Segment] = []
         self._bases: list[int] = []
         self._opened: deque[Segment] = deque()
         self._looked_up: deque[Segment] = deque()  # whose index of transactions was loaded
+        self._names_went = False  # and the directory is not synced since
         # files that bear their `.deleted` names, and whom nobody was told of yet
         self._renamed: list[str] = []
+        # files that go as soon as they can, of segments that could not be begun
+        self._abandoned: list[Segment] = []
         # the largest timestamp up to each full segment, as far as somebody asked
         self._largest = array("q")
 
@@ -92,11 +144,7 @@ class SegmentList(Sequence[Segment]):
         """A segment is about to be read: only a few inactive ones keep their handle."""
         if segment.is_open or segment is self._segments[-1]:
             return
-        self._opened.append(segment)
-        while len(self._opened) > _OPEN_MAX:
-            oldest = self._opened.popleft()
-            if oldest is not self._segments[-1]:
-                oldest.rest()
+        self._keep_handle(segment)
 
     def txn_index_of(self, segment: Segment) -> TxnIndex:
         """To look something up in it: only a few inactive segments keep theirs in memory."""
@@ -119,8 +167,11 @@ class SegmentList(Sequence[Segment]):
 
     def close(self) -> None:
         """Give all handles back."""
-        for segment in self._segments:
-            segment.close()
+        for segment in self._opened:
+            self._readers.rested(segment)
+        with ExitStack() as closing:
+            for segment in self._segments:
+                closing.callback(segment.close)
 
     # ---- growing --------------------------------------------------------------------------------
 
@@ -179,12 +230,14 @@ class SegmentList(Sequence[Segment]):
         if before is not None:
             # First: a file behind which another one stands has nothing but batches in it.
             before.trim()
+        self._remove_abandoned()
         try:
             segment.create(config.segment_bytes if config.preallocate else 0)
             self._files.fsync_dir(self._directory)
         except OSError:
-            if self._segments:
-                segment.unlink()
+            self._abandoned.append(segment)
+            with suppress(OSError):
+                self._remove_abandoned()
             raise
         self._segments.append(segment)
         self._bases.append(base_offset)
@@ -194,41 +247,58 @@ class SegmentList(Sequence[Segment]):
                 self._keep_handle(before)
         elif before is not None:
             del self._segments[-2], self._bases[-2]
-            before.unlink()
+            self._abandoned.append(before)
+            with suppress(OSError):
+                self._remove_abandoned()
+
+    def _remove_abandoned(self) -> None:
+        while self._abandoned:
+            self._abandoned[-1].unlink()
+            self._abandoned.pop()
 
     def _keep_handle(self, segment: Segment) -> None:
         self._opened.append(segment)
-        if len(self._opened) > _OPEN_MAX:
-            self._opened.popleft().rest()
+        self._readers.opened(segment)
+        while len(self._opened) > _OPEN_MAX:
+            oldest = self._opened.popleft()
+            if oldest is not self._segments[-1]:
+                self._readers.rested(oldest)
+                oldest.rest()
 
     # ---- shrinking ------------------------------------------------------------------------------
 
-    def cut_point(self, offset: int) -> tuple[int, int] | None:
-        """(position, base offset) of the first batch that ends at or behind `offset`, in the
-        segment that will be the last; None when that one ends before `offset`.
+    def cut_point(self, offset: int) -> CutPoint:
+        """Before the first batch that ends at or behind `offset`, in the segment that will be the
+        last; where that one ends, when it ends before `offset`.
         """
         index = max(0, bisect_right(self._bases, offset) - 1)
+        located = None
         if index and self._bases[index] == offset:
-            return None  # that segment goes as a whole, the one before it stays as it is
-        located = self._segments[index].locate(offset)
-        return None if located is None else (located[0], located[1].base_offset)
+            index -= 1  # that segment goes as a whole, the one before it stays as it is
+        else:
+            located = self._segments[index].locate(offset)
+        last = self._segments[index]
+        if located is None:
+            return CutPoint(last.size, last.end_offset)
+        return CutPoint(located[0], located[1].base_offset)
 
-    def truncate(self, offset: int, cut: tuple[int, int] | None) -> None:
+    def truncate(self, offset: int, point: CutPoint) -> None:
         """Remove segments that begin at or behind `offset`, newest first (the very first stays),
-        then the last one's batches from the cut point on.
+        then the last one's batches from the cut point on. After an error it can be called again.
         """
         del self._largest[:]
-        removed = False
         while len(self._segments) > 1 and self._bases[-1] >= offset:
+            self._segments[-1].unlink()
+            self._segments.pop()
             self._bases.pop()
-            self._segments.pop().unlink()
-            removed = True
-        if removed:
+            self._names_went = True
+        if self._names_went:
             # A name that came back after a loss of power would overlap what is written next.
             self._files.fsync_dir(self._directory)
+            self._names_went = False
         last = self._segments[-1]
         last.activate()
-        last.truncate(*(cut or (last.size, last.end_offset)))
+        last.truncate(*point)
 
     def _slice_of(self, bases: Sequence[int]) -> slice | None:
         """Where the full segments of these bases stand, None when they are not all there."""
@@ -248,32 +318,35 @@ class SegmentList(Sequence[Segment]):
         self._files.fsync_dir(self._directory)
         return True
 
-    def replace(self, bases: Sequence[int], segment: Segment) -> list[str]:
-        """Put a staged segment in the place of full ones; the paths that may go.
+    def begin_swap(self, bases: Sequence[int], segment: Segment) -> SwapSteps:
+        """Put a staged segment in the place of full ones. Nobody may look at a file before the swap
+        that comes back has run; then `take_renamed` gives the paths that may go.
 
-        It has its last name only when the old ones have theirs; a start after a crash in between
-        finishes that (`survey.py`).
+        The segment has its last name only when the old ones have theirs; a start after a crash in
+        between finishes that (`survey.py`).
         """
         found = self._slice_of(bases)
         assert found is not None, bases
-        renamed: list[str] = []
-        for old in self._segments[found]:
-            renamed += old.rename_deleted(replaced=old.base_offset == segment.base_offset)
-        segment.rename("")
-        self._files.fsync_dir(self._directory)
+        old = self._segments[found]
         self._segments[found] = [segment]
         self._bases[found] = [segment.base_offset]
         del self._largest[:]
+        return SwapSteps(self._files, self._directory, old, segment, self._renamed)
+
+    def take_renamed(self) -> list[str]:
+        """The paths that bear their `.deleted` names, and whom nobody was told of yet."""
+        renamed, self._renamed = self._renamed, []
         return renamed
 
     def remove_all(self) -> None:
-        """Remove every segment, newest first."""
+        """Remove every segment, newest first. After an error it can be called again."""
         del self._largest[:]
-        while self._segments:
-            self._bases.pop()
-            self._segments.pop().unlink()
         self._opened.clear()
         self._looked_up.clear()
+        while self._segments:
+            self._segments[-1].unlink()
+            self._segments.pop()
+            self._bases.pop()
 
     def rename_below(self, offset: int) -> list[str]:
         """Give segments wholly below `offset` names that say they may go; the paths.
@@ -287,5 +360,4 @@ class SegmentList(Sequence[Segment]):
             del self._segments[0], self._bases[0]
         if self._renamed:
             self._files.fsync_dir(self._directory)
-        renamed, self._renamed = self._renamed, []
-        return renamed
+        return self.take_renamed()

@@ -254,14 +254,29 @@ def test_an_index_that_cannot_be_read_to_tell_how_much_there_is_ends_the_log() -
     assert again.failure is error.value
 
 
-def test_a_log_that_lost_its_only_segment_is_offline() -> None:
+def test_a_log_that_lost_its_only_segment_gets_one_when_there_is_room() -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    append(log, b"a")
+    files.fail("open", "9.log", errno.ENOSPC, times=2)
+    with pytest.raises(DiskFull, match="truncating all"):
+        log.truncate_fully_and_start_at(Offset(9))
+    assert (log.log_start_offset, log.log_end_offset, log.failure) == (9, 9, None)
+    with pytest.raises(DiskFull, match="finishing what was interrupted"):
+        append(log, b"b")
+    assert append(log, b"b") == 9
+    assert values_of(log) == [(9, b"b")]
+    files.kill()
+    assert values_of(open_log(files, log_start_offset=9)) == [(9, b"b")]
+
+
+def test_a_log_that_lost_its_only_segment_and_is_killed_begins_where_it_should() -> None:
     files = MemoryFiles()
     log = open_log(files)
     append(log, b"a")
     files.fail("open", "9.log", errno.ENOSPC)
-    with pytest.raises(KafkaStorageError, match="no segment any more"):
+    with pytest.raises(DiskFull):
         log.truncate_fully_and_start_at(Offset(9))
-    assert log.failure is not None
     files.kill()
     assert open_log(files, log_start_offset=9).log_end_offset == 9
 
