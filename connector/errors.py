@@ -122,6 +122,14 @@ class DataLoss(ConnectorError):
     condition = "PYLOG_DATA_LOSS"
 
 
+class DamagedBatch(ConnectorError):
+    """Records that the query was to read have rotted on their broker's disk, and `failOnDataLoss`
+    is true.
+    """
+
+    condition = "PYLOG_DAMAGED_BATCH"
+
+
 class CheckpointInvalid(ConnectorError):
     """The offset in the checkpoint cannot be used: damaged, or written by a later version."""
 

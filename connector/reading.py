@@ -15,7 +15,7 @@ from socket import gethostname
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from connector.clients import reader_for
-from connector.errors import ConnectorError, DataLoss, ReadFailed
+from connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
 from connector.forensics import why_deleted
 from connector.option_names import in_options
 from connector.options import SourceOptions
@@ -203,7 +203,7 @@ def _read(
     options: SourceOptions,
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
-    from pylog.client.ranges.range_reader import Skipped, TopicGone
+    from pylog.client.ranges.range_reader import Damaged, Skipped, TopicGone
 
     at = TopicPartition(wanted.topic, wanted.partition)
     where = str(at)
@@ -222,6 +222,14 @@ def _read(
                     )
                 position = item.first
                 continue
+            if isinstance(item, Damaged):
+                _damaged(
+                    f"{where}, offsets {item.wanted} to {item.first - 1}, cannot be read: "
+                    f"{item.reason}",
+                    options,
+                )
+                position = item.first
+                continue
             for chunk in _chunks(item.data):
                 yield from _decoded(chunk, wanted, position, options, columns)
     except TopicGone as error:
@@ -232,6 +240,15 @@ def _lost(what: str, options: SourceOptions) -> None:
     if options.fail_on_data_loss:
         raise DataLoss(f"{what}; {ALLOW}")
     logger.warning("%s", DataLoss(what))
+
+
+def _damaged(what: str, options: SourceOptions) -> None:
+    if options.fail_on_data_loss:
+        raise DamagedBatch(
+            f"{what}. Restore the file and start its broker again; or step over these records "
+            "with failOnDataLoss=false, or with startingOffsets behind them in a new query"
+        )
+    logger.warning("%s; stepped over", DamagedBatch(what))
 
 
 def _chunks(data: Buffer) -> Iterator[memoryview]:

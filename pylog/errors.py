@@ -84,10 +84,17 @@ class OffsetOutOfRange(PylogError):
 
 
 class CorruptMessage(RetriableError):
-    """The batch failed its CRC check or its size is wrong."""
+    """The batch failed its CRC check or its size is wrong.
+
+    Where a consumer meets one, `next_offset` is where to `seek()` to go on behind it; else None.
+    """
 
     code = 2
     default_message = "the batch failed its CRC check or its size is wrong"
+
+    def __init__(self, message: str = "", *, next_offset: int | None = None) -> None:
+        super().__init__(message)
+        self.next_offset = next_offset
 
 
 class UnknownTopicOrPartition(StaleMetadataError):

@@ -109,9 +109,9 @@ def fetched(
 ) -> Chunks:
     """Its answer, as the bytes of a `FetchResponse` in pieces."""
     if len(partitions) == 1:
-        name, failure, high, stable, start, records, aborted, diverging, leader, epoch = partitions[
-            0
-        ]
+        name, failure, high, stable, start, records, aborted, diverging, leader, epoch, _ = (
+            partitions[0]
+        )
         if (
             failure is None
             and diverging is None
@@ -141,6 +141,7 @@ def _fetched(item: PartitionData) -> Partition:
         diverging=log_pb2.EpochEnd(epoch=item.diverging.epoch, end_offset=item.diverging.end_offset)
         if item.diverging
         else None,
+        damaged_end_offset=max(item.damaged_end, 0),
     )
     return said, item.records
 

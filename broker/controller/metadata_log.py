@@ -26,7 +26,12 @@ from broker.controller.effects import AppendRecords
 from broker.metadata.image import MetadataImage
 from broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from broker.metadata.records import MetadataRecord
-from broker.storage.errors import DirectoryLocked, MetaPropertiesInvalid, StorageStartError
+from broker.storage.errors import (
+    DamagedBatch,
+    DirectoryLocked,
+    MetaPropertiesInvalid,
+    StorageStartError,
+)
 from broker.storage.files import Files
 from broker.storage.log.log import Log
 from broker.storage.log.validator import INTERNAL
@@ -190,6 +195,8 @@ class MetadataLog:
             wall_ms=self._wall_ms,
             last_stop=LastStop(recovery_point=synced, memory_survived=same_boot),
         )
+        if self._log.damage:  # what follows from the lost records, too, would be wrong
+            raise self._log.give_up_damaged()
         if self._log.log_end_offset < synced:
             raise MetadataLost(
                 f"the metadata log in {path} ends at {self._log.log_end_offset}, but everything "
@@ -239,7 +246,10 @@ class MetadataLog:
     def _records_from(self, offset: Offset) -> Iterator[tuple[Offset, MetadataRecord]]:
         end = self._log.log_end_offset
         while offset < end:
-            read = self._log.read(offset, _READ_BYTES, upper_bound=end)
+            try:
+                read = self._log.read(offset, _READ_BYTES, upper_bound=end)
+            except DamagedBatch as error:
+                raise self._log.give_up_damaged() from error
             for header, values in _decode(bytes(read.records)):
                 for delta, value in enumerate(values):
                     if header.base_offset + delta >= offset:

@@ -30,6 +30,7 @@ from broker.replication.messages import (
 )
 from broker.replication.partition import Partition
 from broker.replication.waiting import WaitingOperation, WaitingRoom
+from broker.storage.errors import DamagedBatch
 from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
 from pylog.model import LeaderEpoch, Offset
@@ -117,10 +118,12 @@ class Fetches:
         hosted: HostedPartitions,
         room: WaitingRoom,
         storage_failed: Callable[[Partition, Exception], None],
+        damaged: Callable[[Partition, DamagedBatch], Failure],
     ) -> None:
         self._hosted = hosted
         self._room = room
         self._storage_failed = storage_failed
+        self._damaged = damaged
         self._cold: dict[object, Fetch] = {}  # token -> request whose pages are being read
 
     def fetch(self, request: Fetch, token: object) -> None:
@@ -280,6 +283,10 @@ class Fetches:
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
+            except DamagedBatch as error:
+                failure = self._damaged(partition, error)
+                lost_to = error.next_offset if failure.code == error.code else -1
+                return self._failed(partition, item, failure, lost_to)
             except PylogError as error:
                 return self._failed(partition, item, Failure(error.code, str(error)))
             except OSError as error:
@@ -305,7 +312,11 @@ class Fetches:
         return partition.position_fault(item.fetch_offset, item.last_fetched_epoch)
 
     def _failed(
-        self, partition: Partition, item: PartitionFetch, failure: Failure
+        self,
+        partition: Partition,
+        item: PartitionFetch,
+        failure: Failure,
+        damaged_end: int = -1,
     ) -> PartitionData:
         has_log = partition.has_log
         return PartitionData(
@@ -316,6 +327,7 @@ class Fetches:
             log_start_offset=partition.log.log_start_offset if has_log else Offset(-1),
             current_leader=partition.leader,
             current_leader_epoch=partition.leader_epoch,
+            damaged_end=Offset(damaged_end),
         )
 
     def _refuse(self, request: Fetch, token: object, fault: Failure) -> None:

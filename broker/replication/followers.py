@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Final
 
@@ -18,6 +19,7 @@ from broker.replication.partition import Partition
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
 from pylog.errors import (
+    CorruptMessage,
     FetchSessionIdNotFound,
     InvalidFetchSessionEpoch,
     KafkaStorageError,
@@ -25,11 +27,16 @@ from pylog.errors import (
 )
 from pylog.model import BrokerEpoch, BrokerId
 
+logger = logging.getLogger(__name__)
+
 NO_ROOM_WAIT_MS: Final = 2_000
 """How long a replica that gave up the lead, its disk being full, waits before it follows.
 
 If it asked at once it would seem caught up, join the ISR again, and hold up every commit until it
 is thrown out for lagging. By then the new leader has had writes that it lacks, and it stays out."""
+
+TELL_STUCK_EVERY_MS: Final = 600_000
+"""That a replica cannot be copied changes only when an operator does something."""
 
 _SESSION_LOST: Final = frozenset({FetchSessionIdNotFound.code, InvalidFetchSessionEpoch.code})
 
@@ -52,6 +59,7 @@ class Followers:
         self._fetchers: dict[BrokerId, LeaderFetcher] = {}
         self._fetcher_of: dict[Partition, LeaderFetcher] = {}
         self._last_request_id = 0
+        self._tell_stuck_at_ms: dict[Partition, int] = {}
 
     def follow(self, partition: Partition) -> None:
         """Fetch it from the leader that its follower state names."""
@@ -82,6 +90,7 @@ class Followers:
         fetcher = self._fetcher_of.pop(partition, None)
         if fetcher is not None:
             fetcher.remove(partition)
+        self._tell_stuck_at_ms.pop(partition, None)
 
     def leader_restarted(self, leader: BrokerId) -> None:
         """A new incarnation of `leader` registered: its old failures say nothing any more."""
@@ -172,6 +181,8 @@ class Followers:
             return
         if isinstance(action, SetAside):
             fetcher.set_aside(partition, action.retry_at_ms)
+            if data.failure is not None and data.failure.code == CorruptMessage.code:
+                self._tell_stuck(partition, data.failure.message)
             return
         fault = self._do(wall_ms, partition, action)
         if fault is None:
@@ -184,6 +195,16 @@ class Followers:
             # others go on (KIP-461).
             aside = following.set_aside(self._room.now_ms, fault)
             fetcher.set_aside(partition, aside.retry_at_ms)
+
+    def _tell_stuck(self, partition: Partition, why: str) -> None:
+        """It can be copied no further, and its leader has nobody to give way to."""
+        now_ms = self._room.now_ms
+        if now_ms >= self._tell_stuck_at_ms.get(partition, 0):
+            self._tell_stuck_at_ms[partition] = now_ms + TELL_STUCK_EVERY_MS
+            logger.warning(
+                "%s stays out of sync here, at offset %d: its leader %d says: %s",
+                partition.topic_partition, partition.log.log_end_offset, partition.leader, why,
+            )  # fmt: skip
 
     def _resume(self, partition: Partition) -> None:
         fetcher = self._fetcher_of.get(partition)

@@ -110,6 +110,8 @@ class LeaderState:
     propose_not_before_ms: int = field(default=NEVER_MS, init=False)
     # the controller knows more than we do: propose nothing until metadata arrives
     awaits_metadata: bool = field(default=False, init=False)
+    # batches of the leader's own log have rotted: who has them whole is to lead
+    damaged: bool = field(default=False, init=False)
     # The leader's own disk has to sync what is from here on before it counts (`flush.messages`).
     unsynced_from: Offset | None = field(default=None, init=False)
 
@@ -203,6 +205,8 @@ class LeaderState:
         effects: Sequence[IsrEffect] = _NOTHING
         if behind:
             effects = self._propose(now_ms, [b for b in self.isr if b not in behind])
+        elif self.damaged:
+            effects = self.on_damage(now_ms)
         return (*effects, *self._advance(now_ms))
 
     def on_no_room(self, now_ms: int) -> Sequence[IsrEffect]:
@@ -213,6 +217,15 @@ class LeaderState:
         if len(others) < max(1, self.effective_min_isr):
             return _NOTHING
         return self._propose(now_ms, others)
+
+    def on_damage(self, now_ms: int) -> Sequence[IsrEffect]:
+        """Batches of the own log have rotted: propose to leave the ISR, and with it the leadership,
+        as soon as others are in it. Alone, the leader goes on.
+        """
+        self.damaged = True
+        if not self.others_in_sync:
+            return _NOTHING
+        return self._propose(now_ms, [broker for broker in self.isr if broker != self.me])
 
     def on_isr_committed(
         self,
@@ -237,7 +250,8 @@ class LeaderState:
         self.unresolved = frozenset()
         self.awaits_metadata = False
         # A smaller ISR may commit what nobody's fetch will come to commit (KAFKA-13091).
-        return self._advance(now_ms)
+        effects = self._advance(now_ms)
+        return (*effects, *self.on_damage(now_ms)) if self.damaged else effects
 
     def on_proposal_accepted(
         self, now_ms: int, isr: tuple[BrokerId, ...], partition_epoch: PartitionEpoch
@@ -280,6 +294,11 @@ class LeaderState:
         return self._advance(now_ms)
 
     # ---- questions ------------------------------------------------------------------------------
+
+    @property
+    def others_in_sync(self) -> bool:
+        """Whether another member of the ISR could lead."""
+        return any(broker != self.me and broker in self.eligible for broker in self.isr)
 
     @property
     def effective_min_isr(self) -> int:

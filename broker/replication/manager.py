@@ -55,8 +55,10 @@ from broker.replication.replicas import Replicas
 from broker.replication.settings import ReplicationSettings
 from broker.replication.syncs import Syncs
 from broker.replication.waiting import WaitingRoom
+from broker.storage.errors import DamagedBatch
 from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
+from pylog.errors import KafkaStorageError
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
 
 NOT_REGISTERED = BrokerEpoch(-1)
@@ -103,9 +105,9 @@ class ReplicaManager:
         self._produces = self.produce_path(
             hosted, room, self._lead, self._storage_failed, self._syncs
         )
-        self._fetches = Fetches(hosted, room, self._storage_failed)
+        self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._replica_fetches = self.replica_fetch_path(
-            hosted, room, self._lead, self._storage_failed
+            hosted, room, self._lead, self._storage_failed, self._damaged
         )
         self._followers = Followers(hosted, room, self._storage_failed, self._syncs)
         self._deletions = Deletions(hosted, room, self._storage_failed)
@@ -325,6 +327,15 @@ class ReplicaManager:
     def _storage_failed(self, partition: Partition, error: Exception) -> None:
         self._replicas.storage_failed(partition, error)
 
+    def _damaged(self, partition: Partition, error: DamagedBatch) -> Failure:
+        """The answer to a reader of a batch that has rotted, after giving way to who has it."""
+        leading = partition.leading
+        assert leading is not None
+        self._lead(partition, tuple(leading.on_damage(self._room.now_ms)))
+        if leading.others_in_sync:
+            return Failure(KafkaStorageError.code, f"{error}; another replica is to lead soon")
+        return Failure(error.code, str(error))
+
     # ---- steps ----------------------------------------------------------------------------------
 
     def _lead(self, partition: Partition, effects: tuple[IsrEffect, ...]) -> None:
@@ -359,6 +370,8 @@ class ReplicaManager:
             for partition in list(self._hosted.by_id.values()):
                 leading = partition.leading
                 if leading is not None:
+                    # met by whoever looks into the log, and gone when it begins behind
+                    leading.damaged = bool(partition.log.damage)
                     self._lead(partition, tuple(leading.on_lag_check(now_ms)))
         effects = self._finish()
         self._room.until_ms = self._earliest_deadline()

@@ -132,6 +132,7 @@ class PartitionData(NamedTuple):
     diverging: EpochEnd | None = None
     current_leader: BrokerId = BrokerId(-1)
     current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
+    damaged_end: Offset = Offset(-1)  # where a reader may go on behind what has rotted
 
 
 # ---- fetch of followers (Kafka's Fetch and OffsetForLeaderEpoch) ---------------------------------

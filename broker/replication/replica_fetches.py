@@ -29,6 +29,7 @@ from broker.replication.messages import (
 from broker.replication.partition import Partition
 from broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
 from broker.replication.waiting import WaitingRoom
+from broker.storage.errors import DamagedBatch
 from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import (
     BrokerIdNotRegistered,
@@ -67,11 +68,13 @@ class ReplicaFetches:
         room: WaitingRoom,
         lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
         storage_failed: Callable[[Partition, Exception], None],
+        damaged: Callable[[Partition, DamagedBatch], Failure],
     ) -> None:
         self._hosted = hosted
         self._room = room
         self._lead = lead
         self._storage_failed = storage_failed
+        self._damaged = damaged
         self._sessions = room.replica_fetches = FetchSessions(self._wake_all, self._expire)
         self._cold: dict[object, tuple[FetchSession, _Answer]] = {}
         # what one follower is told, while others are answered over the same happening
@@ -423,6 +426,8 @@ class ReplicaFetches:
             except KafkaStorageError as error:
                 self._storage_failed(partition, error)
                 return self._failed(partition, item, Failure(error.code, str(error)))
+            except DamagedBatch as error:
+                return self._failed(partition, item, self._damaged(partition, error))
             except PylogError as error:
                 return self._failed(partition, item, Failure(error.code, str(error)))
             except OSError as error:

@@ -26,7 +26,7 @@ from broker.storage.files import is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
 from pylog.errors import PylogError
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.model import NO_LEADER, BrokerId, Offset, TopicId, TopicPartition
 
 NEW_LOGS_AT_ONCE: Final = 64
 """A new log is a dozen calls of the file system; the loop has others to serve in between, and a
@@ -177,6 +177,11 @@ class Replicas:
             return
         now_ms = self._room.now_ms
         new_epoch = record.leader_epoch > partition.leader_epoch
+        if record.leader not in (self._me, NO_LEADER) and partition.log.damage:
+            # Another one has what has rotted here. To follow it, this log would have to be healed.
+            partition.retire(record)
+            self.storage_failed(partition, partition.log.give_up_damaged())
+            return
         try:
             if record.leader == self._me:
                 leading = partition.leading
@@ -217,6 +222,8 @@ class Replicas:
         self._room.role_changed(partition)
         if partition.leading is not None:
             self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
+            if partition.log.damage:
+                self._lead(partition, tuple(partition.leading.on_damage(now_ms)))
 
     def _topic_config(self, name: str) -> TopicConfig:
         overrides = self._hosted.image.topic_configs(name)

@@ -3,12 +3,14 @@
 Two trees. `StorageStartError`: no retry cures it, somebody must change something first.
 `KafkaStorageError` (code 56) and its children: one log failed; clients refresh and go elsewhere.
 Below it `PassingStorageError`: the log has not failed, and the same may work later.
+Beside them `DamagedBatch`: one batch is lost here, and the log around it is not.
 """
 
 from __future__ import annotations
 
 from pylog.errors import (
     BrokerNotAvailable,
+    CorruptMessage,
     InconsistentClusterId,
     InvalidConfig,
     KafkaStorageError,
@@ -73,6 +75,14 @@ class CorruptSegment(KafkaStorageError):
     """Bytes in the middle of a log are damaged or missing. This replica is offline; nothing was
     cut.
     """
+
+
+class DamagedBatch(CorruptMessage):
+    """The asked offset lies in a batch that has rotted. What is before and behind it can be read,
+    from `next_offset` on; the log goes on.
+    """
+
+    next_offset: int
 
 
 class InvalidOffset(PylogError):

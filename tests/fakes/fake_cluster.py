@@ -397,6 +397,10 @@ class _Service(log_pb2_grpc.LogServicer):
                 data.error.code = errors.FencedLeaderEpoch.code
             elif not partition.log_start <= asked.fetch_offset <= partition.end:
                 data.error.code = errors.OffsetOutOfRange.code
+            elif (lost := partition.damaged) and lost[0] <= asked.fetch_offset < lost[1]:
+                data.error.code = errors.CorruptMessage.code
+                data.error.message = f"x.log is damaged; seek to {lost[1]} to go on"
+                data.damaged_end_offset = lost[1]
             elif left > 0 and asked.fetch_offset < readable:
                 data.batches = partition.read(
                     asked.fetch_offset, min(asked.max_bytes, left), readable

@@ -26,6 +26,8 @@ class FakePartition:
     """The last stable offset, where it is not the high watermark."""
     aborted: list[tuple[int, int]] = field(default_factory=list)
     """Transactions: producer id and first offset."""
+    damaged: tuple[int, int] | None = None
+    """Offsets that have rotted, the last exclusive: their batches must be taken out."""
 
     def readable(self, isolation: int) -> int:
         committed = self.end if self.committed is None else self.committed
@@ -62,6 +64,8 @@ class FakePartition:
             if header.last_offset < offset:
                 continue
             if end is not None and header.last_offset >= end:
+                break
+            if self.damaged is not None and offset < self.damaged[0] <= header.base_offset:
                 break
             if chosen and size + len(batch) > max_bytes:
                 break

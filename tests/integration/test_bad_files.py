@@ -113,7 +113,6 @@ SERVED: dict[str, tuple[Damage, int]] = {
 }
 """What is done to a topic's log after a crash, and how many of its records are there afterwards."""
 OFFLINE: dict[str, tuple[Damage, tuple[str, ...]]] = {
-    "n69-rot": (rot, ("00000000000000000000.log",)),
     "n70-gap": (
         lambda log: segment(log, 2).unlink(),
         ("00000000000000000000.log", "00000000000000000004.log"),
@@ -127,6 +126,10 @@ OFFLINE: dict[str, tuple[Damage, tuple[str, ...]]] = {
     "n72-folder": (folder_for_index, ("00000000000000000002.index",)),
 }
 """The same for logs that are not served, and what the broker's log names."""
+
+
+ROTTEN = "n69-rot"
+"""The first of its batches; there is no other replica."""
 
 
 def spoil_checkpoints(folder: Path) -> None:
@@ -178,7 +181,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         LocalCluster(data_dir=folder) as cluster,
         AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
     ):
-        names = [*SERVED, *OFFLINE, "whole"]
+        names = [*SERVED, *OFFLINE, ROTTEN, "whole"]
         admin.create_topics([NewTopic(n, config={"segment.bytes": "2500"}) for n in names])
         with Producer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0) as producer:
             for number in range(RECORDS):
@@ -187,7 +190,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                     handle.result(30)
         cluster.kill(1)
         found = World(cluster, admin)
-        for name, (damage, _) in [*SERVED.items(), *OFFLINE.items()]:
+        damages = [*SERVED.items(), *OFFLINE.items(), (ROTTEN, (rot, ()))]
+        for name, (damage, _) in damages:
             assert [p.name for p in sorted((found.folder / f"{name}-0").glob("*.log"))] == [
                 f"{offset:020d}.log" for offset in (0, 2, 4)
             ]
@@ -225,6 +229,23 @@ def test_what_cannot_is_offline_with_a_reason_and_stays(world: World, topic: str
     assert isinstance(fault, errors.DeliveryTimedOut)
     assert f"{topic}-0" in str(fault)
     assert segment(world.folder / f"{topic}-0", 4).exists(), "damage is evidence, and stays"
+
+
+def test_what_has_rotted_is_told_and_the_rest_is_served(world: World) -> None:
+    tp = TopicPartition(ROTTEN, 0)
+    with Consumer(bootstrap_servers=world.cluster.bootstrap_servers) as consumer:
+        consumer.assign([tp])
+        consumer.seek_to_beginning()
+        with pytest.raises(
+            errors.CorruptMessage, match=r"n69-rot-0: .*00000000000000000000\.log"
+        ) as f:
+            consumer.poll(10)
+        assert f.value.next_offset == 1
+        consumer.seek(tp, 1)
+        found = [record.value for _ in range(RECORDS) for record in consumer.poll(1)]
+    assert found == [value(number) for number in range(1, RECORDS)]
+    with Producer(bootstrap_servers=world.cluster.bootstrap_servers) as producer:
+        assert producer.send(ROTTEN, b"new").result(30).offset == RECORDS
 
 
 def test_what_was_cut_is_told_and_kept_aside(world: World) -> None:

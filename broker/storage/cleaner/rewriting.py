@@ -252,11 +252,13 @@ class Rewriting:
     # ---- reading --------------------------------------------------------------------------------
 
     def _batches(self, source: Source) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every batch of a full segment, its CRC checked. CorruptSegment."""
+        """Every batch of a full segment, its CRC and its place checked. CorruptSegment: what has
+        rotted is neither written anew nor stepped over, it is evidence and may be healed.
+        """
         path = f"{self._plan.directory}/{segment_name(source.base_offset)}{LOG_SUFFIX}"
         handle = self._files.open(path)
         try:
-            position = 0
+            position, expected = 0, source.base_offset
             window, start = b"", 0
             while position < source.size:
                 at = position - start
@@ -275,8 +277,13 @@ class Rewriting:
                         f"{path} is damaged at {position}: the batch of offsets "
                         f"{header.base_offset} to {header.last_offset} does not match its CRC"
                     )
+                if header.base_offset < expected or header.next_offset > source.end_offset:
+                    raise CorruptSegment(
+                        f"{path} is damaged at {position}: offsets {header.base_offset} to "
+                        f"{header.last_offset} where {expected} should follow, or a later one"
+                    )
                 yield header, window[at : at + header.size]
-                position += header.size
+                position, expected = position + header.size, header.next_offset
         finally:
             self._files.close(handle)
 

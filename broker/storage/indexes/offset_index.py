@@ -117,6 +117,22 @@ class OffsetIndex:
         columns[:, 1] = self.positions[first:]
         return columns.tobytes()
 
+    def near(self, position: int, count: int) -> list[tuple[int, int]]:
+        """The last `count` entries at or before a position of the log file, and the next `count`:
+        (absolute offset, position) of each.
+        """
+        middle = bisect_right(self.positions, position)
+        part = slice(max(0, middle - count), middle + count)
+        return [
+            (self.base_offset + relative, place)
+            for relative, place in zip(self._offsets[part], self.positions[part], strict=True)
+        ]
+
+    def position_behind(self, position: int) -> int | None:
+        """Where the first batch that has an entry behind a position of the log file begins."""
+        index = bisect_right(self.positions, position)
+        return self.positions[index] if index < len(self.positions) else None
+
     def entries(self) -> list[tuple[int, int]]:
         """(absolute offset, position) of every entry."""
         return [

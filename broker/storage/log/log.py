@@ -10,9 +10,11 @@ This module is what can be asked of a log, and its opening. The rest stands next
 Errors. `PassingStorageError`, that is `DiskFull` and `ShortOfResources`: nothing of the batch
 stayed, the log goes on. A truncation that it interrupts is a fact all the same: bounds, epochs and
 the batches in memory say so at once, and the next call finishes the files, or raises such an error
-again. Any other failure of a write or a sync, and damage that a read meets, takes the log offline
-for good: every later call raises the same error. A failed fsync is never tried again: the kernel
-may have dropped the pages it could not write, so a second one that succeeds proves nothing.
+again. `DamagedBatch`: the asked offset has rotted; what is before and behind it can be read, and
+the log goes on. Any other failure of a write or a sync, and a file that is not there or too short,
+takes the log offline for good: every later call raises the same error. A failed fsync is never
+tried again: the kernel may have dropped the pages it could not write, so a second one that succeeds
+proves nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from collections.abc import Iterable
 from typing import Final, Self
 
 from broker.config import TopicConfig
+from broker.storage.errors import CorruptSegment
 from broker.storage.files import Buffer, Files
 from broker.storage.indexes.txn_index import AbortedTransaction
 from broker.storage.log.durability import Durability
@@ -39,6 +42,7 @@ from broker.storage.producers.producer_state import ProducerStates
 from broker.storage.producers.snapshot_task import SnapshotTask
 from broker.storage.recovery.gaps import Gaps
 from broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
+from broker.storage.segments.damage import Hole
 from broker.storage.segments.flush_task import FlushTask
 from broker.storage.segments.segment import Segment
 from broker.storage.segments.segment_list import SegmentList
@@ -135,8 +139,9 @@ class Log:
         """The log in `directory`, recovered; a new one when nothing is there.
 
         `last_stop` None: unknown, every CRC is checked. `log_start_offset` None: unknown, it is
-        where the first segment begins. Raises CorruptSegment when the log is
-        damaged beyond its tail, KafkaStorageError when the disk fails, DiskFull.
+        where the first segment begins. What has rotted in the middle stands in `damage`. Raises
+        CorruptSegment when segments are missing or nothing tells where the log ends,
+        KafkaStorageError when the disk fails, DiskFull.
         """
         log = cls(files, directory, topic_partition, topic_id, config, environment)
         try:
@@ -270,6 +275,29 @@ class Log:
         """Whether that was an error of the disk, which the logs beside this one will meet too."""
         return self._guard.failed_disk
 
+    @property
+    def damage(self) -> tuple[Hole, ...]:
+        """What has rotted at or above the log start, as far as anybody has met it."""
+        start = self._bounds.start
+        return tuple(
+            hole
+            for segment in self._segments
+            if segment.holes
+            for hole in segment.holes
+            if hole.end_offset > start
+        )
+
+    def give_up_damaged(self) -> KafkaStorageError:
+        """Take the log offline for its `damage`: another replica has what is lost here."""
+        hole = self.damage[0]
+        return self._guard.fail(
+            CorruptSegment(
+                f"{self.directory} is damaged: {hole.reason}; offsets {hole.offset} to "
+                f"{hole.end_offset - 1} cannot be read"
+            ),
+            reads=True,
+        )
+
     def take_offline(self, error: KafkaStorageError) -> None:
         """The disk below it has failed, over another log. What is written here is not in doubt."""
         self._guard.fail(error, reads=True)
@@ -356,8 +384,8 @@ class Log:
         first one whatever its size), none that reaches to `upper_bound`. They come from one
         segment, so there may be more right behind.
 
-        Raises OffsetOutOfRange, CorruptSegment (the log is offline then), KafkaStorageError, and
-        with `nowait` PagesCold.
+        Raises OffsetOutOfRange, DamagedBatch, KafkaStorageError (CorruptSegment: the log is offline
+        then), and with `nowait` PagesCold.
         """
         bounds = self._bounds
         if self._guard.is_barred:

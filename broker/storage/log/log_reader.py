@@ -1,6 +1,6 @@
 """Reading a log: from memory where the newest batches are, else from the segments.
 
-Everything here raises KafkaStorageError; damage that a read meets takes the log offline.
+Everything here raises KafkaStorageError; what `read` is asked for may have rotted (DamagedBatch).
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ class LogHealth:
         if log.recovery.lost_durable:
             self._damage.note(log.topic_partition, NEVER)
         elif needed_end is not None and log.log_end_offset >= needed_end:
-            logger.info("%s is whole again up to %d", log.topic_partition, needed_end)
+            if not log.damage:
+                logger.info("%s is whole again up to %d", log.topic_partition, needed_end)
+            # What has rotted is lost here and nowhere else: its leader knows, and gives way.
             self._damage.settle(log.topic_partition)
 
     def not_opened(

@@ -15,7 +15,8 @@ What pass 4 finds decides:
   It is cut; what was not zero is kept once in `<segment>.log.cut`;
 - the same with valid batches behind: after a loss of power, behind the recovery point, pages may
   have been written out of order, and everything from there on is cut. Otherwise the middle of the
-  log has rotted: CorruptSegment, nothing is cut, the replica is offline;
+  log has rotted: nothing is cut, and the log opens with a hole there (`Segment.holes`);
+- no batch and nothing behind it, in a log that was closed cleanly: CorruptSegment, nothing is cut;
 - a segment missing, overlapping or misnamed: CorruptSegment names the files.
 """
 
@@ -29,18 +30,22 @@ from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs
 from broker.storage.checkpoints.leader_epochs import LeaderEpochCache
 from broker.storage.errors import CorruptSegment, InvalidOffset
 from broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from broker.storage.indexes.index_witness import IndexWitness
+from broker.storage.indexes.time_index import TimeIndex
 from broker.storage.indexes.txn_index import AbortedTransaction
 from broker.storage.producers.producer_history import ProducerHistory, headers
 from broker.storage.producers.producer_state import read_marker
 from broker.storage.recovery.gaps import Gaps
 from broker.storage.recovery.last_stop import LastStop, RecoveryReport
 from broker.storage.recovery.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
+from broker.storage.segments.damage import DamageFinder, Hole, Place
 from broker.storage.segments.scan import BadBatch, find_valid_batch, only_zeros, scan
 from broker.storage.segments.segment import CUT_SUFFIX, Segment, place_of
 from broker.storage.segments.segment_facts import read_facts
 from pylog.config import LONG_MAX
+from pylog.errors import CorruptMessage
 from pylog.model import LeaderEpoch, Offset
-from pylog.records.batch import BatchHeader
+from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
 
 __all__ = ["GAPS_ALLOWED", "PARTITION_METADATA", "LastStop", "RecoveryReport", "SegmentLoader"]
 
@@ -279,32 +284,147 @@ class SegmentLoader:
         self._aborted.clear()
         self._abort_markers.clear()
         witness = segment.indexes.witness(size) if self._stop.in_order else None
-        try:
-            for position, header in scan(self._files, segment.handle(), 0, size, verify=verify):
-                self._check_place(segment, position, header)
-                segment.account(place_of(header))
-                if witness is not None:
-                    witness.see(position, header)
-                self._take(segment, position, header)
-                self.report.batches += 1
-        except BadBatch as bad:
-            followed = (
-                later and later[0] == segment.end_offset and self._stop.verify_from is not None
-            )
-            if followed and only_zeros(self._files, segment.handle(), bad.position, size):
-                # It was preallocated, and a loss of power undid the trim of the roll.
-                self._cut_tail(segment, bad, size)
-                self._settle_aborted(segment)
-                return True
-            self._judge(segment, bad, size, later)
-            self._cut_tail(segment, bad, size)
-            self._cut_segments(later)
-            self._settle_aborted(segment)
-            return False
+        position = 0
+        while position < size:
+            try:
+                next_base = later[0] if later else None
+                self._scan_from(segment, position, size, verify, witness, next_base)
+                break
+            except BadBatch as bad:
+                followed = (
+                    later and later[0] == segment.end_offset and self._stop.verify_from is not None
+                )
+                if followed and only_zeros(self._files, segment.handle(), bad.position, size):
+                    # It was preallocated, and a loss of power undid the trim of the roll.
+                    self._cut_tail(segment, bad, size)
+                    self._settle_aborted(segment)
+                    return True
+                hole = self._hole(segment, bad, size, later)
+                if hole is None:
+                    self._cut_tail(segment, bad, size)
+                    self._cut_segments(later)
+                    self._settle_aborted(segment)
+                    return False
+                segment.step_over(hole)
+                position, witness = hole.end_position, None
+                self._warn(
+                    f"{segment.log_path} is damaged at position {hole.position}: {hole.reason}; "
+                    f"what is at offsets {hole.offset} to {hole.end_offset - 1} cannot be read, "
+                    "the rest can"
+                )
         self._settle_aborted(segment)
+        if segment.holes and later:
+            self._keep_age(segment)
         if witness is not None and witness.agrees(len(segment.offsets), compacted=self._gaps):
             self._truthful.add(segment.base_offset)
         return True
+
+    def _keep_age(self, segment: Segment) -> None:
+        """A segment is not older without its newest batch: retention would take it too early."""
+        try:
+            data = self._files.read_all(segment.time_index_path)
+            times = TimeIndex.decode(segment.base_offset, data, segment.end_offset)
+        except (OSError, InvalidOffset):
+            return
+        timestamp, offset = times.last
+        if segment.max_timestamp < timestamp <= self._wall_ms:
+            segment.max_timestamp, segment.offset_of_max_timestamp = timestamp, offset
+
+    def _scan_from(
+        self,
+        segment: Segment,
+        start: int,
+        size: int,
+        verify: bool,
+        witness: IndexWitness | None,
+        next_base: int | None,
+    ) -> None:
+        """Take every batch from a position on, once it is clear that the one behind it follows.
+        BadBatch.
+        """
+        waiting: tuple[int, BatchHeader] | None = None
+        try:
+            for position, header in scan(self._files, segment.handle(), start, size, verify=verify):
+                if waiting is not None:
+                    gap = header.base_offset - waiting[1].next_offset
+                    if (
+                        gap < 0
+                        or (gap and not self._gaps)
+                        or header.partition_leader_epoch < waiting[1].partition_leader_epoch
+                    ):
+                        self._refuse_leap(segment, *waiting, header, verify)
+                    self._accept(segment, *waiting, witness)
+                waiting = (position, header)
+        except BadBatch as bad:
+            if waiting is not None and waiting[0] < bad.position:
+                after = self._sound_header(segment, bad.position)
+                self._refuse_leap(segment, *waiting, after, verify)
+                self._accept(segment, *waiting, witness)
+            raise
+        if waiting is not None:
+            if next_base is not None:
+                self._refuse_overhang(segment, *waiting, next_base)
+            self._accept(segment, *waiting, witness)
+
+    def _refuse_overhang(
+        self, segment: Segment, position: int, header: BatchHeader, next_base: int
+    ) -> None:
+        """The same for the last batch of a segment."""
+        end = header.next_offset
+        leaps = header.base_offset > segment.end_offset and end > next_base
+        if leaps or (end != next_base and not self._is_sound(segment, position, header)):
+            raise BadBatch(position, f"it ends at {end} where {next_base} begins")
+        if header.partition_leader_epoch > self._epoch:
+            following = self._segment(next_base)
+            if self._size(following):
+                after = self._sound_header(following, 0)
+                following.close()
+                self._refuse_leap(segment, position, header, after, True)
+
+    def _accept(
+        self, segment: Segment, position: int, header: BatchHeader, witness: IndexWitness | None
+    ) -> None:
+        self._check_place(segment, position, header)
+        segment.account(place_of(header))
+        if witness is not None:
+            witness.see(position, header)
+        self._take(segment, position, header)
+        self.report.batches += 1
+
+    def _refuse_leap(
+        self,
+        segment: Segment,
+        position: int,
+        header: BatchHeader,
+        after: BatchHeader | None,
+        verified: bool,
+    ) -> None:
+        """BadBatch if what is wrong at the next batch, `after`, is this one's fault: it leaps
+        beyond the next one, which fits where it stands itself, or it does not match its CRC.
+        """
+        if not verified and not self._is_sound(segment, position, header):
+            raise BadBatch(position, "the batch's CRC does not match its bytes")
+        if after is None:
+            return
+        if segment.end_offset < after.base_offset <= header.last_offset:
+            raise BadBatch(
+                position, f"offset {header.base_offset} where {segment.end_offset} should follow"
+            )
+        epoch = header.partition_leader_epoch
+        if self._epoch <= after.partition_leader_epoch < epoch:
+            raise BadBatch(position, f"epoch {epoch} before {after.partition_leader_epoch}")
+
+    def _is_sound(self, segment: Segment, position: int, header: BatchHeader) -> bool:
+        batch = self._files.pread(segment.handle(), header.size, position)
+        return crc_matches(batch, 0, header)
+
+    def _sound_header(self, segment: Segment, position: int) -> BatchHeader | None:
+        """That of a batch that matches its CRC. Others, a torn tail say, accuse nobody."""
+        try:
+            header = read_header(self._files.pread(segment.handle(), HEADER_SIZE, position))
+        except CorruptMessage:
+            return None
+        return header if self._is_sound(segment, position, header) else None
 
     def _take(self, segment: Segment, position: int, header: BatchHeader) -> None:
         """A batch that stays."""
@@ -333,6 +453,8 @@ class SegmentLoader:
             if is_of_the_moment(error):
                 raise
             known = None
+        if segment.holes and known is not None:
+            return  # a marker may be in them
         if known != self._aborted and not (self._gaps and self._agrees(known)):
             segment.txn_index.replace(self._aborted)
             self.report.indexes_rebuilt += 1
@@ -362,26 +484,36 @@ class SegmentLoader:
             )
         self._epoch = header.partition_leader_epoch
 
-    def _judge(self, segment: Segment, bad: BadBatch, size: int, later: list[int]) -> None:
-        """CorruptSegment when the damage must not be cut away."""
-        what = f"{segment.log_path} is damaged at position {bad.position}: {bad.reason}"
-        if self._stop.verify_from is None:
-            raise CorruptSegment(f"{what}. It was closed cleanly, so nothing is cut")
+    def _hole(self, segment: Segment, bad: BadBatch, size: int, later: list[int]) -> Hole | None:
+        """What has rotted, which must not be cut away; None for a tail that must. CorruptSegment
+        where the log was closed cleanly and nothing tells where it ends.
+        """
+        is_last = not self._any_data(later)
         if self._lost_power_behind(segment.end_offset):
-            return
+            return None
+        end_offset = None if is_last else later[0]
+        finder = DamageFinder(
+            self._files,
+            segment.handle(),
+            size=size,
+            end_offset=end_offset,
+            entries=segment.entries_near(bad.position, size),
+        )
+        hole = finder.hole(Place(bad.position, segment.end_offset), bad.reason)
+        if hole.end_position < size or end_offset is not None:
+            return hole
+        if self._stop.verify_from is None:
+            raise CorruptSegment(
+                f"{segment.log_path} is damaged at position {bad.position}: {bad.reason}. It was "
+                "closed cleanly, so nothing is cut"
+            )
         follows = find_valid_batch(
             self._files, segment.handle(), bad.position + 1, size, above_offset=segment.end_offset
         )
-        if follows is not None:
-            raise CorruptSegment(
-                f"{what}. A valid batch follows at position {follows}, so nothing is cut; let the "
-                "replica be copied again from its leader"
-            )
-        if self._any_data(later):
-            raise CorruptSegment(
-                f"{what}. {self._segment(later[0]).log_path} follows it, so nothing is cut; let "
-                "the replica be copied again from its leader"
-            )
+        if follows is None:
+            return None
+        header = read_header(self._files.pread(segment.handle(), HEADER_SIZE, follows))
+        return Hole(bad.position, follows, segment.end_offset, header.base_offset, bad.reason)
 
     def _lost_power_behind(self, offset: int) -> bool:
         return (

@@ -18,6 +18,7 @@ from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
 from broker.storage.indexes.segment_indexes import WAITING_MAX, SegmentIndexes
 from broker.storage.indexes.time_index import TimeIndex
 from broker.storage.indexes.txn_index import TxnIndex
+from broker.storage.segments.damage import DamageFinder, Hole, Place
 from broker.storage.segments.scan import BadBatch, scan
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
@@ -44,6 +45,9 @@ CLEANED_ENDING: Final = ".cleaned"
 SWAP_ENDING: Final = ".swap"
 """Behind the names of one that is whole, and takes the place of others."""
 CUT_SUFFIX: Final = ".cut"
+
+_ENTRIES_NEAR: Final = 64
+"""So many entries of the index at each side of damage are looked at for one that is right."""
 
 logger = logging.getLogger(__name__)
 
@@ -112,6 +116,8 @@ class Segment:
         self._bytes_since_entry = 0
         self._sealed = False
         self._handle: int | None = None
+        self.holes: tuple[Hole, ...] = ()
+        """What has rotted, as far as anybody has met it, in order. Around it batches are whole."""
         self._longer = False  # than its batches: zeros were put behind them ahead of time
         self._placed = False  # batches are written by their positions, not at the file's end
 
@@ -318,25 +324,50 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Make both indexes from the headers, in memory and on disk. OSError, BadBatch; then all is
-        as it was.
+        as it was, but for what is known to have rotted.
         """
         sealed, expected, since = self._sealed, self.facts, self._bytes_since_entry
         before = self.indexes.begin()
-        self._bytes_since_entry = self.size = 0
-        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
         try:
-            for at, header in scan(self._files, self.handle(), 0, expected.size, verify=False):
-                if not self.base_offset <= header.last_offset < expected.end_offset:
-                    raise BadBatch(at, f"offset {header.last_offset} is not of this segment")
-                self.account(place_of(header))
+            while not self._account_all(expected):
+                pass
         except BaseException:
             self.adopt(expected)
             self.indexes.go_back(before)
             self._sealed, self._bytes_since_entry = sealed, since
             raise
+        self._sealed = sealed
+        if self.holes:
+            # What is lost counts on: a segment is not older without its newest batch.
+            self.size, self.end_offset, *times = expected
+            self.max_timestamp, self.offset_of_max_timestamp, self.first_timestamp = times
         if sealed:
             self.times.maybe_append(self.max_timestamp, self.offset_of_max_timestamp)
         self.indexes.write()
+
+    def _account_all(self, expected: SegmentFacts) -> bool:
+        """Take note of every batch but what is in holes; False when that found another hole."""
+        self.indexes.begin()
+        self._bytes_since_entry = self.size = start = 0
+        self.end_offset = self.base_offset
+        self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
+        try:
+            for hole in (*self.holes, None):
+                stop = hole.position if hole is not None else expected.size
+                for at, header in scan(self._files, self.handle(), start, stop, verify=False):
+                    in_order = self.end_offset <= header.base_offset <= header.last_offset
+                    if not in_order or header.last_offset >= expected.end_offset:
+                        raise BadBatch(at, f"offset {header.last_offset} is not of this place")
+                    self.account(place_of(header))
+                if hole is not None:
+                    start = self.size = hole.end_position
+                    self.end_offset = hole.end_offset
+        except BadBatch as bad:
+            self.adopt(expected)
+            if not self.look_for_damage(bad.position):
+                raise
+            return False
+        return True
 
     def write_indexes(self, *, behind_only: bool = True) -> None:
         """Replace index files that are behind (or, after a recovery, wrong). OSError, BadBatch."""
@@ -352,6 +383,7 @@ class Segment:
         """
         self._files.truncate(self.handle(), position)
         self._longer = False
+        self.holes = tuple(hole for hole in self.holes if hole.end_position <= position)
         sync(self._files, self.handle())
         indexes = self._with_indexes()
         indexes.write_new_entries()
@@ -374,6 +406,71 @@ class Segment:
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp = header.max_timestamp
                 self.offset_of_max_timestamp = header.last_offset
+
+    # ---- damage ---------------------------------------------------------------------------------
+
+    def look_for_damage(self, until: int, *, gaps: bool = True) -> bool:
+        """Something was wrong at a position of the file: whether what is there, or before it, has
+        rotted, and was not known to. `gaps`: offsets may be missing between batches. BadBatch for a
+        file that is too short, OSError.
+        """
+        handle = self.handle()
+        missing = self.size - self._files.size(handle)
+        if missing > 0:
+            raise BadBatch(until, f"the file ends {missing} bytes too early")
+        entries = self.entries_near(until, self.size)
+        start, end = Place(0, self.base_offset), Place(self.size, self.end_offset)
+        for hole in self.holes:
+            if hole.end_position <= until:
+                start = Place(hole.end_position, hole.end_offset)
+            elif hole.position >= until and hole.position < end.position:
+                end = Place(hole.position, hole.offset)
+        finder = DamageFinder(
+            self._files,
+            handle,
+            size=end.position,
+            end_offset=end.offset,
+            entries=[entry for entry in entries if entry[1] < end.position],
+            gaps=gaps,
+        )
+        for entry in reversed(entries):
+            if start.position < entry[1] < until:
+                place = finder.confirmed(entry)
+                if place is not None:
+                    start = place
+                    break
+        found = finder.holes(start, until)
+        for hole in found:
+            logger.error(
+                "%s is damaged at position %d: %s; what is at offsets %d to %d cannot be read, the "
+                "rest can",
+                self.log_path, hole.position, hole.reason, hole.offset, hole.end_offset - 1,
+            )  # fmt: skip
+        self.holes = tuple(sorted((*self.holes, *found)))
+        return bool(found)
+
+    def entries_near(self, position: int, size: int) -> list[tuple[int, int]]:
+        """What the index says about there, (last offset, position) of batches in order; nothing
+        when it makes no sense for a file of that size.
+        """
+        loaded = self.indexes.loaded
+        if loaded is not None and self.size >= size:
+            return loaded[0].near(position, _ENTRIES_NEAR)
+        try:
+            data = self._files.read_all(self.index_path)
+            offsets = OffsetIndex.decode(self.base_offset, data, size)
+        except (OSError, InvalidOffset):
+            return []
+        return offsets.near(position, _ENTRIES_NEAR)
+
+    def step_over(self, hole: Hole) -> None:
+        """While its batches are accounted for: go on behind what has rotted."""
+        self.holes = (*self.holes, hole)
+        self.size, self.end_offset = hole.end_position, hole.end_offset
+
+    def hole_at(self, offset: int) -> Hole | None:
+        """What has rotted there."""
+        return next((h for h in self.holes if h.offset <= offset < h.end_offset), None)
 
     # ---- look-ups -------------------------------------------------------------------------------
 

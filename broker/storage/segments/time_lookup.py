@@ -1,18 +1,16 @@
 """Offsets by time: the same answer as a search through every record, also when timestamps are out
-of order (KAFKA's `fetchOffsetByTimestamp`, KIP-734 for the largest timestamp).
+of order (KAFKA's `fetchOffsetByTimestamp`, KIP-734 for the largest timestamp). What has rotted is
+left out: nobody knows its times.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from broker.storage.errors import CorruptSegment
 from broker.storage.files import Files
-from broker.storage.segments.scan import BadBatch, scan
 from broker.storage.segments.segment import Segment
 from broker.storage.segments.segment_reader import SegmentReader
 from pylog.model import LeaderEpoch, Offset, OffsetAndTimestamp
-from pylog.records.batch import BatchHeader
 from pylog.records.reader import first_record_at_or_after
 
 
@@ -29,20 +27,29 @@ def first_at_or_after(
             break
         if segment.max_timestamp < timestamp or segment.end_offset <= start:
             continue
-        from_offset = max(start, _begin_at(segment, timestamp))
-        found = _first_in(files, segment, timestamp, from_offset, start, end)
+        reader = SegmentReader(files, segment)
+        from_offset = max(start, _begin_at(reader, segment, timestamp))
+        found = _first_in(reader, timestamp, from_offset, start, end)
         if found is not None:
             return found
     return None
 
 
-def _begin_at(segment: Segment, timestamp: int) -> int:
+def _begin_at(reader: SegmentReader, segment: Segment, timestamp: int) -> int:
     """An offset before which every record is older; a time index that is wrong is made again."""
     entry = segment.times.entry_at(timestamp)
-    if entry is not None:
-        found = segment.locate(entry[1])
-        if found is None or (found[1].max_timestamp, found[1].last_offset) != entry:
-            segment.rebuild_indexes()
+    if entry is None:
+        return segment.base_offset
+    for position, header in reader.headers(entry[1]):
+        if header.last_offset < entry[1]:
+            continue
+        wrong = (header.max_timestamp, header.last_offset) != entry
+        if wrong and reader.whole(position, header) is not None:
+            break
+        return entry[1]  # right; or of a batch that has rotted, so that nothing tells
+    if segment.hole_at(entry[1]) is not None:
+        return entry[1]
+    segment.rebuild_indexes()
     return segment.times.lookup(timestamp)
 
 
@@ -50,30 +57,47 @@ def largest(
     files: Files, segments: Iterable[Segment], *, start: int, end: int
 ) -> OffsetAndTimestamp | None:
     """The first of the records in [start, end) that have the largest timestamp."""
-    best: tuple[int, Segment] | None = None
+    by_segment: dict[int, tuple[int, SegmentReader, int]] = {}
     for segment in segments:
         if segment.end_offset <= start or segment.base_offset >= end:
             continue
-        inside = segment.base_offset >= start and segment.end_offset <= end
-        largest_here = segment.max_timestamp if inside else _largest_in(files, segment, start, end)
-        if largest_here >= 0 and (best is None or largest_here > best[0]):
-            best = (largest_here, segment)
-    if best is None:
-        return None
-    timestamp, segment = best
-    return _first_in(files, segment, timestamp, max(start, segment.base_offset), start, end)
+        base = segment.base_offset
+        reader = SegmentReader(files, segment)
+        inside = base >= start and segment.end_offset <= end
+        largest_here = segment.max_timestamp if inside else _largest_in(reader, start, end)
+        by_segment[base] = (largest_here, reader, max(start, base))
+    while by_segment:
+        base, (timestamp, reader, begin) = max(by_segment.items(), key=_by_time_then_first)
+        if timestamp < 0:
+            return None
+        found = _first_in(reader, timestamp, begin, start, end)
+        if found is not None:
+            return found
+        # That record has rotted: what is the largest of those that are left?
+        largest_here = _largest_in(reader, begin, end)
+        if largest_here >= timestamp:
+            del by_segment[base]
+        else:
+            by_segment[base] = (largest_here, reader, begin)
+    return None
+
+
+def _by_time_then_first(item: tuple[int, tuple[int, SegmentReader, int]]) -> tuple[int, int]:
+    base, (timestamp, _, _) = item
+    return timestamp, -base
 
 
 def _first_in(
-    files: Files, segment: Segment, timestamp: int, from_offset: int, start: int, end: int
+    reader: SegmentReader, timestamp: int, from_offset: int, start: int, end: int
 ) -> OffsetAndTimestamp | None:
-    reader = SegmentReader(files, segment)
-    for position, header in _headers(files, segment, from_offset):
+    for position, header in reader.headers(from_offset):
         if header.base_offset >= end:
             return None
         if header.max_timestamp < timestamp or header.last_offset < start:
             continue
-        batch = reader.batch(position, header)
+        batch = reader.whole(position, header)
+        if batch is None:
+            continue
         found = first_record_at_or_after(batch, timestamp, from_offset=start)
         if found is not None:
             offset, found_timestamp = found
@@ -85,18 +109,19 @@ def _first_in(
     return None
 
 
-def _largest_in(files: Files, segment: Segment, start: int, end: int) -> int:
+def _largest_in(reader: SegmentReader, start: int, end: int) -> int:
     """The largest timestamp of a segment's records in [start, end), when it reaches outside."""
     timestamps = [-1]
-    reader = SegmentReader(files, segment)
-    for position, header in _headers(files, segment, start):
+    for position, header in reader.headers(start):
         if header.base_offset >= end:
             break
         if header.base_offset >= start and header.last_offset < end:
             timestamps.append(header.max_timestamp)
             continue
         # The bound lies inside this batch: only its records can tell.
-        batch = reader.batch(position, header)
+        batch = reader.whole(position, header)
+        if batch is None:
+            continue
         next_timestamp = 0
         while True:
             found = first_record_at_or_after(batch, next_timestamp, from_offset=start)
@@ -105,13 +130,3 @@ def _largest_in(files: Files, segment: Segment, start: int, end: int) -> int:
             timestamps.append(found[1])
             next_timestamp = found[1] + 1
     return max(timestamps)
-
-
-def _headers(files: Files, segment: Segment, from_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    try:
-        position = segment.position_of(from_offset)
-        yield from scan(files, segment.handle(), position, segment.size, verify=False)
-    except BadBatch as error:
-        raise CorruptSegment(
-            f"{segment.log_path} is damaged at position {error.position}: {error.reason}"
-        ) from error

@@ -72,6 +72,7 @@ def fetcher_settings(values: Mapping[str, Any]) -> FetcherSettings:
         request_timeout_ms=values["request.timeout.ms"],
         retry_backoff_ms=values["retry.backoff.ms"],
         retry_backoff_max_ms=values["retry.backoff.max.ms"],
+        leaderless_patience_ms=values["default.api.timeout.ms"],
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pylog import errors
 from pylog.client.fetching.fetch_state import Chunk
 from pylog.model import TopicPartition
+from pylog.records.batch import crc_matches, iter_headers
 from pylog.records.reader import iter_chunks
 from pylog.records.record import Record, RecordChunk
 
@@ -88,7 +90,7 @@ class Decoder:
             check_crcs=self._check_crcs,
         )
         if error is not None:
-            self.error = error
+            self.error = self._with_way_on(error)
             self.position = max(self.position, error_offset)
         else:
             self._finish()
@@ -122,7 +124,7 @@ class Decoder:
             self._batch = next(self._chunks, None)
         except errors.PylogError as error:
             self._batch = None
-            self.error = error
+            self.error = self._with_way_on(error)
             return False
         if self._batch is None:
             self._finish()
@@ -131,6 +133,24 @@ class Decoder:
         self._readable = self._deserialize(self._batch)
         self._records = self._batch.records()
         return True
+
+    def _with_way_on(self, error: errors.PylogError) -> errors.PylogError:
+        """A broken batch's error with where to go on: at the next batch here that is whole."""
+        if not isinstance(error, errors.CorruptMessage):
+            return error
+        batches, way_on, broken = self._chunk.batches, self._chunk.next_offset, False
+        with suppress(errors.CorruptMessage):
+            for position, header in iter_headers(batches):
+                if header.last_offset < self.position:
+                    continue
+                whole = crc_matches(batches, position, header)
+                if broken and whole:
+                    way_on = header.base_offset
+                    break
+                broken = broken or not whole
+        told = errors.CorruptMessage(f"{error}; seek() to {way_on} to go on", next_offset=way_on)
+        told.__cause__ = error
+        return told
 
     def _deserialize(self, batch: RecordChunk) -> int:
         """Apply the deserializers in place; how many records could be read before a failure."""

@@ -47,6 +47,7 @@ def fetched_of(data: log_pb2.PartitionData, batches: Buffer) -> Fetched:
         data.current_leader_epoch,
         data.diverging.end_offset if data.HasField("diverging") else None,
         data.diverging.epoch if data.HasField("diverging") else None,
+        data.damaged_end_offset or None,
     )
 
 

@@ -29,6 +29,8 @@ class Fetched(NamedTuple):
     diverging_end: int | None = None
     """Where the leader's log and the reader's part (KIP-320), and under which epoch."""
     diverging_epoch: int | None = None
+    damaged_end: int | None = None
+    """The first offset behind what has rotted at the leader."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,3 +95,4 @@ class FetcherSettings:
     request_timeout_ms: int = 30_000
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
+    leaderless_patience_ms: int = 60_000  # then it is told that a partition has no leader

@@ -29,8 +29,9 @@ from pylog.client.fetching.fetch_events import (
 )
 from pylog.client.fetching.fetch_state import Chunk, FetcherSettings, InFlight, Partition
 from pylog.client.fetching.flights import LANES, Flights
+from pylog.client.fetching.leaderless import Leaderless
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from pylog.records.batch import last_header
+from pylog.records.batch import BatchHeader, Buffer, iter_headers, last_header
 from pylog.records.transactions import without_aborted
 
 STUCK_AFTER_MS: Final = 1_000
@@ -59,6 +60,7 @@ class Fetcher:
         self._wall_ms = wall_ms
         self._first_generation = 0  # above those of all partitions that were given up
         self._flights = Flights()
+        self._leaderless = Leaderless(settings.leaderless_patience_ms)
         self._correlation = 0
         self._arrivals = 0
         self._turn = 0
@@ -75,6 +77,7 @@ class Fetcher:
             tp: self.partitions.get(tp) or self._new(tp, self.settings.auto_offset_reset)
             for tp in chosen
         }
+        self._leaderless.forget_all_but(chosen)
 
     def add(self, topic_partition: TopicPartition, *, found_later: bool) -> None:
         """One more, of a subscribed topic. A partition that was added to a topic while we read it
@@ -173,13 +176,15 @@ class Fetcher:
         """Everything that can be decided now."""
         effects: list[Effect] = []
         self._cut_overdue(now_ms, effects)
-        unknown: dict[str, None] = {}
+        unknown: dict[TopicPartition, None] = {}
         self._look_up(now_ms, unknown, effects)
         if self.active:
             self._fetch(now_ms, unknown, effects)
         if unknown and now_ms >= self._refresh_at_ms:
             self._refresh_at_ms = now_ms + self.settings.retry_backoff_ms
-            effects.append(RefreshMetadata(tuple(unknown)))
+            topics = dict.fromkeys(tp.topic for tp in unknown)
+            effects.append(RefreshMetadata(tuple(topics)))
+        effects += map(Notice, self._leaderless.look(now_ms, unknown, self._metadata))
         return effects
 
     def next_deadline_ms(self, now_ms: int) -> int | None:
@@ -193,7 +198,9 @@ class Fetcher:
 
     # ---- asking -------------------------------------------------------------------------------
 
-    def _look_up(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+    def _look_up(
+        self, now_ms: int, unknown: dict[TopicPartition, None], effects: list[Effect]
+    ) -> None:
         by_broker: dict[int, list[tuple[TopicPartition, int, int, int]]] = {}
         for tp, partition in self.partitions.items():
             if partition.reset_to is None or partition.reset_in_flight:
@@ -202,7 +209,7 @@ class Fetcher:
                 continue
             leader = self._metadata.leader(*tp)
             if leader is None:
-                unknown[tp.topic] = None
+                unknown[tp] = None
                 continue
             partition.reset_in_flight = True
             by_broker.setdefault(leader.broker, []).append(
@@ -210,7 +217,9 @@ class Fetcher:
             )
         effects += [ListOffsets(broker, tuple(items)) for broker, items in by_broker.items()]
 
-    def _fetch(self, now_ms: int, unknown: dict[str, None], effects: list[Effect]) -> None:
+    def _fetch(
+        self, now_ms: int, unknown: dict[TopicPartition, None], effects: list[Effect]
+    ) -> None:
         wanted = self._wanted(now_ms, unknown)
         flights = self._flights
         flights.cut_at_ms = 0
@@ -228,7 +237,9 @@ class Fetcher:
                 asked = [p for p in partitions if not flights.ask_for(broker, p)]
                 effects.append(self._ask(now_ms, broker, lane, asked))
 
-    def _wanted(self, now_ms: int, unknown: dict[str, None]) -> dict[int, list[Partition]]:
+    def _wanted(
+        self, now_ms: int, unknown: dict[TopicPartition, None]
+    ) -> dict[int, list[Partition]]:
         """Partitions that there is room for, by leader."""
         wanted: dict[int, list[Partition]] = {}
         limit = self.settings.max_partition_fetch_bytes
@@ -242,7 +253,7 @@ class Fetcher:
                 continue
             leader = self._metadata.leader(*tp)
             if leader is None:
-                unknown[tp.topic] = None
+                unknown[tp] = None
                 continue
             full = partition.buffered_bytes >= limit or room <= 0
             partition.left_out = full and bool(partition.buffer)
@@ -363,18 +374,21 @@ class Fetcher:
             partition.log_start_offset = answer.log_start_offset
         if not len(answer.batches):
             return
+        found = answer.batches
         try:
-            last = last_header(answer.batches)
-            if last is None or last.next_offset <= partition.fetch_offset:
-                raise errors.CorruptMessage(
-                    f"an answer of {len(answer.batches)} bytes without a whole batch at or after "
-                    f"the asked offset"
+            last = last_header(found)
+        except errors.CorruptMessage:
+            found, last = _readable(found)  # what follows may have been broken on the way
+        if last is None or last.next_offset <= partition.fetch_offset:
+            partition.fail(
+                errors.CorruptMessage(
+                    f"{partition.topic_partition} at offset {partition.fetch_offset}: an answer of "
+                    f"{len(answer.batches)} bytes without a whole batch at or after the asked "
+                    "offset"
                 )
-        except errors.CorruptMessage as error:
-            where = f"{partition.topic_partition} at offset {partition.fetch_offset}"
-            partition.fail(errors.CorruptMessage(f"{where}: {error}"))
+            )
             return
-        batches = without_aborted(answer.batches, answer.aborted)
+        batches = without_aborted(found, answer.aborted)
         partition.buffer.append(Chunk(batches, last.next_offset, self.arrive()))
         partition.buffered_bytes += len(batches)
         partition.fetch_offset = last.next_offset
@@ -396,6 +410,9 @@ class Fetcher:
             # With records buffered before it, the user has not come to this offset yet.
             if partition.position == partition.fetch_offset:
                 self._on_out_of_range(partition, answer, effects)
+        elif answer.code == errors.CorruptMessage.code:
+            # The leader has checked: to ask again would give the same.
+            partition.fail(errors.CorruptMessage(str(error), next_offset=answer.damaged_end))
         elif not error.retriable:
             partition.fail(error)
         elif error.refreshes_metadata or answer.code == errors.UnknownLeaderEpoch.code:
@@ -507,3 +524,14 @@ class Fetcher:
         longest = self.settings.retry_backoff_max_ms
         wait = min(self.settings.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30), longest)
         return int(wait * (0.8 + 0.4 * self._jitter()))
+
+
+def _readable(batches: Buffer) -> tuple[Buffer, BatchHeader | None]:
+    """The batches before what is none, and the header of the last one."""
+    end, last = 0, None
+    try:
+        for position, header in iter_headers(batches):
+            end, last = position + header.size, header
+    except errors.CorruptMessage:
+        pass
+    return memoryview(batches)[:end], last

@@ -50,6 +50,17 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Damaged:
+    """What was at offsets `wanted` to `first` (exclusive) has rotted at its leader, which says
+    `reason`; what follows can be read.
+    """
+
+    wanted: int
+    first: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     error: BaseException
 
@@ -72,7 +83,9 @@ class RangeFetcher:
         partition: int,
         end: int,
     ) -> None:
-        self.items: queue.SimpleQueue[Batches | Skipped | Failed | End] = queue.SimpleQueue()
+        self.items: queue.SimpleQueue[Batches | Skipped | Damaged | Failed | End] = (
+            queue.SimpleQueue()
+        )
         self._room = asyncio.Semaphore(PREFETCHED_MAX)
         self._cluster = cluster
         self._lines = lines
@@ -119,7 +132,9 @@ class RangeFetcher:
                 return
             self.items.put(item)
 
-    async def _fetch(self, position: int, left_s: float) -> tuple[Batches | Skipped | None, int]:
+    async def _fetch(
+        self, position: int, left_s: float
+    ) -> tuple[Batches | Skipped | Damaged | None, int]:
         """What the leader has at `position`, and the next position; nothing: the range is done.
 
         Waits, by raising a retriable error, while the leader has less than the range's end.
@@ -131,6 +146,9 @@ class RangeFetcher:
         code = data.error.code
         if code == errors.OffsetOutOfRange.code:
             return await self._out_of_range(position)
+        if code == errors.CorruptMessage.code and data.damaged_end_offset > position:
+            first = min(data.damaged_end_offset, self._end)
+            return Damaged(position, first, data.error.message), first
         if code in (
             errors.UnknownTopicOrPartition.code,
             errors.UnknownTopicId.code,
@@ -208,7 +226,7 @@ class RangeFetcher:
 
     async def _nothing(
         self, position: int, readable: int = -1
-    ) -> tuple[Batches | Skipped | None, int]:
+    ) -> tuple[Batches | Skipped | Damaged | None, int]:
         """No bytes: a leader that does not know yet what is committed, a transaction that is open,
         or a gap up to the end.
         """
@@ -229,7 +247,7 @@ class RangeFetcher:
             f"ends at {self._end}"
         )
 
-    async def _out_of_range(self, position: int) -> tuple[Batches | Skipped | None, int]:
+    async def _out_of_range(self, position: int) -> tuple[Batches | Skipped | Damaged | None, int]:
         server = self._cluster.broker(self._leader())
         if server is None:
             raise errors.LeaderNotAvailable(f"{self._at} has no live leader at the moment")

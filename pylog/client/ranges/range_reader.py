@@ -23,6 +23,7 @@ from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.client.ranges.fetch_lines import FetchLines
 from pylog.client.ranges.range_fetcher import (
     Batches,
+    Damaged,
     Failed,
     RangeFetcher,
     Skipped,
@@ -34,7 +35,7 @@ from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import LATEST_TIMESTAMP, TopicPartition
 from pylog.rpc.v1 import log_pb2
 
-__all__ = ["Batches", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
+__all__ = ["Batches", "Damaged", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
 
 T = TypeVar("T")
 
@@ -268,7 +269,8 @@ class RangeReader:
     # ---- bytes --------------------------------------------------------------------------------
 
     def read(self, topic: str, topic_id: str, partition: int, start: int, end: int) -> RangeItems:
-        """The batches that hold `start <= offset < end`, and what of it is gone, in order. They are
+        """The batches that hold `start <= offset < end`, and what of it is gone or damaged, in
+        order. They are
         asked for from now on, not only when the first one is taken: close what is not read to its
         end.
 
@@ -307,7 +309,7 @@ class RangeReader:
         return log_pb2.READ_COMMITTED if self._read_committed else log_pb2.READ_UNCOMMITTED
 
 
-class RangeItems(Iterator[Batches | Skipped]):
+class RangeItems(Iterator[Batches | Skipped | Damaged]):
     """What a range holds, as it comes in. Nothing more is fetched once it is closed or dropped."""
 
     def __init__(self, thread: LoopThread, fetcher: RangeFetcher, running: Future[None]) -> None:
@@ -316,11 +318,11 @@ class RangeItems(Iterator[Batches | Skipped]):
         self._running = running
         self._closed = False
 
-    def __next__(self) -> Batches | Skipped:
+    def __next__(self) -> Batches | Skipped | Damaged:
         if self._closed:
             raise StopIteration
         item = self._fetcher.items.get()
-        if isinstance(item, Batches | Skipped):
+        if isinstance(item, Batches | Skipped | Damaged):
             self._thread.call(self._fetcher.taken)
             return item
         self.close()

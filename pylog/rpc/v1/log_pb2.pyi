@@ -196,7 +196,7 @@ class FetchResponse(_message.Message):
     def __init__(self, correlation: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionData, _Mapping]]] = ..., stands: _Optional[bool] = ...) -> None: ...
 
 class PartitionData(_message.Message):
-    __slots__ = ("error", "topic", "partition", "high_watermark", "last_stable_offset", "log_start_offset", "batches", "aborted", "current_leader", "current_leader_epoch", "preferred_read_replica", "diverging")
+    __slots__ = ("error", "topic", "partition", "high_watermark", "last_stable_offset", "log_start_offset", "batches", "aborted", "current_leader", "current_leader_epoch", "preferred_read_replica", "diverging", "damaged_end_offset")
     ERROR_FIELD_NUMBER: _ClassVar[int]
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     PARTITION_FIELD_NUMBER: _ClassVar[int]
@@ -209,6 +209,7 @@ class PartitionData(_message.Message):
     CURRENT_LEADER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PREFERRED_READ_REPLICA_FIELD_NUMBER: _ClassVar[int]
     DIVERGING_FIELD_NUMBER: _ClassVar[int]
+    DAMAGED_END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     error: _common_pb2.Error
     topic: str
     partition: int
@@ -221,7 +222,8 @@ class PartitionData(_message.Message):
     current_leader_epoch: int
     preferred_read_replica: int
     diverging: EpochEnd
-    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., batches: _Optional[bytes] = ..., aborted: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., current_leader: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., preferred_read_replica: _Optional[int] = ..., diverging: _Optional[_Union[EpochEnd, _Mapping]] = ...) -> None: ...
+    damaged_end_offset: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., topic: _Optional[str] = ..., partition: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., batches: _Optional[bytes] = ..., aborted: _Optional[_Iterable[_Union[AbortedTransaction, _Mapping]]] = ..., current_leader: _Optional[int] = ..., current_leader_epoch: _Optional[int] = ..., preferred_read_replica: _Optional[int] = ..., diverging: _Optional[_Union[EpochEnd, _Mapping]] = ..., damaged_end_offset: _Optional[int] = ...) -> None: ...
 
 class AbortedTransaction(_message.Message):
     __slots__ = ("producer_id", "first_offset")

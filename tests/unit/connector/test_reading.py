@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from connector.clients import drop_reader
-from connector.errors import DataLoss, ReadFailed
+from connector.errors import DamagedBatch, DataLoss, ReadFailed
 from connector.options import SourceOptions, source_options
 from connector.ranges import ReadRange
 from connector.reading import ASKED_MAX, read_ranges
@@ -110,6 +110,28 @@ def test_where_loss_is_allowed_a_range_of_a_topic_made_anew_is_read_from_the_new
         rows_of([replace(late, lenient=False)], options)
     del cluster.topics["a"]
     assert rows_of(planned, allowed) == []
+
+
+def test_what_has_rotted_fails_the_task_and_says_what_to_do(
+    topic: FakeTopic, options: SourceOptions
+) -> None:
+    topic.partitions[0].damaged = (0, 4)
+    words = r"\[PYLOG_DAMAGED_BATCH\] a-0, offsets 0 to 3, cannot be read: x\.log is damaged.*"
+    with pytest.raises(DamagedBatch, match=words + "failOnDataLoss=false"):
+        list(read_ranges(whole(topic), options, ("value",)))
+
+
+def test_what_has_rotted_is_stepped_over_when_losses_are_allowed(
+    topic: FakeTopic, options: SourceOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    partition = topic.partitions[0]
+    partition.append(encode_batch([b"behind"]))
+    partition.damaged = (0, RECORDS)
+    wanted = [ReadRange("a", topic.topic_id, 0, 0, RECORDS + 1)]
+    options = replace(options, fail_on_data_loss=False)
+    batches = list(read_ranges(wanted, options, ("value",)))
+    assert [batch.column("value").to_pylist() for batch in batches] == [[b"behind"]]
+    assert "a-0, offsets 0 to 9, cannot be read" in caplog.text
 
 
 def test_a_topic_that_is_gone_is_named(cluster: FakeCluster, options: SourceOptions) -> None:

@@ -83,6 +83,9 @@ class Leader:
     def no_room(self) -> list[object]:
         return list(self.state.on_no_room(self.now_ms))
 
+    def damage(self) -> list[object]:
+        return list(self.state.on_damage(self.now_ms))
+
     def refused(self, error: type[errors.PylogError]) -> list[object]:
         return list(self.state.on_proposal_refused(self.now_ms, error.code))
 
@@ -459,3 +462,31 @@ def test_a_leader_without_room_stays_when_nobody_could_go_on() -> None:
     leader = Leader(min_isr=2)
     del leader.eligible[THREE]  # it stops
     assert leader.no_room() == []
+
+
+def test_a_damaged_leader_leaves_to_anybody_who_can_lead() -> None:
+    leader = Leader(min_isr=2)
+    leader.fetch(2, 10)
+    leader.fetch(3, 10)
+    del leader.eligible[THREE]  # it stops
+    assert leader.damage() == [propose(2)]
+    assert leader.damage() == []  # it is on its way
+    assert leader.refused(errors.NewLeaderElected) == []
+    assert leader.damage() == []  # metadata will say who leads
+
+
+def test_a_damaged_leader_stays_while_nobody_could_go_on() -> None:
+    leader = Leader(isr=(1,), end=5)
+    assert leader.damage() == []
+    assert leader.fetch(2, 5) == [propose(1, 2)]
+    assert leader.accepted(1, 2) == [propose(2, partition_epoch=8)]
+
+
+def test_a_damaged_leader_whose_wish_is_refused_asks_again_at_the_lag_check() -> None:
+    leader = Leader(isr=(1, 2), replicas=(1, 2))
+    leader.fetch(2, 10)
+    assert leader.damage() == [propose(2)]
+    assert leader.refused(errors.IneligibleReplica) == []
+    assert leader.lag_check() == []  # too soon
+    leader.now_ms = LAG_MS // 2
+    assert leader.lag_check() == [propose(2)]

@@ -233,7 +233,7 @@ def test_checkpoints_of_failed_logs_are_kept() -> None:
     log_of(manager).flush()
     manager.checkpoint_recovery_points()
     files.kill()
-    files.names[f"{ROOT}/t-0/{0:020d}.log"].data[16] = 0
+    files.unlink(f"{ROOT}/t-0/partition.metadata")
     again = open_manager(files)
     assert TOPIC in again.failed
     again.checkpoint_recovery_points()

@@ -23,7 +23,7 @@ from pylog.errors import InconsistentTopicId, KafkaStorageError
 from pylog.model import LeaderEpoch, Offset, TopicPartition
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager, running
-from tests.fakes.memory_files import MemoryFiles
+from tests.fakes.memory_files import MemoryFile, MemoryFiles
 
 
 def test_a_clean_stop_needs_no_checks() -> None:
@@ -298,11 +298,28 @@ def test_a_damaged_marker_means_a_crash() -> None:
     assert len(values_of(log_of(open_manager(files)))) == 3
 
 
+def overlap(files: MemoryFiles) -> None:
+    """Damage that nothing can be read around."""
+    first = bytes(files.names[f"{ROOT}/t-0/{0:020d}.log"].data)
+    files.names[f"{ROOT}/t-0/{1:020d}.log"] = MemoryFile(bytearray(first))
+
+
+def test_a_log_with_a_rotten_batch_works() -> None:
+    """Whether another replica is to lead in its place, its leader will know."""
+    files, _ = running()
+    files.kill()
+    files.names[f"{ROOT}/t-0/{0:020d}.log"].data[80] ^= 1
+    again = open_manager(files)
+    assert (again.failed_replicas, again.lost_replicas, again.log_intact) == ((), (), True)
+    assert [(hole.offset, hole.end_offset) for hole in log_of(again).damage] == [(1, 2)]
+    assert log_of(again).log_end_offset == 3
+
+
 def test_one_damaged_log_does_not_stop_the_others() -> None:
     files, manager = running()
     append(manager.create(OTHER, OTHER_ID), b"x")
     files.kill()
-    files.names[f"{ROOT}/t-0/{0:020d}.log"].data[80] ^= 1
+    overlap(files)
     again = open_manager(files)
     assert isinstance(again.failed[TOPIC], CorruptSegment)
     assert again.get(TOPIC) is None
@@ -365,13 +382,13 @@ def test_a_log_that_failed_over_a_read_is_whole_when_it_proves_to_be(tail: str) 
     again = open_manager(files)
     assert again.log_intact
     assert again.lost_replicas == (((TOPIC_ID, 0),) if tail == "cut" else ())
-    assert again.failed_replicas == (((TOPIC_ID, 0),) if tail == "rotten" else ())
+    assert again.failed_replicas == ()
+    assert len(log_of(again).damage) == (tail == "rotten")
 
 
 def test_a_disk_that_refuses_once_leaves_the_log_whole_but_damage_does_not() -> None:
     files, manager = running()
     manager.close(clean=True)
-    path = f"{ROOT}/t-0/{0:020d}.log"
     files.fail("read_all", "t-0/0", errno.EIO)
     files.fail("pread", "t-0", errno.EIO)
     assert open_manager(files).failed_replicas == ((TOPIC_ID, 0),)
@@ -379,10 +396,10 @@ def test_a_disk_that_refuses_once_leaves_the_log_whole_but_damage_does_not() -> 
     again = open_manager(files)
     assert (again.failed_replicas, again.lost_replicas) == ((), ())
     files.kill()
-    files.names[path].data[80] ^= 1
+    overlap(files)
     assert open_manager(files).failed_replicas == ((TOPIC_ID, 0),)
     files.kill()
-    files.names[path].data[80] ^= 1  # somebody put something in its place
+    files.unlink(f"{ROOT}/t-0/{1:020d}.log")  # somebody took something away
     again = open_manager(files)
     assert (again.failed_replicas, again.lost_replicas) == ((), ((TOPIC_ID, 0),))
 

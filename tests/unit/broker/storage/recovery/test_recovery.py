@@ -10,7 +10,7 @@ import pytest
 from broker.config import TopicConfig
 from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
 from broker.storage.checkpoints.leader_epochs import EpochEntry
-from broker.storage.errors import CorruptSegment
+from broker.storage.errors import CorruptSegment, DamagedBatch
 from broker.storage.files import OsFiles
 from broker.storage.log.log import Environment, Log
 from broker.storage.recovery.recovery import LastStop
@@ -18,7 +18,7 @@ from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers
-from tests.fakes.logs import DIRECTORY, append, batch_of, open_log, read_all, values_of
+from tests.fakes.logs import DIRECTORY, append, bases_of, batch_of, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
@@ -89,48 +89,72 @@ def test_a_tail_of_junk_is_cut_once_kept(tail: bytes, caplog: pytest.LogCaptureF
         assert files.read_all(f"{path}.cut") == tail  # kept once
 
 
-def test_a_flipped_bit_anywhere_in_the_middle_takes_the_replica_offline() -> None:
+def holes(log: Log) -> list[tuple[int, int]]:
+    return [(hole.offset, hole.end_offset) for hole in log.damage]
+
+
+def test_a_flipped_bit_anywhere_in_the_middle_is_stepped_over() -> None:
     files = written(4, TopicConfig())
     whole = bytes(files.names[FIRST].data)
-    second_last = [position for position, _ in iter_headers(whole)][2]
-    for position in range(second_last):
+    starts = [position for position, _ in iter_headers(whole)]
+    for position in range(starts[2]):
         files = written(4, TopicConfig())
         files.names[FIRST].data[position] ^= 0x10
-        try:
-            log = open_log(files)
-        except CorruptSegment as error:
-            assert FIRST in str(error)  # noqa: PT017
-        else:
-            # The epoch of a batch is outside its CRC: any number may stand there.
-            starts = [start for start, _ in iter_headers(whole)]
-            assert any(start + 12 <= position < start + 16 for start in starts)
-            log.close(clean=False)
+        log = open_log(files)
+        number = sum(start <= position for start in starts) - 1
+        # The epoch of a batch is outside its CRC: any number may stand there.
+        if not starts[number] + 12 <= position < starts[number] + 16:
+            assert holes(log) == [(2 * number, 2 * number + 2)], position
+        assert log.log_end_offset == 8
+        log.close(clean=False)
         assert len(files.names[FIRST].data) == len(whole), "nothing may be cut"
 
 
-def test_rot_in_an_old_segment_takes_the_replica_offline() -> None:
+@pytest.mark.parametrize("batch", [0, 4])
+def test_a_batch_whose_epoch_leaps_is_the_damaged_one(batch: int) -> None:
+    files = written(8, TopicConfig())
+    starts = [position for position, _ in iter_headers(bytes(files.names[FIRST].data))]
+    files.names[FIRST].data[starts[batch] + 14] ^= 1
+    log = open_log(files)
+    assert holes(log) == [(2 * batch, 2 * batch + 2)]
+    assert log.epochs.latest == 1
+
+
+def test_rot_in_an_old_segment_is_stepped_over() -> None:
     files = written(40)
     files.names[FIRST].data[-1] ^= 1  # in the last batch of the first segment
-    with pytest.raises(CorruptSegment, match="follows it, so nothing is cut"):
-        open_log(files, config=SMALL)
+    log = open_log(files, config=SMALL)
+    second = log.segments[1].base_offset
+    assert holes(log) == [(second - 2, second)]
+    assert log.log_end_offset == 80
 
 
 def test_rot_behind_a_clean_stop_is_never_served() -> None:
     files = written(40)
     files.names[FIRST].data[100] ^= 1
     log = open_log(files, config=SMALL, last_stop=LastStop.clean(), environment=NO_TAIL)
-    with pytest.raises(CorruptSegment, match=r"offsets 0 to 1 does not match its CRC"):
+    with pytest.raises(DamagedBatch, match=r"offsets 0 to 1 does not match its CRC") as refused:
         log.read(0, 100, upper_bound=80)
-    assert isinstance(log.failure, CorruptSegment)
-    with pytest.raises(CorruptSegment):
-        append(log, b"x")
+    assert FIRST in str(refused.value)
+    assert refused.value.next_offset == 2
+    assert bases_of(log.read(2, 1, upper_bound=80).records) == [2]
+    assert log.failure is None
+    assert append(log, b"x") == 80
 
 
 def test_rot_in_a_header_behind_a_clean_stop() -> None:
     files = written(5)
     files.names[FIRST].data[16] = 9
+    log = open_log(files, config=SMALL, last_stop=LastStop.clean())
+    assert holes(log) == [(0, 2)]
+
+
+def test_rot_at_the_very_end_behind_a_clean_stop_leaves_the_end_unknown() -> None:
+    files = written(1)
+    files.names[FIRST].data[16] = 9
     with pytest.raises(CorruptSegment, match="closed cleanly"):
         open_log(files, config=SMALL, last_stop=LastStop.clean())
+    assert len(files.names[FIRST].data) > 100, "nothing may be cut"
 
 
 def test_a_loss_of_power_may_tear_everything_behind_the_recovery_point() -> None:
@@ -177,12 +201,13 @@ def test_segments_that_were_deleted_do_not_count_as_lost() -> None:
 def test_a_loss_of_power_does_not_excuse_rot_below_the_recovery_point() -> None:
     files = written(40)
     files.names[FIRST].data[100] ^= 1
-    with pytest.raises(CorruptSegment):
-        open_log(
-            files,
-            config=SMALL,
-            last_stop=LastStop(recovery_point=40, verify_from=0, memory_survived=False),
-        )
+    log = open_log(
+        files,
+        config=SMALL,
+        last_stop=LastStop(recovery_point=40, verify_from=0, memory_survived=False),
+    )
+    assert holes(log) == [(0, 2)]
+    assert log.log_end_offset == 80
 
 
 def test_a_tail_below_the_recovery_point_is_cut_and_told() -> None:

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from broker.config import BrokerConfig, TopicConfig
-from broker.storage.errors import DiskFull
+from broker.storage.errors import DamagedBatch, DiskFull
 from broker.storage.log.log import Log
 from broker.storage.manager.manager import LogManager
 from broker.storage.segments.retention import JUMP_MS, RetentionClock
@@ -45,6 +45,19 @@ def test_time_goes_by_the_largest_timestamp_of_a_segment() -> None:
     assert retained(log_of(config), wall_ms=WALL_MS + 8001) == 4
     assert retained(log_of(config), wall_ms=None) == 0  # the clock cannot be trusted
     assert retained(log_of(TopicConfig(retention_ms=-1)), wall_ms=WALL_MS * 2) == 0
+
+
+def test_a_damaged_segment_goes_whole_when_its_turn_comes() -> None:
+    files = MemoryFiles()
+    log = log_of(TopicConfig(retention_ms=5000), files=files)
+    log._tail.clear()
+    files.names[f"{log.directory}/{3:020d}.log"].data[70] ^= 1
+    with pytest.raises(DamagedBatch):
+        log.read(3, 1, upper_bound=10)
+    assert retained(log, wall_ms=WALL_MS + 7001) == 3
+    assert [(hole.offset, hole.end_offset) for hole in log.damage] == [(3, 4)]
+    assert retained(log, wall_ms=WALL_MS + 8001) == 4
+    assert log.damage == ()
 
 
 def test_a_young_segment_keeps_the_older_ones_behind_it() -> None:

@@ -73,6 +73,24 @@ def test_records_columns_and_positions(cluster: FakeCluster) -> None:
     asyncio.run(read())
 
 
+def test_what_has_rotted_is_told_after_what_is_before(cluster: FakeCluster) -> None:
+    async def read() -> None:
+        async with consumer(cluster) as c:
+            c.assign([T0])
+            c.seek(T0, 0)
+            assert [r.offset for r in await c.poll(30)] == [0, 1]
+            with pytest.raises(errors.CorruptMessage) as fault:
+                await c.poll(30)
+            assert fault.value.next_offset == 4
+            c.seek(T0, 4)
+            assert [r.offset for r in await c.poll(30)] == [4, 5]
+
+    for _ in range(3):
+        fill(cluster, 2)
+    cluster.topics["t"].partitions[0].damaged = (2, 4)
+    asyncio.run(read())
+
+
 def test_waiting_holds_up_no_other_task(cluster: FakeCluster) -> None:
     async def read() -> None:
         async with consumer(cluster) as c:

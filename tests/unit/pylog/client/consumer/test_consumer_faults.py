@@ -111,6 +111,47 @@ def test_a_batch_that_cannot_be_read_holds_back_nothing_else(
         assert not c.poll(0.05)
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_what_has_rotted_is_told_after_what_is_before_and_a_seek_goes_past(
+    cluster: FakeCluster, columns: bool
+) -> None:
+    for _ in range(3):
+        fill(cluster, 10)
+    cluster.topics["t"].partitions[0].damaged = (10, 20)
+    with consumer(cluster, retry_backoff_ms=1) as c:
+        c.assign([T0])
+        c.seek(T0, 0)
+
+        def poll() -> list[int]:
+            if columns:
+                return list(c.poll_arrow(5).column("offset").to_pylist())
+            return [record.offset for record in c.poll(5)]
+
+        assert poll() == list(range(10))
+        with pytest.raises(errors.CorruptMessage, match=r"t-0: x\.log is damaged") as fault:
+            poll()
+        assert fault.value.next_offset == 20
+        assert c.position(T0) == 10
+        c.seek(T0, fault.value.next_offset)
+        assert poll() == list(range(20, 30))
+
+
+def test_an_iteration_meets_rot_after_what_is_before(cluster: FakeCluster) -> None:
+    for _ in range(3):
+        fill(cluster, 10)
+    cluster.topics["t"].partitions[0].damaged = (10, 20)
+    with consumer(cluster, retry_backoff_ms=1) as c:
+        c.assign([T0])
+        c.seek(T0, 0)
+        records = iter(c)
+        assert [next(records).offset for _ in range(10)] == list(range(10))
+        with pytest.raises(errors.CorruptMessage) as fault:
+            next(records)
+        assert fault.value.next_offset == 20
+        c.seek(T0, 20)
+        assert next(iter(c)).offset == 20
+
+
 def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

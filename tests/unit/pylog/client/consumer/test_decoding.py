@@ -2,6 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pylog import errors
 from pylog.client.consumer.decoding import Decoder, Deserialize
 from pylog.client.fetching.fetch_state import Chunk
@@ -67,4 +69,20 @@ def test_a_flipped_bit_is_told_after_the_good_batches() -> None:
     assert [r.value for r in reading.take(10)] == [b"a"]
     assert reading.take(10) == []
     assert isinstance(reading.error, errors.CorruptMessage)
+    assert reading.error.next_offset == 2
+    assert str(reading.error).endswith("seek() to 2 to go on")
     assert reading.position == 1
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_the_way_on_leads_to_the_next_batch_that_is_whole(columns: bool) -> None:
+    batches = [bytearray(encode_batch([b"a"], base_offset=2 * n)) for n in range(5)]
+    batches[1][-1] ^= 1
+    batches[2][30] ^= 1
+    reading = decoder([bytes(each) for each in batches], 9)
+    read = reading.take_columns(False).num_rows if columns else len(reading.take(10))
+    assert read == 1
+    if not columns:
+        assert reading.take(10) == []
+    assert isinstance(reading.error, errors.CorruptMessage)
+    assert reading.error.next_offset == 6

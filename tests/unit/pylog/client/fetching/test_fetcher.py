@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import pytest
 
 from pylog import errors
@@ -331,6 +333,49 @@ def test_bytes_that_are_no_batch_are_told_with_their_place() -> None:
     world.answer(1, 1, Fetched(T0, batches=b"\0" * 200))
     assert isinstance(partition.error, errors.CorruptMessage)
     assert "t-0 at offset 3" in str(partition.error)
+
+
+def test_what_has_rotted_is_told_at_once_with_where_to_go_on() -> None:
+    world = World()
+    partition = world.at(T0, 3)
+    world.poll()
+    answer = Fetched(T0, errors.CorruptMessage.code, "x.log is damaged", damaged_end=9)
+    assert world.answer(1, 1, answer) == []
+    assert isinstance(partition.error, errors.CorruptMessage)
+    assert str(partition.error) == "t-0: x.log is damaged"
+    assert partition.error.next_offset == 9
+    assert world.poll(10_000) == []
+    world.fetcher.seek(partition, 9)
+    assert world.poll() == [Fetch(1, 2, 500, (item(T0, 9),))]
+
+
+def test_whole_batches_before_broken_bytes_are_kept_and_the_rest_is_asked_for_again() -> None:
+    world = World()
+    partition = world.at(T0, 3)
+    world.poll()
+    whole = batch(3, 2)
+    answer = Fetched(T0, high_watermark=9, batches=whole + bytes(8) + b"\xff" * 80)
+    assert world.answer(1, 1, answer) == [Fetch(1, 2, 500, (item(T0, 5, last=0),))]
+    assert [(bytes(c.batches), c.next_offset) for c in partition.buffer] == [(whole, 5)]
+    assert partition.error is None
+
+
+def test_a_partition_without_a_leader_is_told_of_once_a_minute() -> None:
+    world = World(leaders=(1, 2, -1))
+    world.fetcher.assign([T2])
+    said = [e.text for _ in range(0, 130_000, 500) for e in world.poll(500) if _is_notice(e)]
+    why = "its replicas are on brokers []; none is known to have all records and may lead"
+    assert said == [
+        f"nothing is read of t-2, which has had no leader for {s} s: {why}" for s in (60, 120)
+    ]
+    world.lead(1, 2, 1, epoch=1)
+    world.fetcher.on_metadata(world.now_ms)
+    world.lead(1, 2, -1, epoch=2)
+    assert not [e for _ in range(100) for e in world.poll(500) if _is_notice(e)]
+
+
+def _is_notice(effect: Effect) -> TypeGuard[Notice]:
+    return isinstance(effect, Notice)
 
 
 def test_a_broken_stream_keeps_positions_and_asks_for_leaders() -> None:

@@ -7,7 +7,13 @@ import pytest
 
 from pylog import errors
 from pylog.client.ranges.range_fetcher import FETCH_BYTES_MIN
-from pylog.client.ranges.range_reader import Batches, RangeReader, Skipped, TopicGone
+from pylog.client.ranges.range_reader import (
+    Batches,
+    Damaged,
+    RangeReader,
+    Skipped,
+    TopicGone,
+)
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import TopicPartition
 from pylog.records.batch import iter_headers
@@ -50,11 +56,11 @@ def fill(partition: FakePartition, *batches: int) -> None:
         partition.append(encode_batch([b"x" * 100] * count))
 
 
-def ranges(items: list[Batches | Skipped]) -> list[tuple[int, int] | Skipped]:
+def ranges(items: list[Batches | Skipped | Damaged]) -> list[tuple[int, int] | Skipped | Damaged]:
     """What came: each batch as (first, last) offset."""
-    found: list[tuple[int, int] | Skipped] = []
+    found: list[tuple[int, int] | Skipped | Damaged] = []
     for item in items:
-        if isinstance(item, Skipped):
+        if isinstance(item, Skipped | Damaged):
             found.append(item)
         else:
             found += [(h.base_offset, h.last_offset) for _, h in iter_headers(item.data)]
@@ -185,6 +191,25 @@ def test_what_is_gone_is_told(cluster: FakeCluster, reader: RangeReader) -> None
         (40, 49),
     ]
     assert ranges(list(reader.read("a", topic.topic_id, 0, 5, 20))) == [Skipped(5, 20)]
+
+
+def test_what_has_rotted_is_told_and_what_follows_is_read(
+    cluster: FakeCluster, reader: RangeReader
+) -> None:
+    topic = cluster.create_topic("a")
+    partition = topic.partitions[0]
+    fill(partition, *[10] * 5)
+    partition.damaged = (20, 30)
+    reader.topics(["a"])
+    why = "x.log is damaged; seek to 30 to go on"
+    assert ranges(list(reader.read("a", topic.topic_id, 0, 0, 50))) == [
+        (0, 9),
+        (10, 19),
+        Damaged(20, 30, why),
+        (30, 39),
+        (40, 49),
+    ]
+    assert ranges(list(reader.read("a", topic.topic_id, 0, 22, 25))) == [Damaged(22, 25, why)]
 
 
 def test_a_gap_up_to_the_end_finishes(cluster: FakeCluster, reader: RangeReader) -> None:
