@@ -17,7 +17,7 @@ from pylog import errors
 from pylog.client.cluster.framed_ports import Port
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
-from pylog.rpc.channel import aio_channel, through_gateway
+from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
 from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
 WHY_NOT_CONNECTED_S: Final = 0.2
@@ -55,7 +55,10 @@ class Server:
         self.address = address
         self.broker = broker
         way = [] if broker is None else through_gateway(broker)
-        self.channel = aio_channel(str(address), options=[*options, *way])
+        self.message_bytes_max = MESSAGE_BYTES_MAX
+        self.channel = aio_channel(
+            str(address), message_bytes_max=self.message_bytes_max, options=[*options, *way]
+        )
         self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
         self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
         self.waiting = 0

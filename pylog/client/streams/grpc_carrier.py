@@ -8,6 +8,7 @@ import grpc
 import grpc.aio
 from grpc.aio import EOF  # type: ignore[attr-defined]
 
+from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import fault_of, refused_by_gateway, too_large_of
 from pylog.client.streams.carrier import Carried
@@ -19,6 +20,7 @@ class GrpcCarrier:
 
     def __init__(self, stream: Carried, server: Server) -> None:
         self._stream = stream
+        self._message_bytes_max = server.message_bytes_max
         self._queued = asyncio.Event()
         self._closed = False
         self._finishing = False
@@ -45,6 +47,10 @@ class GrpcCarrier:
             while True:
                 while stream.has_requests:
                     pieces, told = stream.next_message()
+                    size = sum(map(len, pieces))
+                    if size > self._message_bytes_max:
+                        self._refuse(size)
+                        return
                     await self._call.write(pieces)
                     stream.written(told)
                 if self._finishing:
@@ -79,6 +85,16 @@ class GrpcCarrier:
         if not self._closed:
             self._end()
             self._stream.ended(str(too_large or fault), too_large)
+
+    def _refuse(self, size: int) -> None:
+        """Nothing may go past a message that is too large. gRPC would break the stream as well, and
+        not always say why.
+        """
+        limit = self._message_bytes_max
+        too_large = TooLarge(size, limit, by_server=False, is_answer=False)
+        if not self._closed:
+            self._end()
+            self._stream.ended(str(too_large), too_large)
 
     def _end(self) -> None:
         self._closed = True

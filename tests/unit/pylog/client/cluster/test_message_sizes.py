@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -19,7 +18,6 @@ from pylog.client.ranges.range_reader import RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NewTopic, TopicPartition
-from pylog.rpc.channel import aio_channel
 from tests.fakes.fake_cluster import FakeCluster
 
 T0 = TopicPartition("t", 0)
@@ -41,8 +39,7 @@ def strict() -> Iterator[FakeCluster]:
 @pytest.fixture
 def modest(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """A broker whose clients send and take messages of `LIMIT` bytes over gRPC."""
-    channel = functools.partial(aio_channel, message_bytes_max=LIMIT)
-    monkeypatch.setattr(server, "aio_channel", channel)
+    monkeypatch.setattr(server, "MESSAGE_BYTES_MAX", LIMIT)
     with FakeCluster(1) as running:
         running.create_topic("t", 2)
         yield running
