@@ -10,11 +10,11 @@ Rules for a batch of a producer id (each is a row of the unit test):
 - same epoch, anything else: OUT_OF_ORDER_SEQUENCE_NUMBER;
 - older epoch: INVALID_PRODUCER_EPOCH;
 - newer epoch: the first sequence must be 0, else OUT_OF_ORDER_SEQUENCE_NUMBER;
-- unknown producer id: the first sequence must be 0, unless the log has lost its beginning
-  (log start offset above 0) or has forgotten producers for their age: then its state may have gone
-  with them, and any sequence is taken. Kafka takes any sequence always; but a first batch that is
-  not sequence 0 in a complete log means that an earlier one was lost on the way, and taking it
-  would be a gap.
+- unknown producer id, or one of which only a marker is known: the first sequence must be 0. Where
+  the log has lost its beginning (log start offset above 0) or has forgotten producers for their
+  age, what it knew may have gone with them: UNKNOWN_PRODUCER_ID; else an earlier batch was lost on
+  its way: OUT_OF_ORDER_SEQUENCE_NUMBER. Kafka takes any sequence there, and with it the second of
+  two batches in flight whose first was refused for a moment: that one comes too late then.
 
 A producer is forgotten `producer.id.expiration.ms` after the broker last heard of it. Kafka goes by
 its records' timestamps alone; then a producer of old records would be forgotten while it writes.
@@ -41,7 +41,12 @@ from broker.storage.producers.producer_entry import (
     transaction_start,
     unpack,
 )
-from pylog.errors import InvalidProducerEpoch, OutOfOrderSequenceNumber, PylogError
+from pylog.errors import (
+    InvalidProducerEpoch,
+    OutOfOrderSequenceNumber,
+    PylogError,
+    UnknownProducerId,
+)
 from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
 from pylog.records.builder import ControlType, read_control
 from pylog.records.reader import decode_columns
@@ -127,16 +132,15 @@ class ProducerStates:
     def check(self, header: BatchHeader, *, log_start_offset: int) -> AppendedBatch | None:
         """None when the batch may be appended; the earlier batch when it is a duplicate.
 
-        Raises OutOfOrderSequenceNumber and InvalidProducerEpoch by the rules above, and
-        ThrottlingQuotaExceeded for an unknown producer when there is no room for one more.
+        Raises OutOfOrderSequenceNumber, UnknownProducerId and InvalidProducerEpoch by the rules
+        above, and ThrottlingQuotaExceeded for an unknown producer when there is no room for one
+        more.
         """
         first = header.base_sequence
         packed = self._packed.get(header.producer_id)
         if packed is None:
-            if first != 0 and log_start_offset == 0 and not self.forgot:
-                raise _out_of_order(
-                    header, "nothing of this producer is in the log yet: expected 0"
-                )
+            if first != 0:
+                raise self._not_the_first(header, log_start_offset)
             self._budget.check(header.producer_id, len(self._packed))
             return None
         epoch, newest = EPOCH_AND_SEQUENCE.unpack_from(packed)
@@ -153,13 +157,22 @@ class ProducerStates:
         if first == expected:
             return None  # no duplicate: the batches that are kept follow one another
         entry = unpack(packed)
-        if not entry.batches:
-            return None  # known from a transaction marker only
+        if not entry.batches:  # known from a transaction's marker only
+            raise self._not_the_first(header, log_start_offset)
         last = header.last_sequence
         for batch in reversed(entry.batches):
             if batch.first_sequence == first and batch.last_sequence == last:
                 return batch
         raise _out_of_order(header, f"expected {expected}")
+
+    def _not_the_first(self, header: BatchHeader, log_start_offset: int) -> PylogError:
+        if log_start_offset == 0 and not self.forgot:
+            return _out_of_order(header, "nothing of this producer is in the log yet: expected 0")
+        return UnknownProducerId(
+            f"producer {header.producer_id} epoch {header.producer_epoch} sent sequence "
+            f"{header.base_sequence}; what the log knew of it went with deleted records, or after "
+            f"producer.id.expiration.ms without a word of it: a fresh producer id begins with 0"
+        )
 
     def apply(
         self,

@@ -25,7 +25,7 @@ from broker.storage.producers.producer_snapshot import (
 )
 from broker.storage.producers.producer_state import AppendedBatch, ProducerEntry, ProducerStates
 from broker.storage.recovery.recovery import LastStop
-from pylog.errors import OutOfOrderSequenceNumber
+from pylog.errors import OutOfOrderSequenceNumber, UnknownProducerId
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
@@ -166,11 +166,14 @@ def test_idle_producers_are_forgotten_by_when_they_were_heard_of() -> None:
     log.append_as_leader(old, leader_epoch=EPOCH, wall_ms=WALL_MS)
     assert log.expire_producers(WALL_MS + 99, 100) == 0
     assert log.expire_producers(WALL_MS + 100, 100) == 1
-    assert not put(log, 77)  # it may have been this producer's next one
+    with pytest.raises(UnknownProducerId, match=r"producer\.id\.expiration\.ms"):
+        put(log, 77)  # whatever it was: what stood before it cannot be told any more
     log.close(clean=True)
     facts = {segment.base_offset: segment.facts for segment in log.segments}
     again = open_log(files, last_stop=LastStop.clean(facts))
-    assert not put(again, 500, pid=2)
+    with pytest.raises(UnknownProducerId):
+        put(again, 1)
+    assert not put(again, 0)
 
 
 def test_no_room_for_a_snapshot_is_no_error() -> None:

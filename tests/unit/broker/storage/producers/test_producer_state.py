@@ -10,7 +10,13 @@ from broker.config import TopicConfig
 from broker.storage.log.log import Log
 from broker.storage.log.validator import INTERNAL, Origin
 from broker.storage.producers.producer_state import ProducerEntry, ProducerStates
-from pylog.errors import InvalidProducerEpoch, InvalidRecord, OutOfOrderSequenceNumber, PylogError
+from pylog.errors import (
+    InvalidProducerEpoch,
+    InvalidRecord,
+    OutOfOrderSequenceNumber,
+    PylogError,
+    UnknownProducerId,
+)
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import SEQUENCE_MAX, BatchHeader, read_header
 from pylog.records.builder import ControlType, encode_control_batch
@@ -54,7 +60,9 @@ def states(*headers: BatchHeader) -> ProducerStates:
     [
         ([], header_of(0), 0, "append"),
         ([], header_of(3), 0, OutOfOrderSequenceNumber),
-        ([], header_of(3), 1, "append"),  # the log has lost its beginning
+        ([], header_of(3), 1, UnknownProducerId),  # the log has lost its beginning
+        ([], header_of(0), 1, "append"),
+        ([], header_of(SEQUENCE_MAX), 1, UnknownProducerId),
         ([header_of(0, 3)], header_of(3), 0, "append"),
         ([header_of(0, 3)], header_of(4), 0, OutOfOrderSequenceNumber),
         ([header_of(0, 3)], header_of(2), 0, OutOfOrderSequenceNumber),
@@ -77,7 +85,9 @@ def states(*headers: BatchHeader) -> ProducerStates:
         ([header_of(SEQUENCE_MAX - 1, 4)], header_of(SEQUENCE_MAX - 1, 4), 0, (0, 3)),
         ([header_of(0, pid=2)], header_of(0), 0, "append"),
         ([marker(epoch=3)], header_of(0, epoch=2), 0, InvalidProducerEpoch),
-        ([marker(epoch=3)], header_of(7, epoch=3), 0, "append"),
+        ([marker(epoch=3)], header_of(7, epoch=3), 0, OutOfOrderSequenceNumber),
+        ([marker(epoch=3)], header_of(7, epoch=3), 1, UnknownProducerId),
+        ([marker(epoch=3)], header_of(0, epoch=3), 0, "append"),
     ],
 )
 def test_the_rules(
