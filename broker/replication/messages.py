@@ -55,7 +55,9 @@ class Produce(NamedTuple):
 
 
 class PartitionAck(NamedTuple):
-    """The outcome for one batch; offsets are -1 with a failure."""
+    """The outcome for one batch. Offsets are -1 with a failure; but `base_offset` is where a batch
+    stands that was appended and then not committed in time, or not under the same leader.
+    """
 
     topic_partition: TopicPartition
     failure: Failure | None = None

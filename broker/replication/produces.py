@@ -88,7 +88,7 @@ class DelayedProduce(WaitingOperation):
             fault = _too_few_after_append(partition)
         del self._open[partition]
         if fault is not None:
-            self._acks[index] = _refused(partition, fault)
+            self._refuse(partition, index, fault)
 
     def on_complete(self, expired: bool) -> None:
         for partition, (index, required, _) in self._open.items():
@@ -103,9 +103,16 @@ class DelayedProduce(WaitingOperation):
                 RequestTimedOut.code,
                 f"{partition.topic_partition} is stored up to {required} but {so_far}",
             )
-            self._acks[index] = _refused(partition, fault)
+            self._refuse(partition, index, fault)
         self._room.finished(self)
         self._room.outbox.append(ProduceDone(self.token, tuple(self._acks)))
+
+    def _refuse(self, partition: Partition, index: int, fault: Failure) -> None:
+        """The batch is in the log, and its producer is told so: only what was turned away before
+        may it send under another producer id.
+        """
+        base_offset = self._acks[index].base_offset
+        self._acks[index] = _refused(partition, fault)._replace(base_offset=base_offset)
 
     def on_fault(self, error: Exception) -> Effect:
         fault = Failure(UnknownServerError.code, f"the broker failed over the produce: {error!r}")

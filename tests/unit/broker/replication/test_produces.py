@@ -244,6 +244,9 @@ def test_each_partition_gets_its_own_outcome_at_the_time_out(group: BrokerGroup)
     group.advance(1)
     group.run()
     assert ack_codes(group, token) == [errors.RequestTimedOut.code, 0]
+    done = group.answers[token]
+    assert isinstance(done, ProduceDone)
+    assert [ack.base_offset for ack in done.acks] == [0, 0]  # stored, committed or not
     assert group.managers[ONE].waiting_requests == 0
 
 
@@ -257,6 +260,7 @@ def test_the_loss_of_leadership_is_told_at_once(group: BrokerGroup) -> None:
     group.tell(ONE)
     group.run()
     assert group.error(produced) == errors.NotLeaderOrFollower.code
+    assert group.ack(produced).base_offset == 0  # unlike one that a broker turned away
     assert code_of(group, fetched) == errors.NotLeaderOrFollower.code
     assert data_of(group, fetched).current_leader == TWO
     assert group.managers[ONE].waiting_requests == 0
