@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from typing import Any
 
 from pylog import errors
 from pylog.client.cluster.metadata import (
@@ -119,3 +120,23 @@ def sequences(effects: Sequence[Effect]) -> list[tuple[int, list[int]]]:
         for e in effects
         if isinstance(e, SendRequest)
     ]
+
+
+def begun(settings: SenderSettings | None = None, **more: Any) -> World:
+    """A world in which each partition's first batch is acknowledged: requests 1 to 3 are spent."""
+    world = World(settings=settings, **more)
+    for tp in (T0, T1, T2):
+        world.add(tp)
+        for effect in world.poll():
+            if isinstance(effect, SendRequest) and world.sender.settings.acks != 0:
+                world.acks(effect.broker, effect.correlation, *[OK] * len(effect.batches))
+    return world
+
+
+def opened(world: World) -> Batch:
+    """An open batch of one record, as `send` leaves it."""
+    buffer = world.accumulator.topics["t"]
+    world.accumulator.open_batch(world.now_ms, buffer, 0, 10)
+    batch = buffer.open[0]
+    batch.add(b"v", None, None, world.now_ms, 10)
+    return batch

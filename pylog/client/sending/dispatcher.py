@@ -101,7 +101,9 @@ class Dispatcher:
             if not lane.all_in_flight:
                 waits = head.in_flight or head.refused or lane.retry_at_ms > now_ms
                 return None if waits else head
-            if lane.broker != broker:
+            if lane.broker != broker or head.overtaken:
+                return None
+            if self.settings.idempotent and not lane.has_begun:
                 return None
         if lane is not None and lane.gap:
             return None

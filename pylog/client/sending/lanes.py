@@ -43,6 +43,25 @@ class Lane:
         return all(batch.in_flight for batch in self.unresolved)
 
     @property
+    def any_in_flight(self) -> bool:
+        """Whether an answer is still to come."""
+        return any(batch.in_flight for batch in self.unresolved)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a broker has acknowledged anything under the present producer id. Until then a
+        leader that never heard of the producer might take the second of two batches as its first.
+        """
+        return self.acked_sequence != NO_SEQUENCE
+
+    @property
+    def may_move(self) -> bool:
+        """Whether all that is unresolved can go under a fresh producer id: certainly none of it is
+        stored, and nothing that would then stand before it.
+        """
+        return not any(batch.maybe_stored or batch.overtaken for batch in self.unresolved)
+
+    @property
     def bridged(self) -> bool:
         """Whether a batch after the lost one was accepted, so that the broker has the lost one as
         well.
@@ -58,10 +77,21 @@ class Lane:
 
     def acknowledge(self, batch: Batch) -> None:
         """A broker has the batch. Also when it was given up before: then this closes the gap that
-        it left.
+        it left. Those before it that are unresolved are overtaken: where they certainly are not
+        stored their place is gone, and the leader must not be asked again, which may have lost the
+        producer once more.
         """
-        if batch.producer_id == self.producer_id and batch.base_sequence != NO_SEQUENCE:
-            self.acked_sequence = next_sequence(batch.base_sequence, batch.count - 1)
+        if batch.producer_id != self.producer_id or batch.base_sequence == NO_SEQUENCE:
+            return
+        self.acked_sequence = next_sequence(batch.base_sequence, batch.count - 1)
+        if batch.resolved:
+            return
+        for earlier in self.unresolved:  # none, but where a leader has lost the producer
+            if earlier is batch:
+                return
+            earlier.overtaken = True
+            if not earlier.maybe_stored:
+                earlier.refused = self.gap = True
 
     def take_back(self, batch: Batch) -> bool:
         """Give the sequence of a batch that certainly is not stored to the next one. Only the
@@ -74,21 +104,6 @@ class Lane:
             return True
         return False
 
-    def refuse_followers(self) -> list[Batch]:
-        """The broker refused the first batch for its sequence, and takes nothing behind it. The
-        batches that must be given up, because whether they are stored is unknown; up to one that
-        is in flight, whose answer is still to come.
-        """
-        lost = []
-        for batch in self.unresolved:
-            if batch.in_flight:
-                break
-            if batch.maybe_stored:
-                lost.append(batch)
-            else:
-                batch.refused = True
-        return lost
-
     def replace(self, batch: Batch, parts: Sequence[Batch]) -> None:
         """`parts` hold the records of `batch`, and so share its sequences out among them."""
         sequence = batch.base_sequence
@@ -98,6 +113,7 @@ class Lane:
             part.attempts = batch.attempts
             part.leader_epoch = batch.leader_epoch
             part.maybe_stored = batch.maybe_stored
+            part.overtaken = batch.overtaken
             if sequence != NO_SEQUENCE:
                 sequence = next_sequence(sequence, part.count)
         self.unresolved = deque(
@@ -111,9 +127,8 @@ class Lane:
         self.acked_sequence = NO_SEQUENCE
 
     def adopt(self, producer_id: int, producer_epoch: int) -> None:
-        """Go on under a fresh producer id, with the batches that are left: all certainly not
-        stored.
-        """
+        """Go on under a fresh producer id, with the batches that are left, which may move."""
+        assert self.may_move
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.next_sequence = 0
         self.acked_sequence = NO_SEQUENCE

@@ -60,6 +60,7 @@ class Batch:
         "leader_epoch",
         "limit",
         "maybe_stored",
+        "overtaken",
         "producer_epoch",
         "producer_id",
         "refused",
@@ -101,7 +102,8 @@ class Batch:
         self.in_flight = False
         self.leader_epoch = -1
         self.maybe_stored = False
-        self.refused = False
+        self.overtaken = False  # a broker accepted a batch behind it before it
+        self.refused = False  # for its sequence: it is not sent again under that
         self.resolved = False
 
     @property

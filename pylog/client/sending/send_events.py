@@ -12,7 +12,9 @@ from pylog.client.sending.producer_batch import Batch
 
 
 class Ack(NamedTuple):
-    """A broker's answer for one batch; `code` 0 is success. A leader of -1 is not named."""
+    """A broker's answer for one batch; `code` 0 is success. A leader of -1 is not named. With a
+    refusal, `base_offset` is where the batch stands that was appended before it.
+    """
 
     code: int
     message: str = ""

@@ -7,6 +7,7 @@ from typing import Final
 from pylog import errors
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.send_events import Ack
 from pylog.model import TopicPartition
 
 STUCK_AFTER_MS: Final = 1_000
@@ -33,9 +34,7 @@ NOT_STORED: Final = frozenset(
         errors.ThrottlingQuotaExceeded.code,
     }
 )
-"""Refusals after which the batch certainly is not in the log. NOT_LEADER is not among them: a
-leader that loses its office while a batch waits for its followers answers so after the append.
-"""
+"""Refusals after which the batch certainly is not in the log."""
 SEQUENCE_REFUSED: Final = frozenset(
     {errors.OutOfOrderSequenceNumber.code, errors.UnknownProducerId.code}
 )
@@ -65,6 +64,15 @@ class LastFaults:
     def of(self, topic_partition: TopicPartition) -> str:
         """Empty: none."""
         return self._of.get(topic_partition, self._of_all)
+
+
+def may_be_stored(refusal: Ack) -> bool:
+    """Whether the refused batch can be in the log. A leader that loses its office while a batch
+    waits for its followers names the offset of that batch, one that turns it away names none.
+    """
+    if refusal.code == errors.NotLeaderOrFollower.code:
+        return refusal.base_offset != -1
+    return refusal.code not in NOT_STORED
 
 
 def timed_out(
@@ -103,9 +111,31 @@ def topic_replaced(topic: str) -> errors.UnknownTopicId:
     )
 
 
-def lost_before(batch: Batch) -> errors.OutOfOrderSequenceNumber:
-    """The broker takes nothing behind a batch that it misses."""
+def may_not_move(batch: Batch, refusal: str) -> errors.OutOfOrderSequenceNumber:
+    """The broker refuses the batch for its sequence, and under another producer id it could be
+    stored twice, or behind what was sent after it. `refusal`: the broker's words, if there are.
+    """
+    if batch.overtaken and not batch.maybe_stored:
+        reason = (
+            "the leader had lost what it knew of this producer and took a later batch first; the "
+            "records are not stored: sent again they would stand behind those of that batch"
+        )
+    else:
+        reason = (
+            "the leader misses what came before this batch, or knows nothing of its producer any "
+            f"more; the records {_fate(batch)}"
+        )
+    last_fault = f"; last fault: {refusal}" if refusal else ""
+    return errors.OutOfOrderSequenceNumber(f"{batch.topic_partition}: {reason}{last_fault}")
+
+
+def failed_before(batch: Batch) -> errors.OutOfOrderSequenceNumber:
+    """A batch before this one may not move, so that nothing behind it may."""
     return errors.OutOfOrderSequenceNumber(
-        f"{batch.topic_partition}: a batch before this one was lost, and whether this one was "
-        f"stored is unknown"
+        f"{batch.topic_partition}: a batch before this one failed for its order; the records "
+        f"{_fate(batch)}"
     )
+
+
+def _fate(batch: Batch) -> str:
+    return "may or may not be stored" if batch.maybe_stored else "are not stored"

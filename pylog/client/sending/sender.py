@@ -9,11 +9,15 @@ Order and exactly-once, per partition (a "lane"):
 - a batch gets its sequence when it is first sent, and keeps it and its bytes for every retry;
 - new batches go out only while all earlier unresolved ones are in flight to the same broker (its
   stream keeps order); after a refusal the lane is retried one batch at a time, oldest first;
+- until a broker has acknowledged something under a lane's producer id, one batch is in flight: a
+  leader that knows nothing of a producer cannot tell the second of two from the first;
 - a batch that fails after it had a sequence leaves a gap. Nothing new is sent into a lane with a
   gap until what is unresolved settled: either a later batch is accepted, which proves that the
-  lost one was stored, or the lane goes on with a fresh producer id. Only batches that certainly
-  were not stored move to the fresh id; the others fail. (Kafka moves all: redpanda #3039 shows
-  how that stores records twice.)
+  lost one was stored, or the lane goes on with a fresh producer id;
+- a lane moves to a fresh id as a whole, and only where none of its batches can be stored and none
+  behind them was accepted. Else all that it has left fails: their order is not bought with a
+  second place. (Kafka moves all: redpanda #3039 shows how that stores records twice.)
+  Nothing new is sent behind a batch that was overtaken.
 """
 
 from __future__ import annotations
@@ -38,12 +42,13 @@ from pylog.client.sending.send_events import (
     RefreshMetadata,
 )
 from pylog.client.sending.send_faults import (
-    NOT_STORED,
     SEQUENCE_REFUSED,
     STUCK_AFTER_MS,
     LastFaults,
+    failed_before,
     fills,
-    lost_before,
+    may_be_stored,
+    may_not_move,
     timed_out,
     topic_replaced,
 )
@@ -232,13 +237,13 @@ class Sender:
         self.dispatcher.is_unsettled = True
         error = errors.from_code(ack.code, f"{tp}: {ack.message}" if ack.message else f"{tp}")
         if ack.code in SEQUENCE_REFUSED and self.settings.idempotent:
-            self._refuse_sequence(now_ms, lane, batch, error, effects)
+            self._refuse_sequence(now_ms, lane, batch, error)
             return
         if ack.code == errors.MessageTooLarge.code and batch.count > 1:
             self._take_apart(lane, batch, effects)
             return
         self._faults.befell(tp, f"{error.name}: {error}")
-        if ack.code not in NOT_STORED:
+        if may_be_stored(ack):
             batch.maybe_stored = True
         if not error.retriable or batch.attempts > self.settings.retries:
             self._fail(batch, error, effects, ack.record_index)
@@ -286,24 +291,15 @@ class Sender:
         effects.append(BatchSplit(batch, tuple(parts)))
 
     def _refuse_sequence(
-        self,
-        now_ms: int,
-        lane: Lane,
-        batch: Batch,
-        error: errors.PylogError,
-        effects: list[Effect],
+        self, now_ms: int, lane: Lane, batch: Batch, error: errors.PylogError
     ) -> None:
         """The broker misses something that came before this batch."""
         if lane.unresolved[0] is not batch:
             lane.retry_at_ms = max(lane.retry_at_ms, now_ms)  # what it misses is still on its way
             return
+        self._faults.befell(lane.topic_partition, f"{error.name}: {error}")
         lane.gap = True
-        if batch.maybe_stored:
-            # One attempt may have been stored where this broker does not see it (yet): to send it
-            # again under another producer id could store it twice.
-            self._fail(batch, error, effects)
-        else:
-            batch.refused = True  # certainly not stored: it may move to a fresh producer id
+        batch.refused = True  # whether it may move shows when all others are answered
 
     def _topic_was_replaced(self, lane: Lane, effects: list[Effect]) -> None:
         tp = lane.topic_partition
@@ -396,11 +392,11 @@ class Sender:
     def _settle_lanes(self, now_ms: int, effects: list[Effect]) -> None:
         for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
             lane = self._lanes[tp]
-            if lane.unresolved and lane.unresolved[0].refused:
-                for batch in lane.refuse_followers():
-                    self._fail(batch, lost_before(batch), effects)
-            if any(not batch.refused for batch in lane.unresolved):
-                continue  # an answer, or a time-out, is still to come
+            if lane.unresolved:
+                if lane.any_in_flight or not lane.unresolved[0].refused:
+                    continue  # an answer, or a time-out, is still to come
+                if not lane.may_move:
+                    self._fail_lane(lane, effects)
             if not lane.unresolved and lane.bridged:
                 lane.gap = False
                 del self._busy[tp]
@@ -409,8 +405,14 @@ class Sender:
                 if not lane.unresolved:
                     del self._busy[tp]
 
+    def _fail_lane(self, lane: Lane, effects: list[Effect]) -> None:
+        first, *behind = lane.unresolved
+        self._fail(first, may_not_move(first, self._faults.of(lane.topic_partition)), effects)
+        for batch in behind:
+            self._fail(batch, failed_before(batch), effects)
+
     def _adopt_fresh_id(self, now_ms: int, lane: Lane, effects: list[Effect]) -> bool:
-        """Leave the producer id whose sequence broke; batches surely not stored come along."""
+        """Leave the producer id whose sequence broke; the batches that are left come along."""
         if lane.producer_id == self._id.number:
             self._id.number = NO_PRODUCER_ID  # used up; other lanes keep it while it works
         if not self._id.have(now_ms, effects):

@@ -11,27 +11,7 @@ from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import BatchDone, SendRequest
 from pylog.client.sending.send_settings import SenderSettings
 from tests.fakes.interrupted import interrupt_everywhere
-from tests.fakes.sender_world import OK, T0, T1, T2, World, refused, sequences
-
-
-def begun(settings: SenderSettings | None = None) -> World:
-    """A world in which each partition's first batch is acknowledged."""
-    world = World(settings=settings)
-    for tp in (T0, T1, T2):
-        world.add(tp)
-    for effect in world.poll():
-        if isinstance(effect, SendRequest) and world.sender.settings.acks != 0:
-            world.acks(effect.broker, effect.correlation, *[OK] * len(effect.batches))
-    return world
-
-
-def opened(world: World) -> Batch:
-    """An open batch of one record, as `send` leaves it."""
-    buffer = world.accumulator.topics["t"]
-    world.accumulator.open_batch(world.now_ms, buffer, 0, 10)
-    batch = buffer.open[0]
-    batch.add(b"v", None, None, world.now_ms, 10)
-    return batch
+from tests.fakes.sender_world import OK, T0, T1, T2, World, begun, opened, refused, sequences
 
 
 def take(world: World, batch: Batch, broker: int = 1) -> SendRequest | None:

@@ -14,25 +14,25 @@ from pylog.client.sending.send_events import (
     SendRequest,
 )
 from pylog.client.sending.send_settings import SenderSettings
-from tests.fakes.sender_world import OK, T0, T1, T2, World, refused, sequences
+from tests.fakes.sender_world import OK, T0, T1, T2, World, begun, refused, sequences
 
 
 def test_ready_batches_of_a_broker_share_one_request_with_one_batch_per_partition() -> None:
-    world = World()
+    world = begun()
     a, b, c, d = world.add(T0), world.add(T1), world.add(T2), world.add(T0)
     assert world.poll() == [
-        SendRequest(1, 1, (a, c)),
-        SendRequest(2, 2, (b,)),
-        SendRequest(1, 3, (d,)),
+        SendRequest(1, 4, (a, c)),
+        SendRequest(2, 5, (b,)),
+        SendRequest(1, 6, (d,)),
     ]
-    assert world.acks(1, 1, OK, OK) == [BatchDone(a, 0, -1), BatchDone(c, 0, -1)]
+    assert world.acks(1, 4, OK, OK) == [BatchDone(a, 0, -1), BatchDone(c, 0, -1)]
 
 
 def test_sequences_count_records_and_belong_to_the_partition() -> None:
-    world = World()
+    world = begun()
     batches = [world.add(T0, 3), world.add(T0, 2), world.add(T1, 5), world.add(T0)]
     world.poll()
-    assert [(b.producer_id, b.base_sequence) for b in batches] == [(7, 0), (7, 3), (7, 0), (7, 5)]
+    assert [(b.producer_id, b.base_sequence) for b in batches] == [(7, 1), (7, 4), (7, 1), (7, 6)]
 
 
 def test_sequences_wrap_after_the_largest() -> None:
@@ -55,28 +55,28 @@ def test_nothing_is_sent_before_there_is_a_producer_id() -> None:
 
 
 def test_at_most_five_requests_are_in_flight_to_a_broker() -> None:
-    world = World()
+    world = begun()
     batches = [world.add() for _ in range(7)]
     assert len(world.poll()) == 5
     assert world.poll() == []
     # The next ones go together, when half of those are answered.
-    assert world.acks(1, 1, OK) == [BatchDone(batches[0], 0, -1)]
-    assert world.acks(1, 2, OK) == [BatchDone(batches[1], 0, -1)]
-    assert world.acks(1, 3, OK) == [
+    assert world.acks(1, 4, OK) == [BatchDone(batches[0], 0, -1)]
+    assert world.acks(1, 5, OK) == [BatchDone(batches[1], 0, -1)]
+    assert world.acks(1, 6, OK) == [
         BatchDone(batches[2], 0, -1),
-        SendRequest(1, 6, (batches[5],)),
-        SendRequest(1, 7, (batches[6],)),
+        SendRequest(1, 9, (batches[5],)),
+        SendRequest(1, 10, (batches[6],)),
     ]
 
 
 def test_below_the_limit_a_request_waits_for_no_answer() -> None:
-    world = World()
-    for number in range(1, 5):
+    world = begun()
+    for number in range(4, 8):
         batch = world.add()
         assert world.poll() == [SendRequest(1, number, (batch,))]
-    world.acks(1, 1, OK)
+    world.acks(1, 4, OK)
     batch = world.add()
-    assert world.poll() == [SendRequest(1, 5, (batch,))]
+    assert world.poll() == [SendRequest(1, 8, (batch,))]
 
 
 def test_with_one_request_allowed_each_answer_makes_room_for_the_next() -> None:
@@ -87,15 +87,15 @@ def test_with_one_request_allowed_each_answer_makes_room_for_the_next() -> None:
 
 
 def test_answers_of_one_message_are_taken_in_before_anything_is_sent() -> None:
-    world = World()
+    world = begun()
     batches = [world.add() for _ in range(7)]
     world.poll()
     assert world.sender.dispatcher.would_wait(batches[0].topic_partition)
-    effects = world.sender.on_acks(world.now_ms, 1, [(n, [OK]) for n in (1, 2, 3, 4)])
+    effects = world.sender.on_acks(world.now_ms, 1, [(n, [OK]) for n in (4, 5, 6, 7)])
     assert effects == [
         *(BatchDone(batch, 0, -1) for batch in batches[:4]),
-        SendRequest(1, 6, (batches[5],)),
-        SendRequest(1, 7, (batches[6],)),
+        SendRequest(1, 9, (batches[5],)),
+        SendRequest(1, 10, (batches[6],)),
     ]
     assert not world.sender.dispatcher.would_wait(batches[0].topic_partition)
 
@@ -125,23 +125,23 @@ def test_a_refused_batch_is_retried_after_a_backoff_with_the_same_sequence() -> 
 
 
 def test_no_later_batch_overtakes_one_that_is_retried() -> None:
-    world = World()
+    world = begun()
     first, second, third = world.add(), world.add(), world.add()
     world.poll()
-    world.acks(1, 1, refused(errors.NotEnoughReplicas))
+    world.acks(1, 4, refused(errors.NotEnoughReplicas))
     # The broker refuses what follows the gap.
-    assert world.acks(1, 2, refused(errors.OutOfOrderSequenceNumber)) == []
-    assert world.acks(1, 3, refused(errors.OutOfOrderSequenceNumber)) == []
+    assert world.acks(1, 5, refused(errors.OutOfOrderSequenceNumber)) == []
+    assert world.acks(1, 6, refused(errors.OutOfOrderSequenceNumber)) == []
     fourth = world.add()
-    assert world.poll(100) == [SendRequest(1, 4, (first,))]
-    assert world.acks(1, 4, OK) == [BatchDone(first, 0, -1), SendRequest(1, 5, (second,))]
+    assert world.poll(100) == [SendRequest(1, 7, (first,))]
+    assert world.acks(1, 7, OK) == [BatchDone(first, 0, -1), SendRequest(1, 8, (second,))]
     # The last one in retry is on its way: new ones may follow it.
-    assert world.acks(1, 5, OK) == [
+    assert world.acks(1, 8, OK) == [
         BatchDone(second, 0, -1),
-        SendRequest(1, 6, (third,)),
-        SendRequest(1, 7, (fourth,)),
+        SendRequest(1, 9, (third,)),
+        SendRequest(1, 10, (fourth,)),
     ]
-    assert [b.base_sequence for b in (first, second, third, fourth)] == [0, 1, 2, 3]
+    assert [b.base_sequence for b in (first, second, third, fourth)] == [1, 2, 3, 4]
 
 
 def test_new_batches_wait_while_earlier_ones_are_in_flight_to_the_old_leader() -> None:

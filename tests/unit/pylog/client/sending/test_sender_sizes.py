@@ -13,26 +13,26 @@ from pylog.client.sending.send_events import (
     SendRequest,
 )
 from pylog.model import TopicPartition
-from tests.fakes.sender_world import OK, T0, T1, World, refused, sequences
+from tests.fakes.sender_world import OK, T0, T1, World, begun, refused, sequences
 
 
 def test_a_batch_too_large_is_taken_apart_under_its_own_sequences() -> None:
-    world = World()
+    world = begun()
     large, behind = world.add(T0, 5), world.add(T0, 2)
     world.poll()
-    first, second = world.acks(1, 1, refused(errors.MessageTooLarge)), behind
+    first, second = world.acks(1, 4, refused(errors.MessageTooLarge)), behind
     split, sent = first
     assert isinstance(split, BatchSplit)
     assert split.batch is large
     assert [part.count for part in split.parts] == [2, 3]
     # The batch behind is in flight, and refused for its sequence; then one at a time, in order.
-    assert sent == RefreshMetadata(("t",)) or sequences([sent]) == [(1, [0])]
-    assert second.base_sequence == 5
-    assert [part.base_sequence for part in split.parts] == [0, 2]
-    assert world.acks(1, 2, refused(errors.OutOfOrderSequenceNumber)) == []
-    assert sequences(world.acks(1, 3, OK)) == [(1, [2])]
-    assert sequences(world.acks(1, 4, OK)) == [(1, [5])]
-    assert world.acks(1, 5, OK) == [BatchDone(behind, 0, -1)]
+    assert sent == RefreshMetadata(("t",)) or sequences([sent]) == [(1, [1])]
+    assert second.base_sequence == 6
+    assert [part.base_sequence for part in split.parts] == [1, 3]
+    assert world.acks(1, 5, refused(errors.OutOfOrderSequenceNumber)) == []
+    assert sequences(world.acks(1, 6, OK)) == [(1, [3])]
+    assert sequences(world.acks(1, 7, OK)) == [(1, [6])]
+    assert world.acks(1, 8, OK) == [BatchDone(behind, 0, -1)]
     assert world.accumulator.used == 0
     assert not world.accumulator.incomplete
     assert not world.accumulator.topics["t"].grows
@@ -85,22 +85,22 @@ def test_a_full_batch_may_grow_when_much_waits() -> None:
 
 
 def test_a_batch_that_still_grows_waits_while_its_broker_is_busy() -> None:
-    world = World(batch_max_size=4_000, linger_ms=60_000)
+    world = begun(batch_max_size=4_000, linger_ms=60_000)
     buffer = world.accumulator.topics["t"]
     for _ in range(2):
         world.add()
-    assert sequences(world.poll()) == [(1, [0]), (1, [1])]
+    assert sequences(world.poll()) == [(1, [1]), (1, [2])]
     world.accumulator.open_batch(world.now_ms, buffer, 0, 10)
     growing = buffer.open[0]
     growing.add(b"v", None, None, 0, 10)
     assert world.accumulator.extend_batch(buffer, growing)
     assert world.poll() == []
-    assert sequences(world.acks(1, 1, OK)) == [(1, [2])]
+    assert sequences(world.acks(1, 4, OK)) == [(1, [3])]
     assert growing.closed
 
 
 def test_a_batch_that_can_grow_no_more_does_not_wait() -> None:
-    world = World(batch_max_size=4_000, linger_ms=60_000)
+    world = begun(batch_max_size=4_000, linger_ms=60_000)
     buffer = world.accumulator.topics["t"]
     for _ in range(2):
         world.add()
@@ -109,7 +109,7 @@ def test_a_batch_that_can_grow_no_more_does_not_wait() -> None:
     buffer.open[0].add(b"v", None, None, 0, 10)
     assert world.accumulator.extend_batch(buffer, buffer.open[0])
     world.accumulator.close_batch(buffer, 0)
-    assert sequences(world.poll()) == [(1, [2])]
+    assert sequences(world.poll()) == [(1, [3])]
 
 
 # ---- messages that are larger than a side takes ------------------------------------------------
@@ -120,10 +120,10 @@ def encoded(world: World, tp: TopicPartition, size: int, count: int = 1) -> None
 
 
 def test_a_record_larger_than_a_message_fails_and_what_is_behind_it_is_surely_not_stored() -> None:
-    world = World()
+    world = begun()
     for size in (100, 90_000, 100):
         encoded(world, T0, size)
-    assert sequences(world.poll()) == [(1, [0]), (1, [1]), (1, [2])]
+    assert sequences(world.poll()) == [(1, [1]), (1, [2]), (1, [3])]
     before, large, behind = world.accumulator.incomplete
     too_large = TooLarge(90_050, 80_000, by_server=True, is_answer=False)
     failed, sent = world.sender.on_disconnected(world.now_ms, 1, "h:1: too large", too_large)[:2]
@@ -135,11 +135,11 @@ def test_a_record_larger_than_a_message_fails_and_what_is_behind_it_is_surely_no
     assert (before.maybe_stored, behind.maybe_stored) == (True, False)
     # The one before goes again under its sequence; the one behind, which the broker then misses
     # one before, moves to a fresh producer id.
-    assert sequences(world.poll(200)) == [(1, [0])]
-    assert sequences(world.acks(1, 4, OK)) == [(1, [2])]
-    assert RequestProducerId() in world.acks(1, 5, refused(errors.OutOfOrderSequenceNumber))
+    assert sequences(world.poll(200)) == [(1, [1])]
+    assert sequences(world.acks(1, 7, OK)) == [(1, [3])]
+    assert RequestProducerId() in world.acks(1, 8, refused(errors.OutOfOrderSequenceNumber))
     assert sequences(world.sender.on_producer_id(world.now_ms, 8, 0)) == [(1, [0])]
-    assert world.acks(1, 6, OK) == [BatchDone(behind, 0, -1)]
+    assert world.acks(1, 9, OK) == [BatchDone(behind, 0, -1)]
 
 
 def test_batches_too_large_together_are_all_sent_again_fewer_at_once() -> None:
