@@ -107,7 +107,7 @@ def ours(key: TopicPartition, given: Given, scratch: Path) -> Iterator[str]:
         assert found is None or found == log.offset_for_timestamp(time)
         told = "-1\t-1" if found is None else f"{found[0]}\t{found[1]}"
         yield f"time\t{head}\t{time}\t{told}"
-    for producer_id, entry in log.producers.entries.items():
+    for producer_id, entry in log.producers.unpacked().items():
         if entry.timestamp < SYSTEM_CLOCK.wall_ms() - _PRODUCERS_EXPIRE_MS:
             continue
         last = entry.batches[-1].last_sequence if entry.batches else -1

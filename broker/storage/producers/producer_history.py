@@ -79,7 +79,7 @@ class ProducerHistory:
         tolerated = PASSES if durable else NO_ROOM
         snapshot, companion = self._paths(offset)
         try:
-            entries = self.now.copy_of_entries()
+            entries = self.now.entries
             if entries or self.now.forgot:
                 data = encode_companion(entries, forgot=self.now.forgot)
                 self._write(companion, data, durable)

@@ -112,8 +112,12 @@ class ProducerStates:
         return None if packed is None else unpack(packed)
 
     @property
-    def entries(self) -> dict[int, ProducerEntry]:
-        """All producers by id, unpacked: for tests and tools."""
+    def entries(self) -> Mapping[int, bytes]:
+        """All producers by id, packed. To look at, not to change."""
+        return self._packed
+
+    def unpacked(self) -> dict[int, ProducerEntry]:
+        """All producers by id: for tests and tools, it takes a while."""
         return {pid: unpack(packed) for pid, packed in self._packed.items()}
 
     @property

@@ -275,21 +275,21 @@ def test_a_snapshot_that_does_not_agree_with_the_log_is_not_believed() -> None:
             }
         )
     )
-    assert mine.entries == {7: ProducerEntry(3, FIVE), 8: ProducerEntry(0, FIVE[:1])}
+    assert mine.unpacked() == {7: ProducerEntry(3, FIVE), 8: ProducerEntry(0, FIVE[:1])}
 
 
 def test_a_snapshot_that_knows_less_takes_nothing_away() -> None:
     """Kafka's knows one batch of each producer, and so does one with a torn companion."""
     mine = ProducerStates({7: ProducerEntry(3, FIVE, seen_ms=5)})
     mine.learn(ProducerStates({7: ProducerEntry(3, FIVE[4:])}))
-    assert mine.entries == {7: ProducerEntry(3, FIVE, seen_ms=5)}
+    assert mine.unpacked() == {7: ProducerEntry(3, FIVE, seen_ms=5)}
 
 
 def test_what_only_a_log_and_only_a_snapshot_know_is_put_together() -> None:
     """Of the newest five the log has the first and the last, the snapshot those from the second."""
     mine = ProducerStates({7: ProducerEntry(3, (FIVE[0], FIVE[4]))})
     mine.learn(ProducerStates({7: ProducerEntry(3, FIVE[1:], seen_ms=8)}))
-    assert mine.entries == {7: ProducerEntry(3, FIVE, seen_ms=8)}
+    assert mine.unpacked() == {7: ProducerEntry(3, FIVE, seen_ms=8)}
 
 
 @pytest.mark.parametrize("torn", [False, True], ids=["whole", "torn"])

@@ -174,7 +174,7 @@ def test_markers_and_transactions_in_a_log() -> None:
 
 def known_of(log: Log) -> dict[int, ProducerEntry]:
     """All but when this broker heard of them."""
-    return {pid: entry._replace(seen_ms=0) for pid, entry in log.producers.entries.items()}
+    return {pid: entry._replace(seen_ms=0) for pid, entry in log.producers.unpacked().items()}
 
 
 @pytest.mark.parametrize("seed", range(5))

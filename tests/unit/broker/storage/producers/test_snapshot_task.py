@@ -72,7 +72,7 @@ def task_of(log: Log) -> SnapshotTask:
 def test_a_roll_leaves_a_large_snapshot_to_a_task_that_writes_what_was_known_then() -> None:
     files = MemoryFiles()
     log = crowded(files)
-    known = log.producers.entries
+    known = log.producers.unpacked()
     log.roll(WALL_MS)
     assert names(files) == []
     batch = batch_of(b"v", producer=(7, 0, 1))
@@ -83,7 +83,7 @@ def test_a_roll_leaves_a_large_snapshot_to_a_task_that_writes_what_was_known_the
     log.on_snapshot(task)
     assert names(files) == [f"{10:020d}.producers", f"{10:020d}.snapshot"]
     assert stored(files, 10) == known
-    assert log.producers.entries != known
+    assert log.producers.unpacked() != known
     assert log.snapshot_task() is None
 
 
@@ -148,7 +148,7 @@ def test_a_truncation_makes_the_snapshots_behind_it_unwanted() -> None:
 def test_a_truncation_leaves_the_snapshots_before_it() -> None:
     files = MemoryFiles()
     log = crowded(files)
-    known = log.producers.entries
+    known = log.producers.unpacked()
     log.roll(WALL_MS)
     append(log, b"v")
     task = task_of(log)
