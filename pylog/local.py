@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -65,6 +66,18 @@ def _gateway_address(listen: str | None) -> tuple[str, int]:
     return host, int(number)
 
 
+@dataclass(frozen=True, slots=True)
+class EndedProcess:
+    """A process of a cluster that does not run. `broker` None: the controller; `status`: its exit
+    status, or a signal's number, negative; `log`: its log file.
+    """
+
+    name: str
+    broker: int | None
+    status: int
+    log: Path
+
+
 class _Process:
     """One started process, its log file, and the pipe on which it says that it is ready."""
 
@@ -97,7 +110,12 @@ class _Process:
 
     @property
     def running(self) -> bool:
-        return self._process.poll() is None
+        return self.status is None
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status; None while it runs."""
+        return self._process.poll()
 
     def wait_ready(self, deadline_ms: int) -> dict[str, Any]:
         """What the process says when it serves; its own error, or one with its log's end."""
@@ -247,6 +265,16 @@ class LocalCluster:
         """The ids of all brokers, running or not."""
         return sorted(self._nodes)
 
+    def ended(self) -> list[EndedProcess]:
+        """The controller and the brokers that do not run now, whoever ended them."""
+        every: list[tuple[int | None, _Process | None]] = [(None, self._head)]
+        every += sorted(self._nodes.items())
+        return [
+            EndedProcess(process.name, broker, process.status, process.log)
+            for broker, process in every
+            if process is not None and process.status is not None
+        ]
+
     # ---- what one can do to it ------------------------------------------------------------------
 
     def kill(self, broker: int) -> None:
@@ -263,6 +291,7 @@ class LocalCluster:
         """Start a broker that was killed or stopped, on its old ports and directory."""
         if self._node(broker).running:
             raise errors.InvalidRequest(f"broker {broker} is running")
+        self._nodes[broker].end(signal.SIGKILL, 0)  # lets go of its pipe
         self._nodes[broker] = self._spawn_node(broker, self._ports[broker])
         self._nodes[broker].wait_ready(self._deadline_ms())
 
@@ -285,6 +314,8 @@ class LocalCluster:
         self._check_open()
         if self._head is not None and self._head.running:
             raise errors.InvalidRequest("the controller is running")
+        if self._head is not None:
+            self._head.end(signal.SIGKILL, 0)
         self._head = self._spawn_head()
         self._head.wait_ready(self._deadline_ms())
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sys
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from pylog import errors
 from pylog.cli.context import Settings, key_values, print_json, with_settings
+from pylog.cli.restarts import STARTS_MAX, GiveUp, Restarts, StartAgain, TellEnded
+from pylog.clock import SYSTEM_CLOCK
+
+if TYPE_CHECKING:
+    from pylog.local import EndedProcess, LocalCluster
+
+LOOK_S: Final = 0.2
 
 
 @click.command()
@@ -35,6 +45,10 @@ def local(
 ) -> int:
     """Run a cluster of broker processes here; stops in order on Ctrl-C or SIGTERM.
 
+    A process that ends before is started again, after a wait that grows from 1 to 30 seconds. One
+    that ends over and over is given up after 6 starts; without the controller, or without any
+    broker, the command ends with status 1.
+
     \b
     pylog local --brokers 3 --listen 127.0.0.1:9092
     pylog local --data-dir ./data --config min.insync.replicas=2 --config log.retention.ms=60000
@@ -42,14 +56,95 @@ def local(
     from pylog.local import LocalCluster
 
     config = key_values(configs, "--config")
-    stop = threading.Event()
+    stop = _Stop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+        signal.signal(number, stop.on_signal)
     with LocalCluster(brokers, data_dir=data_dir, config=config, listen=listen) as cluster:
         if settings.as_json:
             print_json({"bootstrap_servers": cluster.bootstrap_servers, "brokers": brokers})
         else:
             click.echo(f"pylog ready: brokers={brokers} bootstrap={cluster.bootstrap_servers}")
         sys.stdout.flush()
-        stop.wait()
+        return _watch(cluster, stop)
+
+
+class _StopAskedError(Exception):
+    """Breaks off the start of a process, which may take a minute."""
+
+
+class _Stop:
+    """Whether somebody wants the cluster to stop."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.breaks_off = False
+
+    def on_signal(self, *_: object) -> None:
+        """On the main thread."""
+        self.asked.set()
+        if self.breaks_off:
+            self.breaks_off = False
+            raise _StopAskedError
+
+
+def _watch(cluster: LocalCluster, stop: _Stop) -> int:
+    """Start again what ends, until somebody wants to stop or nothing is left; the exit status."""
+    restarts = Restarts()
+    while not stop.asked.wait(LOOK_S):
+        ended = {process.name: process for process in cluster.ended()}
+        for effect in restarts.look(SYSTEM_CLOCK.monotonic_ms(), ended):
+            process = ended[effect.name]
+            match effect:
+                case TellEnded(name, wait_ms):
+                    _tell(
+                        f"{name} ended ({_how(process.status)}), its log is {process.log}; it is "
+                        f"started again in {wait_ms // 1000} s"
+                    )
+                case GiveUp(name):
+                    _tell(
+                        f"{name} ended ({_how(process.status)}) after {STARTS_MAX} starts in a "
+                        f"row and is not started again; its log {process.log} tells why"
+                    )
+                case StartAgain(name):
+                    try:
+                        _start(cluster, process, stop)
+                    except _StopAskedError:
+                        return 0
+                    restarts.on_started(SYSTEM_CLOCK.monotonic_ms(), name)
+        gone = [process for process in ended.values() if process.name in restarts.given_up]
+        if any(process.broker is None for process in gone) or len(gone) == len(cluster.brokers):
+            _tell("the cluster stops: what it needs does not stay alive")
+            return 1
     return 0
+
+
+def _start(cluster: LocalCluster, process: EndedProcess, stop: _Stop) -> None:
+    stop.breaks_off = not stop.asked.is_set()
+    try:
+        if process.broker is None:
+            cluster.start_controller()
+        else:
+            cluster.start(process.broker)
+    except errors.PylogError as error:
+        stop.breaks_off = False
+        _tell(f"{process.name} could not be started again: {' '.join(str(error).split())}")
+        if process.broker is None:  # it may hang
+            cluster.kill_controller()
+        else:
+            cluster.kill(process.broker)
+    else:
+        _tell(f"{process.name} runs again")
+    finally:
+        stop.breaks_off = False
+
+
+def _how(status: int) -> str:
+    try:
+        return f"status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _tell(text: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(f"pylog: {text}", err=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 import socket
 import subprocess
@@ -11,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pylog import LocalCluster
+from pylog.cli import local as cli_local
+from pylog.cli import restarts
 from tests.verify.spark_cluster import default_sigint
 
 PYLOG = (sys.executable, "-m", "pylog.cli.main")
@@ -70,6 +75,73 @@ def test_a_session_from_an_empty_folder_to_consumed_records(tmp_path: Path) -> N
         assert local.wait(30) == 0
         assert local.stdout is not None
         local.stdout.close()
+
+
+def children(parent: int, module: str) -> list[int]:
+    """The processes of a module that `parent` has started."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = status.read_text().rpartition(")")[2].split()
+            command = (status.parent / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has ended meanwhile
+        if int(after_name[1]) == parent and module.encode() in command:
+            found.append(int(status.parent.name))
+    return found
+
+
+def test_a_process_that_ends_is_told_and_started_again(tmp_path: Path) -> None:
+    local = subprocess.Popen(
+        [*PYLOG, "local", "--brokers", "2", "--data-dir", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert local.stdout is not None
+    assert local.stderr is not None
+    try:
+        at = ("-b", local.stdout.readline().decode().split("bootstrap=")[1].strip())
+        assert run(*at, "topics", "create", "t", "--partitions", "4").returncode == 0
+        for module in ("broker.node", "broker.head"):
+            killed = children(local.pid, module)[0]
+            os.kill(killed, signal.SIGKILL)
+            told, again = (local.stderr.readline().decode() for _ in range(2))
+            name = told.removeprefix("pylog: ").partition(" ended")[0]
+            log = tmp_path / "logs" / f"{name.removeprefix('the ').replace(' ', '-')}.log"
+            assert told == (
+                f"pylog: {name} ended (killed by SIGKILL), its log is {log}; it is started again "
+                "in 1 s\n"
+            )
+            assert again == f"pylog: {name} runs again\n"
+            assert killed not in children(local.pid, module)
+            assert log.exists()
+        sent = run(*at, "--wait", "30", "produce", "t", stdin=b"x\n" * 100)
+        assert (sent.returncode, sent.stderr) == (0, b"100 records sent to t\n")
+        found = json.loads(run(*at, "cluster", "describe", "--json").stdout)
+        assert [broker["fenced"] for broker in found["brokers"]] == [False, False]
+    finally:
+        local.send_signal(signal.SIGINT)
+        assert local.wait(30) == 0
+        assert local.stderr.read() == b""
+        local.stdout.close()
+        local.stderr.close()
+
+
+def test_a_process_that_cannot_stay_alive_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(restarts, "FIRST_WAIT_MS", 10)
+    monkeypatch.setattr(restarts, "STARTS_MAX", 2)
+    monkeypatch.setattr(cli_local, "STARTS_MAX", 2)
+    monkeypatch.setattr(cli_local, "LOOK_S", 0.01)
+    with LocalCluster(1, data_dir=tmp_path) as cluster:
+        cluster.kill(1)
+        (tmp_path / "broker-1" / "meta.properties").write_text("nonsense")
+        assert cli_local._watch(cluster, cli_local._Stop()) == 1
+    err = capfd.readouterr().err
+    assert err.count("broker 1 could not be started again: ") == 2
+    assert re.search(r"broker 1 ended \(status \d+\) after 2 starts in a row and is not", err)
+    assert err.endswith("pylog: the cluster stops: what it needs does not stay alive\n")
 
 
 def test_a_cluster_listens_where_it_is_told_to(tmp_path: Path) -> None:
