@@ -201,8 +201,15 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("producer.id.expiration.ms", int, _DAY_MS,
               "An idle producer's state is forgotten after this time.", low=1, high=INT_MAX),
     ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
-              "Bytes of requests in work on one broker; above it no more are read. Kafka's "
-              "default, no limit, would break the rule that everything is bounded.", low=_MIB),
+              "Bytes of requests in work on one broker, over all connections: what has come of "
+              "those that are not whole, and batches whose acknowledgement is due. Above it no "
+              "more are read, and a connection that leaves its request unfinished is closed. "
+              "Kafka's default, no limit, would break the rule that everything is bounded.",
+              low=_MIB),
+    ConfigKey("queued.max.response.bytes", int, 256 * _MIB,
+              "Bytes of fetched records that clients of one broker have not taken, over all "
+              "connections. Above it fetches wait, and a connection that takes nothing is closed. "
+              "pylog's own.", low=_MIB),
     ConfigKey("replica.fetch.backoff.ms", int, 1_000,
               "How long a follower waits after a failed fetch.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.max.bytes", int, _MIB,
@@ -359,6 +366,7 @@ class BrokerConfig:
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS
     queued_max_request_bytes: int = 256 * _MIB
+    queued_max_response_bytes: int = 256 * _MIB
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = _MIB
     replica_fetch_min_bytes: int = 1

@@ -91,8 +91,9 @@ PURGATORY: Final = Metric(
 )
 QUEUE_BYTES: Final = Metric(
     "pylog_request_queue_bytes", "gauge",
-    "Produce: bytes of batches whose acknowledgement is due, at most queued.max.request.bytes. "
-    "Fetch: bytes of answers that clients have not taken.",
+    "Produce: bytes of requests that are coming in, and of batches whose acknowledgement is due; "
+    "queued.max.request.bytes is the limit. Fetch: bytes of answers that clients have not taken; "
+    "queued.max.response.bytes is the limit.",
     ("request",),
 )  # fmt: skip
 MAX_LAG: Final = Metric(

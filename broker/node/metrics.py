@@ -22,7 +22,6 @@ from pylog.model import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from broker.clients.requests import ClientRequests
-    from broker.grpc.log_service import LogService
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
@@ -49,7 +48,6 @@ class BrokerParts:
     counters: RequestCounters
     engine: Engine | None = None
     requests: ClientRequests | None = None
-    log_service: LogService | None = None
     streams: StreamServer | None = None
     logs: LogDirectories | None = None
     membership: Membership | None = None
@@ -130,13 +128,11 @@ class BrokerMetrics:
                 counted.keep_only(parts.membership.image.topics_by_name)
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
-        if parts.requests is not None and parts.log_service is not None:
-            answers = parts.log_service.answer_bytes
-            if parts.streams is not None:
-                answers += parts.streams.answer_bytes
+        if parts.requests is not None:
+            requests = parts.requests
             page.add_all(
                 names.QUEUE_BYTES,
-                {("Produce",): parts.requests.in_flight_bytes, ("Fetch",): answers},
+                {("Produce",): requests.memory.used, ("Fetch",): requests.answers.unsent},
             )
 
     async def _add_replicas(self, page: Page, engine: Engine) -> None:

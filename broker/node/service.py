@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.memory_watch import MemoryWatch
+from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, without_secrets
 from broker.grpc.broker_admin import BrokerAdminService
@@ -121,6 +124,7 @@ class BrokerService:
         self._replication_endpoint = Endpoint("", 0)
         self._stream_endpoint: Endpoint | None = None
         self._streams: StreamServer | None = None
+        self._watch: MemoryWatch | None = None
         self._logs: LogDirectories
         self._engine: Engine
         self._membership: Membership
@@ -250,9 +254,12 @@ class BrokerService:
                 self._config.message_decompressed_max_bytes,
                 manager.topic_config,
             ),
-            in_flight_bytes_max=self._config.queued_max_request_bytes,
+            memory=RequestMemory(self._config.queued_max_request_bytes),
+            answers=AnswerMemory(self._config.queued_max_response_bytes),
             counters=self._counters,
         )
+        self._watch = MemoryWatch(requests.memory, requests.answers)
+        self._watch.start()
         service = LogService(
             manager,
             self._engine.perform,
@@ -263,7 +270,6 @@ class BrokerService:
             take_producer_id=self._producer_ids.take,
         )
         self._parts.requests = requests
-        self._parts.log_service = service
         self._parts.logs = self._logs
         self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(
@@ -452,6 +458,8 @@ class BrokerService:
     async def _close_all(self, *, clean: bool) -> bool:
         """Refuse, disconnect, flush, give the directory back; whether all went well."""
         self._knocks.close()
+        if self._watch is not None:
+            self._watch.stop()
         if self._streams is not None:
             self._streams.stop_listening()
         await self._server.stop(0.3)

@@ -22,6 +22,9 @@ their other end lives.
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """Of a large frame over a slow line, from look to look."""
 
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A request for the most partitions that one may name, with the longest names."""
+
 _REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
 
 
@@ -40,7 +43,7 @@ class StreamServer:
     ) -> None:
         """`report`: a line about a stranger; bounded by who takes it."""
         self.requests = requests
-        self.frame_bytes_max = frame_bytes_max
+        self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
         self._cluster_id = cluster_id
@@ -76,11 +79,6 @@ class StreamServer:
         if self._server is not None:
             await self._server.wait_closed()
 
-    @property
-    def answer_bytes(self) -> int:
-        """Of answers that clients have not taken yet."""
-        return sum(connection.unsent_bytes for connection in self.connections)
-
     # ---- for connections -----------------------------------------------------------------------
 
     def opened(self, connection: StreamConnection) -> errors.PylogError | None:
@@ -114,7 +112,14 @@ class StreamServer:
             )
         if said.kind not in (streams.PRODUCE, streams.FETCH):
             raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")
-        return streams.welcome(self._broker_id, self._broker_epoch(), self.frame_bytes_max)
+        limit = self.frame_bytes_max_of(said.kind)
+        return streams.welcome(self._broker_id, self._broker_epoch(), limit)
+
+    def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
+        """The largest frame of such a stream."""
+        if kind == streams.FETCH:
+            return min(self._frame_bytes_max, FETCH_BYTES_MAX)
+        return self._frame_bytes_max
 
     # ---- time ----------------------------------------------------------------------------------
 

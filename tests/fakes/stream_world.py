@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.metrics.counters import RequestCounters
 from broker.replication.manager import ReplicaManager
@@ -117,7 +119,7 @@ class World:
         self.requests = ClientRequests(
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
-            in_flight_bytes_max=1 << 20, counters=self.counters,
+            memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
         self.server = StreamServer(
             self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
@@ -148,6 +150,14 @@ class World:
             buffer[: len(part)] = part
             position += len(part)
             self.connection.buffer_updated(len(part))
+
+    def feed_as_read(self, data: bytes) -> bytes:
+        """The bytes as far as the connection reads; what is left of them."""
+        while data and self.transport.reading:
+            part = min(len(data), 10_000, len(self.connection.get_buffer(-1)))
+            self.feed(data[:part])
+            data = data[part:]
+        return data
 
     def answers(self) -> list[tuple[int, bytes]]:
         """(kind, body) of the frames sent since the last look."""

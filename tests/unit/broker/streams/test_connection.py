@@ -354,7 +354,7 @@ def test_who_does_not_take_his_answers_gets_no_more() -> None:
     world.connection.pause_writing()
     world.feed(fetch(2) + fetch(3))
     assert len(world.manager.fetched) == 1
-    assert world.server.answer_bytes == len(world.transport.sent) > 0
+    assert world.requests.answers.unsent == len(world.transport.sent) > 0
     world.connection.resume_writing()
     assert world.correlations() == [1, 2, 3]
 
