@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import grpc
 
@@ -162,7 +162,7 @@ class LogService(log_pb2_grpc.LogServicer):
             raise
         if len(answer) > SMALL_BYTES:
             call.holds(len(answer))
-            context.add_done_callback(call.on_done)
+            context.add_done_callback(cast(Any, call.on_done))
         return answer
 
     async def FetchStream(

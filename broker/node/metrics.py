@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.metrics import names
-from broker.metrics.common import add_common, version
+from broker.metrics.common import add_common, add_connections, version
 from broker.metrics.counters import RequestCounters
 from broker.metrics.exposition import Page
 from broker.metrics.http import Health
@@ -22,6 +22,7 @@ from pylog.model import Offset, TopicPartition
 
 if TYPE_CHECKING:
     from broker.clients.requests import ClientRequests
+    from broker.network.acceptor import Gate
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
@@ -46,6 +47,7 @@ class BrokerParts:
     broker_id: int
     cluster_id: str
     counters: RequestCounters
+    gate: Gate | None = None
     engine: Engine | None = None
     requests: ClientRequests | None = None
     streams: StreamServer | None = None
@@ -106,6 +108,8 @@ class BrokerMetrics:
         info = (self._version, parts.cluster_id, "broker", str(parts.broker_id))
         add_common(page, parts.counters, self.loop_lag.seconds, info)
         self._add_bytes(page)
+        if parts.gate is not None:
+            add_connections(page, parts.gate.quotas)
         await asyncio.sleep(0)
         if parts.membership is not None:
             membership = parts.membership

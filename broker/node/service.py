@@ -21,7 +21,6 @@ from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
-from broker.grpc.strangers import StrangerReports
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
 from broker.logs import IDENTITY, follow, hide
@@ -40,10 +39,13 @@ from broker.metadata.messages import (
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics
+from broker.network.shares import BrokerShares
+from broker.network.strangers import StrangerReports
 from broker.node.disk_failures import DiskFailures
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
+from broker.node.gate import gate_of, limits_of
 from broker.node.host import host_id, open_files_max
 from broker.node.limits import check_limits, memory_max
 from broker.node.link import ControllerLink, LeaseLine
@@ -134,7 +136,17 @@ class BrokerService:
         self._replication: ReplicationServer
         self._counters = RequestCounters()
         self._parts = BrokerParts(-1, "", self._counters)
-        self._server = GrpcServer(self._config.socket_request_max_bytes, self._counters)
+        self._files_max = open_files_max()
+        self._shares = BrokerShares.of(self._files_max, self._config.max_connections)
+        self._gate = self._parts.gate = gate_of(
+            self._config, self._files_max, self._clock, _log.warning
+        )
+        self._server = GrpcServer(
+            self._config.socket_request_max_bytes,
+            self._counters,
+            connections_max=self._shares.grpc,
+            idle_ms_max=self._config.connections_max_idle_ms,
+        )
         self._knocks = Knocks(self._clock, _log.warning)
 
     async def run(self) -> NodeExit:
@@ -144,7 +156,7 @@ class BrokerService:
             root=self._root, config=self._config, only_broker=self._settings.only_broker,
         )  # fmt: skip
         try:
-            check_limits(self._config, files_max=open_files_max(), memory_max=memory_max())
+            check_limits(self._config, files_max=self._files_max, memory_max=memory_max())
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id, self._replaced_epoch = claim.broker_id, claim.broker_epoch
@@ -202,7 +214,11 @@ class BrokerService:
             name_of=self._name_of,
             id_of=self._id_of,
             report=_log.warning,
+            report_stranger=StrangerReports(self._clock, _log.warning).tell,
             counters=self._counters,
+            gate=self._gate,
+            connections_max=self._shares.replication,
+            unproven_max=self._shares.unproven,
         )
         self._engine.connections = LeaderConnections(
             f"pylog-broker-{self._broker_id}",
@@ -304,6 +320,8 @@ class BrokerService:
             broker_epoch=lambda: self._membership.broker_epoch,
             frame_bytes_max=self._config.socket_request_max_bytes,
             report=StrangerReports(self._clock, _log.warning).tell,
+            gate=self._gate,
+            connections_max=self._shares.streams,
         )
         port = await self._streams.start(listener.address.host, listener.address.port)
         self._stream_endpoint = Endpoint(listener.host, port)
@@ -365,6 +383,8 @@ class BrokerService:
     def _on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
         own = image.broker_configs(self._broker_id)
         follow(self._config.logging_level, image.cluster_configs(), own)
+        live = self._config.under(image.cluster_configs(), own)
+        self._gate.quotas.limits = limits_of(live, self._files_max)
         manager = self._engine.manager
         self._engine.perform(manager.on_metadata(self._clock.monotonic_ms(), image, delta))
 
@@ -458,6 +478,7 @@ class BrokerService:
     async def _close_all(self, *, clean: bool) -> bool:
         """Refuse, disconnect, flush, give the directory back; whether all went well."""
         self._knocks.close()
+        self._gate.close()
         if self._watch is not None:
             self._watch.stop()
         if self._streams is not None:

@@ -24,6 +24,8 @@ from google.protobuf.message import DecodeError
 from broker.clients.request_memory import SMALL_BYTES as READ_BYTES
 from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
 from broker.clients.wire import fetched
+from broker.network.acceptor import Place
+from broker.network.quotas import Refusal
 from broker.replication.messages import PartitionData
 from pylog import errors
 from pylog.rpc import streams
@@ -80,8 +82,8 @@ class Listener(Protocol):
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
 
-    def opened(self, connection: StreamConnection) -> errors.PylogError | None:
-        """A connection came; why it may not stay."""
+    def opened(self, connection: StreamConnection) -> None:
+        """A connection came."""
 
     def closed(self, connection: StreamConnection) -> None:
         """It is gone."""
@@ -89,7 +91,7 @@ class Listener(Protocol):
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came."""
 
-    def greet(self, said: stream_pb2.StreamHello) -> bytes:
+    def greet(self, connection: StreamConnection, said: stream_pb2.StreamHello) -> bytes:
         """The answer to a greeting; raises what it is refused with."""
 
 
@@ -101,12 +103,13 @@ class StreamConnection(asyncio.BufferedProtocol):
     one that stands.
     """
 
-    def __init__(self, server: Listener) -> None:
+    def __init__(self, server: Listener, place: Place) -> None:
         self.state = State.GREETING
         self.peer = "?"
         self.frames = 0
         self.received = 0
         self._server = server
+        self._place = place
         self._memory = server.requests.memory
         self._answers = server.requests.answers
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
@@ -129,15 +132,13 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "?"
-        fault = self._server.opened(self)
-        if fault is not None:
-            self.refuse(fault)
-            return
+        self._server.opened(self)
         streams.watch_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state = State.CLOSED
         self._transport = None
+        self._place.leave()
         self._server.closed(self)
         self._waiting.clear()
         self._slots.clear()
@@ -247,6 +248,12 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def give_way(self) -> None:
+        """End a connection that has not said what it is: others want its place."""
+        self.state = State.CLOSED
+        self._place.leave(Refusal.UNPROVEN)
+        self.abort()
+
     def drop(self, fault: errors.PylogError) -> None:
         """End a connection whose client takes nothing, so that nothing can be said to it."""
         before = self.state
@@ -340,7 +347,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
-        answer = self._server.greet(said)
+        answer = self._server.greet(self, said)
         self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
         self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:

@@ -14,6 +14,7 @@ from broker.clients.batch_checks import BatchChecks
 from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.metrics.counters import RequestCounters
+from broker.network.acceptor import Gate, Place
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     Effect,
@@ -25,7 +26,7 @@ from broker.replication.messages import (
     ProduceDone,
 )
 from broker.streams.connection import State, StreamConnection
-from broker.streams.server import StreamServer
+from broker.streams.server import LISTENER, StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
@@ -125,6 +126,8 @@ class World:
             self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=self.lines.append,
         )  # fmt: skip
+        self.gate = Gate(SYSTEM_CLOCK, self.lines.append)
+        self.gate.quotas.add_listener(LISTENER, 1_000)
         self.connection, self.transport = self.connect()
         if kind is not None:
             self.feed(streams.hello(kind, "c", 3, "me"))
@@ -137,7 +140,10 @@ class World:
             cast(Callable[[object], None], effect.token)(answer)
 
     def connect(self) -> tuple[StreamConnection, FakeTransport]:
-        connection, transport = StreamConnection(self.server), FakeTransport()
+        quotas = self.gate.quotas
+        assert quotas.opened(LISTENER, "127.0.0.1", 9) is None
+        place = Place(self.gate, LISTENER, "127.0.0.1")
+        connection, transport = StreamConnection(self.server, place), FakeTransport()
         connection.connection_made(cast(asyncio.BaseTransport, transport))
         return connection, transport
 
