@@ -21,6 +21,8 @@ LOOKS_WITHOUT_PROGRESS_MAX: Final = 5
 """Looks at which a connection had nothing new to read, while others waited for its memory."""
 LOOKS_ABOVE_LIMIT_MAX: Final = 10
 """Looks within which the connection that reads above the limit must have its request whole."""
+LOOKS_FOR_ANSWERS_MAX: Final = 5
+"""Looks for which a large request waits where small ones take what room there is."""
 SMALL_BYTES: Final = 8 * 1024
 """What a connection without a large request brings when it reads on: its buffer."""
 
@@ -52,7 +54,7 @@ class RequestMemory:
         self._held: dict[Receiver, int] = {}
         self._waiting: dict[Receiver, int] = {}  # in order; how much each wants
         self._ahead: Receiver | None = None
-        self._looks_ahead = 0
+        self._looks_ahead = 0  # since one went ahead, or others began to wait
         self._idle_looks: dict[Receiver, int] = {}
 
     @property
@@ -153,6 +155,7 @@ class RequestMemory:
         """
         if not self._waiting:
             self._idle_looks.clear()
+            self._looks_ahead = 0
             return []
         before, self._idle_looks = self._idle_looks, {}
         slow = []
@@ -164,7 +167,9 @@ class RequestMemory:
         self._looks_ahead += 1
         ahead = self._ahead
         if ahead is None:
-            ahead = self._let_one_ahead()
+            # While batches in flight take most of the memory, their answers will make room.
+            if 2 * self.in_flight < self.bytes_max or self._looks_ahead > LOOKS_FOR_ANSWERS_MAX:
+                ahead = self._let_one_ahead()
             if ahead is not None:
                 ahead.resume()
         elif self._looks_ahead >= LOOKS_ABOVE_LIMIT_MAX and ahead not in slow:

@@ -63,6 +63,7 @@ HANDSHAKE_SECONDS_MAX: Final = 5.0
 LISTENER: Final = "replication"
 UNPROVEN: Final = "replication, unproven"
 BUFFER_BYTES_UNPROVEN: Final = 8 * 1024
+LOOK_SECONDS: Final = 15.0
 PENDING_MAX: Final = 64
 """Requests of one connection that wait for their answer; then its reading pauses."""
 
@@ -91,9 +92,10 @@ class ReplicationServer:
         gate: Gate | None = None,
         connections_max: int = REPLICATION_MAX,
         unproven_max: int = UNPROVEN_MAX,
+        idle_ms_max: int = -1,
     ) -> None:
         """`report`: a line about a broker. `report_stranger`: about any other peer; bounded by who
-        takes it. `gate`: of all listeners of the process.
+        takes it. `gate`: of all listeners of the process. `idle_ms_max`: -1: no limit.
         """
         self.manager = manager
         self.perform = perform
@@ -109,6 +111,10 @@ class ReplicationServer:
         self._gate = gate or Gate(clock, report)
         self._gate.quotas.add_listener(LISTENER, connections_max)
         self._unproven_max = unproven_max
+        self._idle_s_max = idle_ms_max / 1000
+        self._idle: dict[_Connection, tuple[int, float]] = {}
+        """The requests that they had sent when they were first seen without one, and when."""
+        self._timer: asyncio.TimerHandle | None = None
         self._acceptor: Acceptor | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -121,7 +127,30 @@ class ReplicationServer:
             make_room=self._make_room,
             has_rate=False,
         )
+        if self._idle_s_max >= 0:
+            self._look_for_idle()
         return await self._acceptor.start(host, port)
+
+    def _look_for_idle(self) -> None:
+        """Close the connections on which nothing was asked, and nothing is due, for too long: of
+        brokers that follow nothing here any more.
+        """
+        loop = asyncio.get_running_loop()
+        now, before = loop.time(), self._idle
+        self._idle = {}
+        for connection in list(self.connections):
+            if not connection.is_idle:
+                continue
+            requests, since = before.get(connection, (-1, now))
+            if requests != connection.requests:
+                requests, since = connection.requests, now
+            if now - since >= self._idle_s_max:
+                connection.close()
+            else:
+                self._idle[connection] = requests, since
+        self._timer = loop.call_later(
+            min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1)), self._look_for_idle
+        )
 
     @property
     def quotas(self) -> ConnectionQuotas:
@@ -148,6 +177,8 @@ class ReplicationServer:
 
     async def close(self) -> None:
         """Stop listening and drop every connection; waiting fetches are forgotten."""
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in list(self.connections):
             connection.abort()
         if self._acceptor is not None:
@@ -200,6 +231,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._reading_paused = False
         self._is_known = False  # it has proved itself
+        self.requests = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -228,6 +260,16 @@ class _Connection(asyncio.BufferedProtocol):
         """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is due to a broker that has proved itself."""
+        return self._is_known and not self._pending
+
+    def close(self) -> None:
+        """End a connection that nobody uses."""
+        if self._transport is not None:
+            self._transport.close()
 
     def give_way(self) -> None:
         """End a connection that has not proved itself: others want its place."""
@@ -290,6 +332,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._regulate()
 
     def _on_frame(self, buffer: memoryview) -> None:
+        self.requests += 1
         header = decode_request_header(buffer)
         slot = _Slot(self, header)
         if self._is_known and header.api_key == fetch.KEY and header.api_version in _FETCHES:

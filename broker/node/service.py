@@ -219,6 +219,7 @@ class BrokerService:
             gate=self._gate,
             connections_max=self._shares.replication,
             unproven_max=self._shares.unproven,
+            idle_ms_max=self._config.connections_max_idle_ms,
         )
         self._engine.connections = LeaderConnections(
             f"pylog-broker-{self._broker_id}",
@@ -322,6 +323,7 @@ class BrokerService:
             report=StrangerReports(self._clock, _log.warning).tell,
             gate=self._gate,
             connections_max=self._shares.streams,
+            idle_ms_max=self._config.connections_max_idle_ms,
         )
         port = await self._streams.start(listener.address.host, listener.address.port)
         self._stream_endpoint = Endpoint(listener.host, port)

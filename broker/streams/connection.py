@@ -248,6 +248,23 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is due: no answer, no half request. A fetch that stands is due."""
+        return (
+            self.state in (State.PRODUCE, State.FETCH)
+            and self._fetching is None
+            and self._checking is None
+            and not (self._slots or self._waiting or self._starved)
+            and not (self._cutter.is_inside_frame or self.unsent_bytes)
+        )
+
+    def close(self) -> None:
+        """End a connection that nobody uses."""
+        if self._transport is not None:
+            self.state = State.CLOSED
+            self._transport.close()
+
     def give_way(self) -> None:
         """End a connection that has not said what it is: others want its place."""
         self.state = State.CLOSED

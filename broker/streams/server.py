@@ -46,9 +46,11 @@ class StreamServer:
         report: Callable[[str], None],
         gate: Gate | None = None,
         connections_max: int = CONNECTIONS_MAX,
+        idle_ms_max: int = -1,
     ) -> None:
         """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
-        the process; None: one of its own, without limits by address and time.
+        the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
+        no limit.
         """
         self.requests = requests
         self._frame_bytes_max = frame_bytes_max
@@ -59,6 +61,10 @@ class StreamServer:
         self._report = report
         self._gate = gate or Gate(SYSTEM_CLOCK, report)
         self._connections_max = connections_max
+        self._idle_s_max = idle_ms_max / 1000
+        self._idle: dict[StreamConnection, tuple[int, float]] = {}
+        """What they had received when they were first seen without work, and when that was."""
+        self._idle_timer: asyncio.TimerHandle | None = None
         self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._greetings_timer: asyncio.TimerHandle | None = None
@@ -81,6 +87,8 @@ class StreamServer:
         port = await self._acceptor.start(host, port)
         self._timer = loop.call_later(LOOK_SECONDS, self._on_time)
         self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)
+        if self._idle_s_max >= 0:
+            self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
         return port
 
     def stop_listening(self) -> None:
@@ -108,7 +116,7 @@ class StreamServer:
     async def close(self) -> None:
         """Drop every connection; what waits is forgotten."""
         self.stop_listening()
-        for timer in (self._timer, self._greetings_timer):
+        for timer in (self._timer, self._greetings_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         for connection in list(self.connections):
@@ -128,6 +136,7 @@ class StreamServer:
         self.connections.discard(connection)
         self._unfinished.pop(connection, None)
         self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came."""
@@ -171,6 +180,29 @@ class StreamServer:
             else:
                 self._unfinished[connection] = (connection.frames, connection.received)
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)
+
+    @property
+    def _idle_look_seconds(self) -> float:
+        return min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1))
+
+    def _look_for_idle(self) -> None:
+        """Close the connections on which nothing passed, and nothing is due, for as long as that
+        may be. Their clients make others when they need them.
+        """
+        loop = asyncio.get_running_loop()
+        now, before = loop.time(), self._idle
+        self._idle = {}
+        for connection in list(self.connections):
+            if not connection.is_idle:
+                continue
+            received, since = before.get(connection, (-1, now))
+            if received != connection.received:
+                received, since = connection.received, now
+            if now - since >= self._idle_s_max:
+                connection.close()
+            else:
+                self._idle[connection] = received, since
+        self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
 
     def _look_for_greetings(self) -> None:
         """End the connections that had not greeted at the last look, and have not yet."""

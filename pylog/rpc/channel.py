@@ -103,6 +103,11 @@ def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
     ]
 
 
+def idle_at_most(idle_ms: int) -> list[tuple[str, int]]:
+    """How long a channel keeps a connection without calls; -1: for ever."""
+    return [("grpc.client_idle_timeout_ms", min(idle_ms, INT_MAX) if idle_ms >= 0 else INT_MAX)]
+
+
 def through_gateway(broker: int) -> list[tuple[str, int | str]]:
     """Options of a channel to the gateway that ends at this broker: gRPC asks the gateway to
     connect it through by HTTP CONNECT, at every connection anew, before it speaks HTTP/2.

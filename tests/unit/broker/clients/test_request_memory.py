@@ -6,6 +6,7 @@ import random
 
 from broker.clients.request_memory import (
     LOOKS_ABOVE_LIMIT_MAX,
+    LOOKS_FOR_ANSWERS_MAX,
     LOOKS_WITHOUT_PROGRESS_MAX,
     SMALL_BYTES,
     RequestMemory,
@@ -92,11 +93,24 @@ def test_nobody_goes_ahead_while_answers_may_make_room() -> None:
     assert reader.held == 2 * LARGE
 
 
-def test_after_a_look_one_goes_ahead_in_any_case() -> None:
+def test_after_a_look_one_goes_ahead_though_little_is_in_flight() -> None:
+    memory = RequestMemory(4 * LARGE)
+    memory.handed_over(LARGE)
+    reader = Reader(memory)
+    assert reader.ask(3 * LARGE)
+    assert not reader.ask(LARGE)
+    assert memory.look() == []
+    assert reader.held == 4 * LARGE
+
+
+def test_where_much_is_in_flight_a_large_request_waits_for_answers_but_not_for_ever() -> None:
     memory = RequestMemory(2 * LARGE)
     memory.handed_over(2 * LARGE)
     reader = Reader(memory)
     assert not reader.ask(LARGE)
+    for _ in range(LOOKS_FOR_ANSWERS_MAX):
+        assert memory.look() == []
+    assert reader.held == 0
     assert memory.look() == []
     assert reader.held == LARGE
 

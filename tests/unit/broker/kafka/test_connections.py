@@ -340,3 +340,27 @@ def test_a_crowd_that_proves_nothing_keeps_no_broker_out_and_takes_no_brokers_pl
         assert len([line for line in pair.reports if "unproven" in line]) == 1
 
     run(test)
+
+
+def test_a_broker_that_asks_for_nothing_is_disconnected_and_comes_again_without_a_line() -> None:
+    async def test(pair: Pair) -> None:
+        assert await pair.fetch(replica_fetch()) is not None
+        (first,) = pair.server.connections
+        waiting = asyncio.ensure_future(pair.fetch(replica_fetch(offset=99)))
+        while not pair.leader.held:
+            await asyncio.sleep(0)
+        pair.server._idle_s_max = 0
+        for _ in range(2):
+            pair.server._look_for_idle()
+        assert pair.server.connections == {first}  # an answer is due
+        pair.leader.held[0](ReplicaFetched())
+        await waiting
+        for _ in range(2):
+            pair.server._look_for_idle()
+        while pair.server.connections or not pair.client._connections[LEADER].broken:
+            await asyncio.sleep(0)
+        pair.server._idle_s_max = 60
+        assert await pair.fetch(replica_fetch()) is not None
+        assert pair.reports == []
+
+    run(test)

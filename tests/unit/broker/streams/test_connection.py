@@ -165,6 +165,38 @@ def test_idle_streams_and_those_that_wait_stay() -> None:
     run(test)
 
 
+def test_streams_without_work_are_closed_and_those_for_which_something_is_due_stay() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        idle = world.connection, world.transport
+        worlds = {}
+        for name, kind, sent in (
+            ("waits for acks", streams.PRODUCE, produce(1)),
+            ("is inside a frame", streams.PRODUCE, produce(1)[:10]),
+            ("waits", streams.FETCH, fetch(1)),
+            ("stands", streams.FETCH, fetch(1, standing=64)),
+        ):
+            world.connection, world.transport = world.connect()
+            world.feed(streams.hello(kind, "c", 3, "me"))
+            world.answers()
+            world.feed(sent)
+            worlds[name] = world.connection
+        standing(world, 1)
+        server = world.server
+        server._idle_s_max = 0
+        world.connection, world.transport = world.connect()
+        world.feed(streams.hello(streams.FETCH, "c", 3, ""))
+        busy = world.connection
+        for _ in range(2):
+            busy.received += 1
+            server._look_for_idle()
+        assert (idle[0].state, idle[1].closing) == (State.CLOSED, True)
+        assert {name: c.state.name for name, c in worlds.items() if c.state is State.CLOSED} == {}
+        await server.close()
+
+    run(test)
+
+
 # ---- produce ------------------------------------------------------------------------------------
 
 
