@@ -27,8 +27,6 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 ERROR_CODE_KEY: Final = "pylog-error-code"
 """Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
-SECRET_METADATA_KEY: Final = "pylog-cluster-secret"
-
 BROKER_HOST_PREFIX: Final = "broker-"
 """What the gateway calls its brokers in HTTP CONNECT: `broker-3:0` is broker 3, wherever it is."""
 
@@ -140,8 +138,3 @@ def aio_channel(
 
     together = {**dict(channel_options(message_bytes_max)), **dict(options)}
     return grpc.aio.insecure_channel(target, options=list(together.items()))
-
-
-def secret_metadata(secret: bytes) -> tuple[tuple[str, str], ...]:
-    """The call metadata that proves membership of the cluster to its controller."""
-    return ((SECRET_METADATA_KEY, secret.hex()),)
