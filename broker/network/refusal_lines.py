@@ -1,11 +1,11 @@
-"""Lines about connections that were refused: one a second at most, with counts. Pure."""
+"""Lines about connections that were refused: one in ten seconds, with counts. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import Final
 
-LINE_INTERVAL_MS: Final = 1_000
+LINE_INTERVAL_MS: Final = 10_000
 ADDRESSES_SHOWN: Final = 3
 ADDRESSES_COUNTED: Final = 1_000
 OTHERS: Final = "others"
