@@ -102,6 +102,13 @@ class RequestMemory:
         if size < before:
             self._serve()
 
+    def came_whole(self, member: Receiver) -> None:
+        """The member's large request is whole: another may go ahead, though this one holds it until
+        it can be handed over.
+        """
+        if member is self._ahead:
+            self._ahead = None
+
     def forget(self, member: Receiver) -> None:
         """It is gone."""
         self._waiting.pop(member, None)

@@ -162,6 +162,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
+            if self._held:
+                self._memory.came_whole(self)
             self._advance()
         if self._held or self._waiting or self._cutter.held:
             self._count_memory()

@@ -138,6 +138,18 @@ def test_who_goes_ahead_and_is_not_done_in_time_is_closed() -> None:
     assert (other.held, memory.used) == (LARGE, LARGE)
 
 
+def test_a_request_that_is_whole_and_waits_lets_the_next_go_ahead() -> None:
+    memory = RequestMemory(LARGE)
+    waits, other = Reader(memory), Reader(memory)
+    waits.ask(LARGE)
+    assert waits.ask(LARGE)
+    assert not other.ask(LARGE)
+    memory.came_whole(waits)
+    for _ in range(LOOKS_ABOVE_LIMIT_MAX - 1):
+        assert memory.look() == []
+    assert other.held == LARGE
+
+
 def test_who_holds_memory_and_does_not_go_on_is_closed_when_others_wait() -> None:
     memory = RequestMemory(3 * LARGE)
     still, moving = Reader(memory, goes_on=False), Reader(memory)
