@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks flood kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -53,6 +53,9 @@ storage-model: setup ## 10,000 random lives of a log against plain Python, 10,00
 	STORAGE_MODEL_EXAMPLES=10000 STORAGE_ROT_FLIPS=10000 STORAGE_POLICY_CHANGES=1000 $(PYTEST) \
 	  tests/unit/broker/storage/log/test_log_model.py tests/unit/broker/storage/log/test_bit_rot.py \
 	  tests/unit/broker/storage/cleaner/test_policy_changes.py
+
+flood: setup ## 2,000 idle connections and 20,000 attempts under load, with 1,024 files
+	$(PY) -m tests.verify.flood
 
 storage-kills: setup ## 1,000 kills of a storage process, 500 inside the cleaner, 200 while records are deleted
 	$(PY) -m tests.verify.storage_kills --acks 1000 --cleaner 500 --deletions 200

@@ -18,6 +18,7 @@ from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
 from broker.log_dirs import check_log_dirs
 from broker.log_settings import FORMATS as LOG_FORMATS
 from broker.log_settings import parse_levels
+from broker.network.overrides import parse_overrides
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
 
@@ -152,6 +153,9 @@ _OWN_BROKER_KEYS: Final = (
               "pylog's own.", low=0, high=INT_MAX),
     ConfigKey("broker.session.timeout.ms", int, 6_000,
               "The lease: a silent broker is fenced after this time.", low=100, high=INT_MAX),
+    ConfigKey("connections.max.idle.ms", int, 600_000,
+              "A connection on which nothing passes for so long, and for which nothing is due, is "
+              "closed; -1: never. A fetch that waits is due.", low=-1),
     ConfigKey("default.replication.factor", int, 1,
               "Replicas of a topic that does not say.", low=1, high=32_767),
     ConfigKey("fetch.max.bytes", int, 55 * _MIB,
@@ -184,6 +188,20 @@ _OWN_BROKER_KEYS: Final = (
               "Newest batches of all partitions that are kept in memory. pylog's own.", low=0),
     ConfigKey("log.tail.cache.partition.max.bytes", int, 4 * _MIB,
               "Newest batches of one partition that are kept in memory. pylog's own.", low=0),
+    ConfigKey("max.connection.creation.rate", int, INT_MAX,
+              "Connections that a process takes in a second, over its listeners for clients but "
+              "gRPC's own; those above it wait in the kernel (KIP-612).", low=0, high=INT_MAX),
+    ConfigKey("max.connections", int, INT_MAX,
+              "Connections that each listener for clients has at a time: framed streams and gRPC "
+              "of a broker, the gateway. Never more than what a process may have open leaves "
+              "beside its logs, nor than 10000. A further one is closed, where Kafka lets it wait; "
+              "one that has not said what it wants gives way to it.", low=0, high=INT_MAX),
+    ConfigKey("max.connections.per.ip", int, INT_MAX,
+              "Connections from one address that a process has at a time, over its listeners but "
+              "gRPC's own, which cannot count them; proven brokers do not count.",
+              low=0, high=INT_MAX),
+    ConfigKey("max.connections.per.ip.overrides", list, [],
+              "Other limits for single addresses: `127.0.0.1:200,10.0.0.7:50`."),
     ConfigKey("max.producer.ids", int, 200_000,
               "Producer ids that all partitions of a broker together know, at about 200 bytes each "
               "(330 with five batches). Beyond it a partition that knows 100 refuses new ones, "
@@ -228,8 +246,15 @@ _OWN_BROKER_KEYS: Final = (
               "The time over which max.producer.ids.per.ip and max.producer.ids.per.client.id "
               "count. pylog's own.", low=1, high=86_400),
     ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
-              "Bytes of requests in work on one broker; above it no more are read. Kafka's "
-              "default, no limit, would break the rule that everything is bounded.", low=_MIB),
+              "Bytes of requests in work on one broker, over all connections: what has come of "
+              "those that are not whole, and batches whose acknowledgement is due. Above it no "
+              "more are read, and a connection that leaves its request unfinished is closed. "
+              "Kafka's default, no limit, would break the rule that everything is bounded.",
+              low=_MIB),
+    ConfigKey("queued.max.response.bytes", int, 256 * _MIB,
+              "Bytes of fetched records that clients of one broker have not taken, over all "
+              "connections. Above it fetches wait, and a connection that takes nothing is closed. "
+              "pylog's own.", low=_MIB),
     ConfigKey("replica.fetch.backoff.ms", int, 1_000,
               "How long a follower waits after a failed fetch.", low=0, high=INT_MAX),
     ConfigKey("replica.fetch.max.bytes", int, _MIB,
@@ -269,6 +294,9 @@ DYNAMIC_BROKER_NAMES: Final = frozenset(
         "log.cleaner.io.max.bytes.per.second",
         "log.cleaner.threads",
         "logging.level",
+        "max.connection.creation.rate",
+        "max.connections.per.ip",
+        "max.connections.per.ip.overrides",
         "max.producer.ids",
         "max.producer.ids.per.client.id",
         "max.producer.ids.per.ip",
@@ -371,6 +399,7 @@ class BrokerConfig:
     broker_rack: str | None = None
     broker_session_grace_ms: int = 300
     broker_session_timeout_ms: int = 6_000
+    connections_max_idle_ms: int = 600_000
     default_replication_factor: int = 1
     fetch_max_bytes: int = 55 * _MIB
     leader_imbalance_check_interval_seconds: int = 300
@@ -385,6 +414,10 @@ class BrokerConfig:
     log_retention_check_interval_ms: int = 300_000
     log_tail_cache_max_bytes: int = 256 * _MIB
     log_tail_cache_partition_max_bytes: int = 4 * _MIB
+    max_connection_creation_rate: int = INT_MAX
+    max_connections: int = INT_MAX
+    max_connections_per_ip: int = INT_MAX
+    max_connections_per_ip_overrides: tuple[str, ...] = ()
     max_producer_ids: int = 200_000
     max_producer_ids_per_client_id: int = 5_000
     max_producer_ids_per_ip: int = 10_000
@@ -398,6 +431,7 @@ class BrokerConfig:
     producer_id_expiration_ms: int = _DAY_MS
     producer_id_quota_window_seconds: int = 3_600
     queued_max_request_bytes: int = 256 * _MIB
+    queued_max_response_bytes: int = 256 * _MIB
     replica_fetch_backoff_ms: int = 1_000
     replica_fetch_max_bytes: int = _MIB
     replica_fetch_min_bytes: int = 1
@@ -438,6 +472,7 @@ class BrokerConfig:
         self.topic.check()
         parse_levels(self.logging_level)
         check_log_dirs(self.log_dirs)
+        parse_overrides(self.max_connections_per_ip_overrides)
         if self.broker_heartbeat_interval_ms >= self.broker_session_timeout_ms:
             raise InvalidConfig(
                 f"broker.heartbeat.interval.ms={self.broker_heartbeat_interval_ms} must be below "

@@ -160,6 +160,11 @@ ROWS: list[tuple[str, list[Panel]]] = [
         ("Gateway", "short", {
             "connections": f"pylog_gateway_connections{HERE}",
             "joined to brokers": f"pylog_gateway_tunnels{HERE}"}),
+        ("Connections, by listener", "short",
+         {"{{listener}}, {{instance}}": f"pylog_connections{HERE}"}),
+        ("Connections refused per second", "ops",
+         {"{{listener}}: {{reason}}":
+          rate("pylog_connections_refused_total", "listener, reason")}),
         ("Bytes through the gateway", "Bps",
          {"{{direction}}": rate("pylog_gateway_tunnel_bytes_total", "direction")}),
         ("Epochs", "short", {

@@ -11,7 +11,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from broker.clients import wire
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.request_memory import RequestMemory
 from broker.metadata.messages import Failure
 from broker.metrics.counters import RequestCounters
 from broker.replication.messages import Effect, PartitionAck, PartitionData, Produce
@@ -93,8 +95,9 @@ class _Fetching:
 
 
 class ClientRequests:
-    """Lives on the broker's loop. `in_flight_bytes` counts the batches whose answer is still due,
-    so that slow replication refuses new ones instead of filling the memory.
+    """Lives on the broker's loop. `memory` counts the batches whose answer is still due, so that
+    slow replication refuses new ones instead of filling the memory; both memories are those of all
+    connections together.
     """
 
     def __init__(
@@ -104,16 +107,22 @@ class ClientRequests:
         clock: Clock,
         *,
         checks: BatchChecks,
-        in_flight_bytes_max: int,
+        memory: RequestMemory,
+        answers: AnswerMemory,
         counters: RequestCounters,
     ) -> None:
         self._manager = manager
         self._perform = perform
         self._clock = clock
         self._checks = checks
-        self._in_flight_bytes_max = in_flight_bytes_max
+        self.memory = memory
+        self.answers = answers
         self.counters = counters
-        self.in_flight_bytes = 0
+
+    @property
+    def in_flight_bytes(self) -> int:
+        """Of the batches whose answer is still due."""
+        return self.memory.in_flight
 
     # ---- produce -------------------------------------------------------------------------------
 
@@ -126,6 +135,7 @@ class ClientRequests:
         """
         _check_message(requests)
         answers = _Answers(len(requests), done)
+        memory = self.memory
         taken: Taken = []
         taken_bytes = 0
         unchecked = False
@@ -134,10 +144,10 @@ class ClientRequests:
                 produce = wire.produce_from(request)
                 sizes = [*map(len, map(_BATCH, produce.batches))]
                 size = sum(sizes)
-                if self.in_flight_bytes + size > self._in_flight_bytes_max and self.in_flight_bytes:
+                if memory.in_flight + size > memory.bytes_max and memory.in_flight:
                     answers.put(index, self._throttled(request))
                     continue
-                self.in_flight_bytes += size
+                memory.handed_over(size)
                 taken_bytes += size
                 if self._checks.needed(produce):
                     looked = self._checks.at_once(produce)
@@ -145,7 +155,7 @@ class ClientRequests:
                     produce = looked or produce
                 taken.append((produce, self._when_done(answers, index, request, sizes, size)))
         except BaseException:
-            self.in_flight_bytes -= taken_bytes
+            memory.answered(taken_bytes)
             raise
         if not unchecked:
             self._hand_over(taken)
@@ -154,7 +164,7 @@ class ClientRequests:
 
         def on_end(_: object) -> None:
             if taken:  # nobody waits any more, and nothing was appended
-                self.in_flight_bytes -= taken_bytes
+                memory.answered(taken_bytes)
 
         checking.add_done_callback(on_end)  # not in the task: cancelled early, it never runs
         return checking
@@ -180,7 +190,7 @@ class ClientRequests:
         began = ticks()
 
         def done(acks: Sequence[PartitionAck]) -> None:
-            self.in_flight_bytes -= size
+            self.memory.answered(size)
             self._count_produce(acks, sizes, ticks() - began)
             answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
 
@@ -202,7 +212,7 @@ class ClientRequests:
         failure = Failure(
             errors.ThrottlingQuotaExceeded.code,
             f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
-            f"broker; the limit is {self._in_flight_bytes_max} (queued.max.request.bytes); retry",
+            f"broker; the limit is {self.memory.bytes_max} (queued.max.request.bytes); retry",
         )
         acks = [
             PartitionAck(item.topic_partition, failure)

@@ -1,13 +1,14 @@
 """The Cluster service of the controller: brokers' claims, sessions, metadata, ISR changes.
 
-Every call carries the cluster's secret. What a call asks goes to the controller as it comes; what
-the controller says of its own accord (`tell`, `reject`, `published`) goes out on open streams.
+Every call carries a proof of the cluster's secret (`broker/network/cluster_proof.py`). What a call
+asks goes to the controller as it comes; what the controller says of its own accord (`tell`,
+`reject`, `published`) goes out on open streams.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
+import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -18,10 +19,10 @@ from broker.grpc.guard import Context
 from broker.metadata import codec
 from broker.metadata.messages import Failure, MetadataBatch
 from broker.metadata.record_codec import encode_record
+from broker.network.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import BrokerEpoch, BrokerId, Offset
-from pylog.rpc.channel import SECRET_METADATA_KEY
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
 
 STREAM_QUEUE_MAX: Final = 100
@@ -72,7 +73,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self._ask = ask
         self._perform = perform
         self._clock = clock
-        self._secret = secret.hex()
+        self._sessions = ClusterSessions(secret, secrets.token_bytes(NONCE_BYTES))
         self._streams: dict[tuple[BrokerId, BrokerEpoch], list[_Stream]] = {}
         self._news: set[asyncio.Event] = set()
 
@@ -81,14 +82,22 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         """How many session streams are open."""
         return sum(map(len, self._streams.values()))
 
-    def _authenticate(self, context: Context) -> None:
+    def _check(self, context: Context, method: str) -> None:
+        """Raises ClusterAuthorizationFailed for a call that proves nothing."""
         metadata: Any = context.invocation_metadata() or ()
-        for key, value in metadata:
-            if key == SECRET_METADATA_KEY and hmac.compare_digest(str(value), self._secret):
-                return
-        raise errors.ClusterAuthorizationFailed(
-            "this service is for brokers, which prove themselves by the cluster's secret"
-        )
+        said = next((str(value) for key, value in metadata if key == METADATA_KEY), "")
+        self._sessions.check(method, said)
+
+    async def Authenticate(
+        self, request: cluster_pb2.AuthenticateRequest, context: Context
+    ) -> cluster_pb2.AuthenticateResponse:
+        """One of two steps."""
+        now_ms = self._clock.monotonic_ms()
+        if request.proof:
+            self._sessions.begin(now_ms, request.client_nonce, request.server_nonce, request.proof)
+            return cluster_pb2.AuthenticateResponse()
+        server_nonce, proof = self._sessions.challenge(now_ms, request.client_nonce)
+        return cluster_pb2.AuthenticateResponse(server_nonce=server_nonce, proof=proof)
 
     # ---- what the controller says of its own accord ----------------------------------------------
 
@@ -118,7 +127,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, requests: AsyncIterator[cluster_pb2.SessionRequest], context: Context
     ) -> None:
         """A broker's life line; the first message says whose it is."""
-        self._authenticate(context)
+        self._check(context, "Session")
         first = await anext(requests, None)
         if first is None:
             return
@@ -169,7 +178,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.WatchMetadataRequest, context: Context
     ) -> None:
         """Committed metadata from an offset on, as it comes."""
-        self._authenticate(context)
+        self._check(context, "WatchMetadata")
         news = asyncio.Event()
         self._news.add(news)
         offset = Offset(request.from_offset)
@@ -190,7 +199,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.ClaimBrokerRequest, context: Context
     ) -> cluster_pb2.ClaimBrokerResponse:
         """Which broker to be."""
-        self._authenticate(context)
+        self._check(context, "ClaimBroker")
         claim = codec.decode_claim(request)
         answer = await self._ask(
             lambda now, token: self._controller.claim_broker(now, claim, token)
@@ -201,7 +210,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.RegisterBrokerRequest, context: Context
     ) -> cluster_pb2.RegisterBrokerResponse:
         """A new incarnation."""
-        self._authenticate(context)
+        self._check(context, "RegisterBroker")
         wanted = codec.decode_registration(request)
         answer = await self._ask(
             lambda now, token: self._controller.register_broker(now, wanted, token)
@@ -212,7 +221,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.HeartbeatRequest, context: Context
     ) -> cluster_pb2.HeartbeatResponse:
         """The lease."""
-        self._authenticate(context)
+        self._check(context, "Heartbeat")
         broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
         answer = await self._ask(
             lambda now, token: self._controller.heartbeat(now, broker, epoch, token)
@@ -223,7 +232,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.AlterPartitionRequest, context: Context
     ) -> cluster_pb2.AlterPartitionResponse:
         """ISR changes."""
-        self._authenticate(context)
+        self._check(context, "AlterPartition")
         wanted = codec.decode_alter(request)
         answer = await self._ask(
             lambda now, token: self._controller.alter_partition(now, wanted, token)
@@ -234,7 +243,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.ReplicasFailedRequest, context: Context
     ) -> cluster_pb2.ReplicasFailedResponse:
         """Failed logs of a broker."""
-        self._authenticate(context)
+        self._check(context, "ReplicasFailed")
         report = codec.decode_replicas_failed(request)
         answer = await self._ask(
             lambda now, token: self._controller.replicas_failed(now, report, token)
@@ -245,7 +254,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.AllocateProducerIdsRequest, context: Context
     ) -> cluster_pb2.AllocateProducerIdsResponse:
         """A block of producer ids."""
-        self._authenticate(context)
+        self._check(context, "AllocateProducerIds")
         broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
         answer = await self._ask(
             lambda now, token: self._controller.allocate_producer_ids(now, broker, epoch, token)
@@ -256,7 +265,7 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         self, request: cluster_pb2.ControlledShutdownRequest, context: Context
     ) -> cluster_pb2.ControlledShutdownResponse:
         """Move the broker's leaders away."""
-        self._authenticate(context)
+        self._check(context, "ControlledShutdown")
         broker, epoch = BrokerId(request.broker_id), BrokerEpoch(request.broker_epoch)
         answer = await self._ask(
             lambda now, token: self._controller.controlled_shutdown(now, broker, epoch, token)

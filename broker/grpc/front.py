@@ -16,12 +16,10 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from broker.grpc.strangers import StrangerReports
 from broker.grpc.tunnels import (
     CONNECT,
     ESTABLISHED,
@@ -32,16 +30,16 @@ from broker.grpc.tunnels import (
     unreachable,
 )
 from broker.metadata.records import Endpoint
+from broker.network.acceptor import Acceptor, Gate, Place
+from broker.network.quotas import ConnectionQuotas, Refusal
+from broker.network.shares import CONNECTIONS_MAX
+from broker.network.strangers import StrangerReports
 from pylog.clock import Clock
 from pylog.model import BrokerId
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0
-CONNECTIONS_MAX: Final = 10_000
-FILES_KEPT: Final = 256
-"""Of what the process may open, what connections through here leave to the rest: the metadata log
-above all. Each connection has two ends.
-"""
+LISTENER: Final = "gateway"
 BROKER_SECONDS_MAX: Final = 3.0
 """How long a broker may take to accept a connection."""
 LAST_WORD_SECONDS: Final = 0.2
@@ -79,36 +77,56 @@ class Front:
         report: Callable[[str], None],
         locate: Locate = lambda broker: (),
         *,
-        open_files_max: int = sys.maxsize,
+        gate: Gate | None = None,
+        connections_max: int = CONNECTIONS_MAX,
     ) -> None:
-        """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL."""
+        """`inner_path`: the Unix socket of the gRPC server, abstract when it begins with NUL.
+        `gate`: of all listeners of the process.
+        """
         self.inner_path = inner_path
         self.locate = locate
         self.connections: set[_Outer] = set()
-        self.connections_max = max(1, min(CONNECTIONS_MAX, (open_files_max - FILES_KEPT) // 2))
+        self.silent: dict[_Outer, None] = {}
+        """Those that have not said what they are, the oldest first."""
         self.tunnels = 0
         """Connections that are joined to a broker, at the moment."""
         self.tunnel_bytes_in = 0
         self.tunnel_bytes_out = 0
         self._reports = StrangerReports(clock, report)
-        self._server: asyncio.Server | None = None
+        self._gate = gate or Gate(clock, report)
+        self._connections_max = connections_max
+        self._acceptor: Acceptor | None = None
         self.port = 0
+
+    @property
+    def quotas(self) -> ConnectionQuotas:
+        """What counts its connections."""
+        return self._gate.quotas
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Outer(self), host, port)
-        self.port = int(self._server.sockets[0].getsockname()[1])
+        self._acceptor = Acceptor(
+            self._gate,
+            LISTENER,
+            self._connections_max,
+            lambda place: _Outer(self, place),
+            make_room=self._make_room,
+        )
+        self.port = await self._acceptor.start(host, port)
         return self.port
+
+    def _make_room(self) -> bool:
+        for connection in self.silent:
+            connection.give_way()
+            return True
+        return False
 
     async def close(self) -> None:
         """Stop listening and drop every connection."""
-        if self._server is None:
-            return
-        self._server.close()
         for connection in list(self.connections):
             connection.abort()
-        await self._server.wait_closed()
+        if self._acceptor is not None:
+            await self._acceptor.close()
 
     def report(self, peer: str, what: str) -> None:
         """Tell of a stranger, at most once per interval."""
@@ -119,8 +137,9 @@ class Front:
 class _Outer(asyncio.Protocol):
     """The client's side of one connection."""
 
-    def __init__(self, front: Front) -> None:
+    def __init__(self, front: Front, place: Place) -> None:
         self.front = front
+        self._place = place
         self.to_broker = False
         self._first = bytearray()
         self._backlog: deque[bytes] | None = deque()
@@ -135,13 +154,15 @@ class _Outer(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
-        if len(self.front.connections) >= self.front.connections_max:
-            limit = self.front.connections_max
-            self.front.report(self._peer, f"refused: {limit} connections are open, on port")
-            self.abort()
-            return
         self.front.connections.add(self)
+        self.front.silent[self] = None
         self._after(FIRST_BYTES_SECONDS_MAX, self._on_deadline)
+
+    def give_way(self) -> None:
+        """End a connection that has not said what it is: others want its place."""
+        self.front.silent.pop(self, None)
+        self._place.leave(Refusal.UNPROVEN)
+        self.abort()
 
     def _after(self, seconds: float, then: Callable[[], None]) -> None:
         """One timer a connection."""
@@ -184,6 +205,7 @@ class _Outer(asyncio.Protocol):
         elif first.startswith(CONNECT):
             head, end, rest = first.partition(HEAD_END)
             if end:
+                self.front.silent.pop(self, None)
                 self._first.clear()
                 if rest:
                     backlog.append(rest)
@@ -191,6 +213,7 @@ class _Outer(asyncio.Protocol):
             elif len(first) > HEAD_BYTES_MAX:
                 self.abort()
         elif len(first) >= len(PREFACE):
+            self.front.silent.pop(self, None)
             self._first.clear()
             backlog.append(first)
             self._connecting = asyncio.ensure_future(self._connect())
@@ -200,13 +223,15 @@ class _Outer(asyncio.Protocol):
     async def _connect(self) -> None:
         loop = asyncio.get_running_loop()
         # Connected by hand: uvloop's own way cuts an abstract name at its leading NUL.
-        inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        inner.setblocking(False)
+        inner: socket.socket | None = None
         try:
+            inner = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            inner.setblocking(False)
             await loop.sock_connect(inner, self.front.inner_path)
             transport, _ = await loop.create_unix_connection(lambda: _Inner(self), sock=inner)
         except OSError:
-            inner.close()
+            if inner is not None:
+                inner.close()
             self.abort()
             return
         self._join(transport)
@@ -288,7 +313,9 @@ class _Outer(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
+        self._place.leave()
         self.front.connections.discard(self)
+        self.front.silent.pop(self, None)
         if self.to_broker:
             self.front.tunnels -= 1
         if self._timer is not None:

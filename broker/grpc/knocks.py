@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from broker.grpc.strangers import StrangerReports
+from broker.network.strangers import StrangerReports
 from pylog.clock import Clock
 
 _log = logging.getLogger("pylog.grpc")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import grpc
 
+from broker.clients.answer_memory import SMALL_BYTES
 from broker.clients.producer_id_quota import ProducerIdQuota, address_of
 from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests, Perform, bound
 from broker.clients.wire import error_of, fetched
 from broker.grpc import wire
+from broker.grpc.answering import Call
 from broker.grpc.guard import Context
 from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
@@ -61,8 +63,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self._controller = controller
         self._take_producer_id = take_producer_id
         self._producer_id_quota = producer_id_quota
-        self.answer_bytes = 0
-        """Of fetches whose clients have not taken the answer yet."""
+        self._answers = requests.answers
 
     # ---- metadata ------------------------------------------------------------------------------
 
@@ -128,12 +129,13 @@ class LogService(log_pb2_grpc.LogServicer):
 
     # ---- fetch ---------------------------------------------------------------------------------
 
-    async def _fetch(self, request: log_pb2.FetchRequest) -> bytes:
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    async def _find(self, request: log_pb2.FetchRequest) -> Sequence[PartitionData]:
+        future: asyncio.Future[Sequence[PartitionData]]
+        future = asyncio.get_running_loop().create_future()
 
         def done(partitions: Sequence[PartitionData]) -> None:
             if not future.done():
-                future.set_result(b"".join(fetched(request.correlation, partitions)))
+                future.set_result(partitions)
 
         token = self._requests.fetch(request, done)
         try:
@@ -142,21 +144,41 @@ class LogService(log_pb2_grpc.LogServicer):
             if future.cancelled():
                 self._requests.cancel(token)
 
+    async def _fetch(self, request: log_pb2.FetchRequest, call: Call) -> bytes:
+        """One long poll. What does not fit among the answers that others have not taken is looked
+        for again when it may.
+        """
+        while True:
+            await call.room()
+            partitions = await self._find(request)
+            if self._answers.fits(sum(len(item.records) for item in partitions)):
+                return b"".join(fetched(request.correlation, partitions))
+            call.must_wait = True
+
     async def Fetch(self, request: log_pb2.FetchRequest, context: Context) -> bytes:
         """One long poll; a client that hangs up frees its place. Gives a FetchResponse's bytes."""
-        return await self._fetch(request)
+        call = Call(self._answers)
+        try:
+            answer = await self._fetch(request, call)
+        except BaseException:
+            call.over()
+            raise
+        if len(answer) > SMALL_BYTES:
+            call.holds(len(answer))
+            context.add_done_callback(cast(Any, call.on_done))
+        return answer
 
     async def FetchStream(
         self, requests: AsyncIterator[log_pb2.FetchRequest], context: Context
     ) -> None:
         """One long poll after the other."""
-        async for request in requests:
-            answer = await self._fetch(request)
-            self.answer_bytes += len(answer)
-            try:
-                await context.write(answer)
-            finally:
-                self.answer_bytes -= len(answer)
+        call = Call(self._answers)
+        try:
+            async for request in requests:
+                answer = await self._fetch(request, call)
+                await call.give(answer, context)
+        finally:
+            call.over()
 
     # ---- offsets -------------------------------------------------------------------------------
 

@@ -11,6 +11,8 @@ from grpc_reflection.v1alpha import reflection
 
 from broker.grpc.guard import Guard
 from broker.metrics.counters import RequestCounters
+from broker.network.shares import CONNECTIONS_MAX
+from pylog.config import INT_MAX
 from pylog.errors import BrokerNotAvailable
 
 CONCURRENT_STREAMS_MAX: Final = 256
@@ -21,9 +23,16 @@ GREETING_SECONDS_MAX: Final = 10
 """For HTTP/2's preface and settings. gRPC's own default leaves a silent connection two minutes."""
 
 
-def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
-    """Limits of one server: sizes, streams, pings."""
+def server_options(
+    message_bytes_max: int, connections_max: int, idle_ms_max: int
+) -> list[tuple[str, int]]:
+    """Limits of one server: sizes, connections, streams, pings. `idle_ms_max`: -1: no limit."""
+    idle = [("grpc.max_connection_idle_ms", min(idle_ms_max, INT_MAX))] if idle_ms_max >= 0 else []
     return [
+        *idle,
+        # What is above it is closed when it comes, before any memory goes into it. gRPC takes its
+        # connections itself: there is no limit by address, and no rate.
+        ("grpc.max_allowed_incoming_connections", connections_max),
         ("grpc.max_receive_message_length", message_bytes_max),
         # One batch larger than every limit must still be readable (KIP-74).
         ("grpc.max_send_message_length", -1),
@@ -41,10 +50,18 @@ def server_options(message_bytes_max: int) -> list[tuple[str, int]]:
 class GrpcServer:
     """Owns the server of one process."""
 
-    def __init__(self, message_bytes_max: int, counters: RequestCounters | None = None) -> None:
+    def __init__(
+        self,
+        message_bytes_max: int,
+        counters: RequestCounters | None = None,
+        *,
+        connections_max: int = CONNECTIONS_MAX,
+        idle_ms_max: int = -1,
+    ) -> None:
+        """`idle_ms_max`: a connection without calls for so long is asked to go; -1: never."""
         self._server = grpc.aio.server(
             interceptors=[Guard(counters or RequestCounters())],
-            options=server_options(message_bytes_max),
+            options=server_options(message_bytes_max, connections_max, idle_ms_max),
             maximum_concurrent_rpcs=CONCURRENT_CALLS_MAX,
         )
         self._health: Any = health.aio.HealthServicer()  # type: ignore[attr-defined]

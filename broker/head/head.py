@@ -23,9 +23,13 @@ from broker.head.settings import HeadSettings
 from broker.head.shell import ControllerShell
 from broker.ids import random_id
 from broker.logs import IDENTITY, follow, hide
+from broker.metadata.image import MetadataImage
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics, metrics_port
+from broker.network.acceptor import Gate
+from broker.network.shares import gateway_connections_max
+from broker.node.gate import gate_of, limits_of
 from broker.node.host import boot_id, open_files_max
 from broker.node.places import look_at
 from broker.node.settings import Address, check_listener, parse_address
@@ -52,6 +56,7 @@ class Head:
         self._service: ClusterService | None = None
         self._server: GrpcServer | None = None
         self._front: Front | None = None
+        self._gate: Gate | None = None
         self._counters = RequestCounters()
         self._source: HeadMetrics | None = None
         self._metrics: Metrics | None = None
@@ -91,9 +96,7 @@ class Head:
                 controller,
                 log,
                 SYSTEM_CLOCK,
-                on_published=lambda: follow(
-                    config.logging_level, controller.image.cluster_configs()
-                ),
+                on_published=lambda: self._follow(config, controller.image),
             )
             shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms()))
             while controller.image.controller_epoch != controller.controller_epoch:
@@ -109,6 +112,13 @@ class Head:
         self._endpoint = Endpoint(host, port)
         _log.info("cluster %s: gateway on %s", controller.image.cluster_id, self._endpoint)
         return self._endpoint
+
+    def _follow(self, config: BrokerConfig, image: MetadataImage) -> None:
+        """What `configs alter` changes on a running driver."""
+        follow(config.logging_level, image.cluster_configs())
+        if self._gate is not None:
+            live = config.under(image.cluster_configs())
+            self._gate.quotas.limits = limits_of(live, open_files_max())
 
     async def _open_log(self, directory: str) -> MetadataLog:
         deadline_ms = SYSTEM_CLOCK.monotonic_ms() + LOCK_SECONDS_MAX * 1000
@@ -130,7 +140,15 @@ class Head:
             controller, shell.ask, shell.perform, SYSTEM_CLOCK, self.settings.secret
         )
         shell.service = self._service = service
-        self._server = server = GrpcServer(config.socket_request_max_bytes, self._counters)
+        files_max = open_files_max()
+        most = gateway_connections_max(files_max, config.max_connections)
+        self._gate = gate_of(config, files_max, SYSTEM_CLOCK, _log.warning)
+        self._server = server = GrpcServer(
+            config.socket_request_max_bytes,
+            self._counters,
+            connections_max=most,
+            idle_ms_max=config.connections_max_idle_ms,
+        )
         server.add(
             log_pb2_grpc.add_LogServicer_to_server,
             GatewayLog(lambda: controller.image, lambda: self._endpoint),
@@ -149,7 +167,8 @@ class Head:
             SYSTEM_CLOCK,
             _log.warning,
             self._locate,
-            open_files_max=open_files_max(),
+            gate=self._gate,
+            connections_max=most,
         )
         bound = await self._front.start(host, port)
         await server.set_serving(True)
@@ -266,6 +285,8 @@ class Head:
             await self._shell.stop()
         if self._front is not None:
             await self._front.close()
+        if self._gate is not None:
+            self._gate.close()
         if self._server is not None:
             await self._server.stop(0.2)
         if self._metrics is not None:

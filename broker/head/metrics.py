@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.metadata.records import Endpoint
 from broker.metrics import names
-from broker.metrics.common import add_common, version
+from broker.metrics.common import add_common, add_connections, version
 from broker.metrics.counters import RequestCounters
 from broker.metrics.exposition import Page
 from broker.metrics.http import Health
@@ -103,6 +103,7 @@ class HeadMetrics:
         page.add_histograms(names.EVENT_QUEUE_SECONDS, {(): shell.queue_seconds})
         page.add(names.NO_ROOM, int(bool(shell.no_room)))
         front = self._front
+        add_connections(page, front.quotas)
         page.add(names.GATEWAY_CONNECTIONS, len(front.connections))
         page.add(names.GATEWAY_TUNNELS, front.tunnels)
         page.add_all(

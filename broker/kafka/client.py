@@ -295,7 +295,9 @@ class _Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self.fail(f"connection lost{f': {exc}' if exc else ''}")
+        # A leader closes what was idle: nothing was lost.
+        idle = exc is None and self._open and not self._answers
+        self.fail(f"connection lost{f': {exc}' if exc else ''}", quiet=idle)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._cutter.free_buffer()

@@ -1,7 +1,9 @@
 """The listener for other brokers: framing, authentication first, then Fetch and epoch ends.
 
 One connection's requests are handled as they come and answered in order. Nothing but ApiVersions
-and the handshake is taken from a peer that has not proved itself, and only in small frames.
+and the handshake is taken from a peer that has not proved itself, and only in small frames. Such
+peers have a few places of their own, and the oldest gives way to who comes: so they take no place
+from brokers, which prove themselves at once.
 """
 
 from __future__ import annotations
@@ -38,12 +40,15 @@ from broker.kafka.translate import (
 )
 from broker.kafka.wire import Chunks, MalformedMessage
 from broker.metrics.counters import RequestCounters
+from broker.network.acceptor import Acceptor, Gate, Place
+from broker.network.quotas import ConnectionQuotas, Refusal
+from broker.network.shares import REPLICATION_MAX, UNPROVEN_MAX
 from broker.replication.messages import Effect, ReplicaFetched
 from pylog.clock import Clock, ticks
 from pylog.errors import (
-    InvalidRequest,
     PylogError,
     SaslAuthenticationFailed,
+    ThrottlingQuotaExceeded,
     UnsupportedVersion,
 )
 from pylog.rpc.framing import FrameCutter, FrameRefused, frame
@@ -53,9 +58,12 @@ if TYPE_CHECKING:
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Requests of followers are small: 33 bytes a partition."""
-FRAME_BYTES_BEFORE_AUTHENTICATION_MAX: Final = 64 * 1024
-HANDSHAKE_SECONDS_MAX: Final = 10.0
-CONNECTIONS_MAX: Final = 1000
+FRAME_BYTES_BEFORE_AUTHENTICATION_MAX: Final = 4 * 1024
+HANDSHAKE_SECONDS_MAX: Final = 5.0
+LISTENER: Final = "replication"
+UNPROVEN: Final = "replication, unproven"
+BUFFER_BYTES_UNPROVEN: Final = 8 * 1024
+LOOK_SECONDS: Final = 15.0
 PENDING_MAX: Final = 64
 """Requests of one connection that wait for their answer; then its reading pauses."""
 
@@ -80,7 +88,15 @@ class ReplicationServer:
         id_of: IdOf,
         report: Callable[[str], None],
         counters: RequestCounters,
+        report_stranger: Callable[[str], None] | None = None,
+        gate: Gate | None = None,
+        connections_max: int = REPLICATION_MAX,
+        unproven_max: int = UNPROVEN_MAX,
+        idle_ms_max: int = -1,
     ) -> None:
+        """`report`: a line about a broker. `report_stranger`: about any other peer; bounded by who
+        takes it. `gate`: of all listeners of the process. `idle_ms_max`: -1: no limit.
+        """
         self.manager = manager
         self.perform = perform
         self.clock = clock
@@ -88,15 +104,64 @@ class ReplicationServer:
         self.name_of = name_of
         self.id_of = id_of
         self.report = report
+        self.report_stranger = report_stranger or report
         self.counters = counters
         self.connections: set[_Connection] = set()
-        self._server: asyncio.Server | None = None
+        self.unproven: dict[_Connection, None] = {}  # the oldest first
+        self._gate = gate or Gate(clock, report)
+        self._gate.quotas.add_listener(LISTENER, connections_max)
+        self._unproven_max = unproven_max
+        self._idle_s_max = idle_ms_max / 1000
+        self._idle: dict[_Connection, tuple[int, float]] = {}
+        """The requests that they had sent when they were first seen without one, and when."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._acceptor: Acceptor | None = None
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
+        self._acceptor = Acceptor(
+            self._gate,
+            UNPROVEN,
+            self._unproven_max,
+            lambda place: _Connection(self, place),
+            make_room=self._make_room,
+            has_rate=False,
+        )
+        if self._idle_s_max >= 0:
+            self._look_for_idle()
+        return await self._acceptor.start(host, port)
+
+    def _look_for_idle(self) -> None:
+        """Close the connections on which nothing was asked, and nothing is due, for too long: of
+        brokers that follow nothing here any more.
+        """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Connection(self), host, port)
-        return int(self._server.sockets[0].getsockname()[1])
+        now, before = loop.time(), self._idle
+        self._idle = {}
+        for connection in list(self.connections):
+            if not connection.is_idle:
+                continue
+            requests, since = before.get(connection, (-1, now))
+            if requests != connection.requests:
+                requests, since = connection.requests, now
+            if now - since >= self._idle_s_max:
+                connection.close()
+            else:
+                self._idle[connection] = requests, since
+        self._timer = loop.call_later(
+            min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1)), self._look_for_idle
+        )
+
+    @property
+    def quotas(self) -> ConnectionQuotas:
+        """What counts its connections."""
+        return self._gate.quotas
+
+    def _make_room(self) -> bool:
+        for connection in self.unproven:
+            connection.give_way()
+            return True
+        return False
 
     def count(self, fetched: ReplicaFetched, seconds: float) -> None:
         """A follower's fetch is answered."""
@@ -112,12 +177,12 @@ class ReplicationServer:
 
     async def close(self) -> None:
         """Stop listening and drop every connection; waiting fetches are forgotten."""
-        if self._server is not None:
-            self._server.close()
+        if self._timer is not None:
+            self._timer.cancel()
         for connection in list(self.connections):
             connection.abort()
-        if self._server is not None:
-            await self._server.wait_closed()
+        if self._acceptor is not None:
+            await self._acceptor.close()
 
 
 class _Slot:
@@ -154,9 +219,10 @@ class _Slot:
 class _Connection(asyncio.BufferedProtocol):
     """One follower's connection."""
 
-    def __init__(self, server: ReplicationServer) -> None:
+    def __init__(self, server: ReplicationServer, place: Place) -> None:
         self.server = server
-        self._cutter = FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX)
+        self._place = place
+        self._cutter = FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX, BUFFER_BYTES_UNPROVEN)
         self._handshake = ServerHandshake(server.secret, secrets.token_bytes(NONCE_BYTES))
         self._pending: deque[_Slot] = deque()
         self._transport: asyncio.Transport | None = None
@@ -165,6 +231,7 @@ class _Connection(asyncio.BufferedProtocol):
         self._writing_paused = False
         self._reading_paused = False
         self._is_known = False  # it has proved itself
+        self.requests = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
@@ -172,15 +239,15 @@ class _Connection(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(0)
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if name else "?"
-        if len(self.server.connections) >= CONNECTIONS_MAX:
-            self._refuse(InvalidRequest(f"more than {CONNECTIONS_MAX} connections"))
-            return
         self.server.connections.add(self)
+        self.server.unproven[self] = None
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._on_handshake_deadline)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._place.leave()
         self.server.connections.discard(self)
+        self.server.unproven.pop(self, None)
         self._transport = None
         if self._deadline is not None:
             self._deadline.cancel()
@@ -193,6 +260,22 @@ class _Connection(asyncio.BufferedProtocol):
         """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is due to a broker that has proved itself."""
+        return self._is_known and not self._pending
+
+    def close(self) -> None:
+        """End a connection that nobody uses."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def give_way(self) -> None:
+        """End a connection that has not proved itself: others want its place."""
+        self.server.unproven.pop(self, None)
+        self._place.leave(Refusal.UNPROVEN)
+        self.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._cutter.free_buffer()
@@ -226,7 +309,8 @@ class _Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _refuse(self, fault: PylogError) -> None:
-        self.server.report(f"replication listener: closed {self._peer}: {fault}")
+        report = self.server.report if self._is_known else self.server.report_stranger
+        report(f"replication listener: closed {self._peer}: {fault}")
         if self._transport is not None:
             self._transport.close()
 
@@ -248,6 +332,7 @@ class _Connection(asyncio.BufferedProtocol):
             self._regulate()
 
     def _on_frame(self, buffer: memoryview) -> None:
+        self.requests += 1
         header = decode_request_header(buffer)
         slot = _Slot(self, header)
         if self._is_known and header.api_key == fetch.KEY and header.api_version in _FETCHES:
@@ -308,7 +393,10 @@ class _Connection(asyncio.BufferedProtocol):
         if fault:
             raise fault
         if self._handshake.done:
+            if self._place.listener is None or not self._place.move(LISTENER):
+                raise ThrottlingQuotaExceeded("this broker takes no more brokers here")
             self._is_known = True
+            self.server.unproven.pop(self, None)
             self._cutter.frame_bytes_max = FRAME_BYTES_MAX
             if self._deadline is not None:
                 self._deadline.cancel()

@@ -7,6 +7,7 @@ from importlib import metadata
 from broker.metrics import names
 from broker.metrics.counters import Histogram, RequestCounters
 from broker.metrics.exposition import Page
+from broker.network.quotas import ConnectionQuotas, Refusal
 from pylog import errors
 
 
@@ -16,6 +17,21 @@ def version() -> str:
         return metadata.version("pylog-spark")
     except metadata.PackageNotFoundError:
         return "unknown"
+
+
+def add_connections(page: Page, quotas: ConnectionQuotas) -> None:
+    """How many there are, and were refused."""
+    page.add_all(
+        names.CONNECTIONS, {(listener,): count for listener, count in quotas.by_listener.items()}
+    )
+    page.add_all(
+        names.CONNECTIONS_REFUSED,
+        {
+            (listener, why.value): quotas.refused.get((listener, why), 0)
+            for listener in quotas.by_listener
+            for why in Refusal
+        },
+    )
 
 
 def add_common(

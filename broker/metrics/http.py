@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from broker.metrics.exposition import CONTENT_TYPE
-from pylog.clock import ticks
+from broker.network.acceptor import Acceptor, Gate, Place
+from broker.network.quotas import Refusal
+from pylog.clock import SYSTEM_CLOCK, ticks
 from pylog.errors import BrokerNotAvailable
 
 _log = logging.getLogger("pylog.metrics")
@@ -103,7 +105,8 @@ class MetricsServer:
         self._main = asyncio.get_running_loop()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        self._open = 0
+        self._silent: dict[asyncio.StreamWriter, Place] = {}
+        """Connections whose request is not there, the oldest first."""
         self._scrape: asyncio.Future[_Answer] | None = None
         self._scraped = 0.0
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -136,13 +139,11 @@ class MetricsServer:
         loop = self._loop
         assert loop is not None
         asyncio.set_event_loop(loop)
-        server = loop.run_until_complete(
-            asyncio.start_server(self._handle, sock=listener, limit=REQUEST_BYTES_MAX)
-        )
+        acceptor = loop.run_until_complete(self._accept(listener))
         try:
             loop.run_forever()
         finally:
-            server.close()
+            loop.run_until_complete(acceptor.close())
             for task in list(self._tasks):
                 task.cancel()
             loop.run_until_complete(asyncio.gather(*self._tasks, return_exceptions=True))
@@ -150,29 +151,56 @@ class MetricsServer:
 
     # ---- connections -----------------------------------------------------------------------------
 
-    async def _handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _accept(self, listener: socket.socket) -> Acceptor:
+        gate = Gate(SYSTEM_CLOCK, _log.warning)
+        acceptor = Acceptor(
+            gate, "metrics", CONNECTIONS_MAX, self._protocol, make_room=self._make_room
+        )
+        acceptor.start_on(listener)
+        return acceptor
+
+    def _protocol(self, place: Place) -> asyncio.StreamReaderProtocol:
+        async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await self._handle(reader, writer, place)
+
+        reader = asyncio.StreamReader(REQUEST_BYTES_MAX, self._loop)
+        return asyncio.StreamReaderProtocol(reader, handle, self._loop)
+
+    def _make_room(self) -> bool:
+        """Who has not asked yet gives way to who comes."""
+        for writer, place in self._silent.items():
+            del self._silent[writer]
+            place.leave(Refusal.UNPROVEN)
+            writer.transport.abort()
+            return True
+        return False
+
+    async def _handle(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, place: Place
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self._open += 1
+        self._silent[writer] = place
         try:
-            if self._open <= CONNECTIONS_MAX:
-                async with asyncio.timeout(ANSWER_SECONDS_MAX + SCRAPE_SECONDS_MAX):
-                    writer.write(await self._answer(reader))
-                    await writer.drain()
-                    writer.close()
-                    await writer.wait_closed()
+            async with asyncio.timeout(ANSWER_SECONDS_MAX + SCRAPE_SECONDS_MAX):
+                writer.write(await self._answer(reader, writer))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
             pass  # it hung up, or took nothing
         finally:
-            self._open -= 1
+            place.leave()
+            self._silent.pop(writer, None)
             self._tasks.discard(task)
             writer.transport.abort()
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
         try:
             async with asyncio.timeout(REQUEST_SECONDS_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")
+            self._silent.pop(writer, None)
         except asyncio.LimitOverrunError:
             return _Answer(431, "the request is too long\n").encode(with_body=True)
         except TimeoutError:

@@ -36,6 +36,16 @@ REQUEST_ERRORS: Final = Metric(
     "Errors in answers, by Kafka's name of the error; each partition of a request counts.",
     ("request", "error"),
 )  # fmt: skip
+CONNECTIONS: Final = Metric(
+    "pylog_connections", "gauge",
+    "Open connections of a listener: `streams`, `replication` (proven brokers; others apart), "
+    "`gateway`. gRPC counts none of its own.", ("listener",),
+)  # fmt: skip
+CONNECTIONS_REFUSED: Final = Metric(
+    "pylog_connections_refused_total", "counter",
+    "Connections that were closed at once, by the setting or limit that says so. `unproven`: they "
+    "had not said what they are when another wanted their place.", ("listener", "reason"),
+)  # fmt: skip
 LOOP_LAG: Final = Metric(
     "pylog_event_loop_lag_seconds", "histogram",
     "How late the process's event loop came to a timer that is due twice a second.",
@@ -91,8 +101,9 @@ PURGATORY: Final = Metric(
 )
 QUEUE_BYTES: Final = Metric(
     "pylog_request_queue_bytes", "gauge",
-    "Produce: bytes of batches whose acknowledgement is due, at most queued.max.request.bytes. "
-    "Fetch: bytes of answers that clients have not taken.",
+    "Produce: bytes of requests that are coming in, and of batches whose acknowledgement is due; "
+    "queued.max.request.bytes is the limit. Fetch: bytes of answers that clients have not taken; "
+    "queued.max.response.bytes is the limit.",
     ("request",),
 )  # fmt: skip
 MAX_LAG: Final = Metric(

@@ -24,9 +24,11 @@ from broker.metadata.messages import (
     ReplicasFailed,
     ShutdownPermitted,
 )
+from broker.network.cluster_proof import BrokerSession
+from broker.node.link_session import Handshake
 from pylog import errors
 from pylog.model import BrokerEpoch, BrokerId, Offset
-from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, secret_metadata, sync_channel
+from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, sync_channel
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
 
 CALL_SECONDS_MAX: Final = 10.0
@@ -49,7 +51,9 @@ class ControllerLink:
 
     def __init__(self, target: str, secret: bytes) -> None:
         self.target = target
-        self._metadata = secret_metadata(secret)
+        self._secret = secret
+        self._session: BrokerSession | None = None
+        self._beginning = asyncio.Lock()  # calls that come together begin one session
         self._channel = aio_channel(target)
         self._stub: Any = cluster_pb2_grpc.ClusterStub(self._channel)  # type: ignore[no-untyped-call]
 
@@ -57,32 +61,57 @@ class ControllerLink:
         """Drop the channel and what runs on it."""
         await self._channel.close(None)
 
-    async def _call(self, method: Any, request: Any, seconds: float = CALL_SECONDS_MAX) -> Any:
+    async def _begin(self, seconds: float | None) -> BrokerSession:
+        """A session of its own; `seconds` None: as long as the controller cannot be reached."""
+        handshake = Handshake(self._secret)
+        authenticate = self._stub.Authenticate
         try:
-            return await method(
-                request, metadata=self._metadata, timeout=seconds, wait_for_ready=True
-            )
+            answer = await authenticate(handshake.first, timeout=seconds, wait_for_ready=True)
+            second = handshake.second(answer)
+            await authenticate(second, timeout=CALL_SECONDS_MAX, wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             raise fault_of(self.target, error) from None
+        return handshake.session
+
+    async def _call(self, name: str, request: Any, seconds: float = CALL_SECONDS_MAX) -> Any:
+        """A controller that has started again does not know its predecessor's sessions: then the
+        call, which it has not looked at, is made once more in a new one.
+        """
+        for last in (False, True):
+            async with self._beginning:
+                session = self._session
+                if session is None:
+                    session = self._session = await self._begin(seconds)
+            try:
+                return await getattr(self._stub, name)(
+                    request, metadata=session.metadata(name), timeout=seconds, wait_for_ready=True
+                )
+            except grpc.aio.AioRpcError as error:
+                fault = fault_of(self.target, error)
+                if last or not isinstance(fault, errors.ClusterAuthorizationFailed):
+                    raise fault from None
+                if self._session is session:
+                    self._session = None
+        raise AssertionError
 
     async def claim(self, request: ClaimBroker, seconds: float) -> BrokerClaim | Failure:
         """Which broker to be."""
-        answer = await self._call(self._stub.ClaimBroker, codec.encode_claim(request), seconds)
+        answer = await self._call("ClaimBroker", codec.encode_claim(request), seconds)
         return codec.decode_claimed(answer)
 
     async def register(self, request: RegisterBroker) -> BrokerRegistered | Failure:
         """The epoch of this incarnation."""
-        answer = await self._call(self._stub.RegisterBroker, codec.encode_registration(request))
+        answer = await self._call("RegisterBroker", codec.encode_registration(request))
         return codec.decode_registered(answer)
 
     async def alter_partition(self, request: AlterPartition) -> PartitionsAltered:
         """ISR changes."""
-        answer = await self._call(self._stub.AlterPartition, codec.encode_alter(request))
+        answer = await self._call("AlterPartition", codec.encode_alter(request))
         return codec.decode_altered(answer)
 
     async def replicas_failed(self, request: ReplicasFailed) -> FailuresNoted | Failure:
         """Failed logs of this broker."""
-        answer = await self._call(self._stub.ReplicasFailed, codec.encode_replicas_failed(request))
+        answer = await self._call("ReplicasFailed", codec.encode_replicas_failed(request))
         return codec.decode_failures_noted(answer)
 
     async def allocate_producer_ids(
@@ -92,7 +121,7 @@ class ControllerLink:
         request = cluster_pb2.AllocateProducerIdsRequest(
             broker_id=broker_id, broker_epoch=broker_epoch
         )
-        answer = await self._call(self._stub.AllocateProducerIds, request)
+        answer = await self._call("AllocateProducerIds", request)
         return codec.decode_producer_ids(answer)
 
     async def controlled_shutdown(
@@ -102,14 +131,16 @@ class ControllerLink:
         request = cluster_pb2.ControlledShutdownRequest(
             broker_id=broker_id, broker_epoch=broker_epoch
         )
-        answer = await self._call(self._stub.ControlledShutdown, request, seconds)
+        answer = await self._call("ControlledShutdown", request, seconds)
         return codec.decode_shutdown(answer)
 
     async def session(
         self, requests: AsyncIterator[cluster_pb2.SessionRequest]
     ) -> AsyncGenerator[cluster_pb2.SessionResponse, None]:
         """The controller's words, while `requests` go the other way; ends by raising."""
-        call = self._stub.Session(requests, metadata=self._metadata, wait_for_ready=True)
+        session = await self._begin(None)
+        metadata = session.metadata("Session")
+        call = self._stub.Session(requests, metadata=metadata, wait_for_ready=True)
         try:
             async for response in call:
                 yield response
@@ -126,7 +157,9 @@ class ControllerLink:
         request = cluster_pb2.WatchMetadataRequest(
             broker_id=broker_id, broker_epoch=broker_epoch, from_offset=from_offset
         )
-        call = self._stub.WatchMetadata(request, metadata=self._metadata, wait_for_ready=True)
+        session = await self._begin(None)
+        metadata = session.metadata("WatchMetadata")
+        call = self._stub.WatchMetadata(request, metadata=metadata, wait_for_ready=True)
         try:
             async for message in call:
                 yield codec.decode_batch(message)
@@ -141,7 +174,8 @@ class LeaseLine:
     """The lease thread's own blocking channel."""
 
     def __init__(self, target: str, secret: bytes) -> None:
-        self._metadata = secret_metadata(secret)
+        self._secret = secret
+        self._session: BrokerSession | None = None
         self._channel = sync_channel(target)
         self._stub: Any = cluster_pb2_grpc.ClusterStub(self._channel)  # type: ignore[no-untyped-call]
 
@@ -151,10 +185,27 @@ class LeaseLine:
         What the controller answers matters to the session, not here.
         """
         request = cluster_pb2.HeartbeatRequest(broker_id=broker_id, broker_epoch=broker_epoch)
-        try:
-            self._stub.Heartbeat(request, metadata=self._metadata, timeout=seconds)
-        except grpc.RpcError as error:
-            raise ConnectionError(str(error)) from None
+        session = self._session
+        for new in (session is None, True):
+            try:
+                if session is None:
+                    session = self._begin(seconds)
+                metadata = session.metadata("Heartbeat")
+                self._stub.Heartbeat(request, metadata=metadata, timeout=seconds)
+            except (grpc.RpcError, errors.PylogError) as error:
+                session = None  # a controller that has started again does not know it
+                if new:
+                    raise ConnectionError(str(error)) from None
+            else:
+                return
+            finally:
+                self._session = session
+
+    def _begin(self, seconds: float) -> BrokerSession:
+        handshake = Handshake(self._secret)
+        answer = self._stub.Authenticate(handshake.first, timeout=seconds)
+        self._stub.Authenticate(handshake.second(answer), timeout=seconds)
+        return handshake.session
 
     def close(self) -> None:
         """Drop the channel."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.metrics import names
-from broker.metrics.common import add_common, version
+from broker.metrics.common import add_common, add_connections, version
 from broker.metrics.counters import RequestCounters
 from broker.metrics.exposition import Page
 from broker.metrics.http import Health
@@ -23,7 +23,7 @@ from pylog.model import Offset, TopicPartition
 if TYPE_CHECKING:
     from broker.clients.producer_id_quota import ProducerIdQuota
     from broker.clients.requests import ClientRequests
-    from broker.grpc.log_service import LogService
+    from broker.network.acceptor import Gate
     from broker.node.engine import Engine
     from broker.node.membership import Membership
     from broker.replication.partition import Partition
@@ -48,9 +48,9 @@ class BrokerParts:
     broker_id: int
     cluster_id: str
     counters: RequestCounters
+    gate: Gate | None = None
     engine: Engine | None = None
     requests: ClientRequests | None = None
-    log_service: LogService | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
     logs: LogDirectories | None = None
@@ -112,6 +112,8 @@ class BrokerMetrics:
         info = (self._version, parts.cluster_id, "broker", str(parts.broker_id))
         add_common(page, parts.counters, self.loop_lag.seconds, info)
         self._add_bytes(page)
+        if parts.gate is not None:
+            add_connections(page, parts.gate.quotas)
         await asyncio.sleep(0)
         if parts.membership is not None:
             membership = parts.membership
@@ -134,13 +136,11 @@ class BrokerMetrics:
                 counted.keep_only(parts.membership.image.topics_by_name)
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
-        if parts.requests is not None and parts.log_service is not None:
-            answers = parts.log_service.answer_bytes
-            if parts.streams is not None:
-                answers += parts.streams.answer_bytes
+        if parts.requests is not None:
+            requests = parts.requests
             page.add_all(
                 names.QUEUE_BYTES,
-                {("Produce",): parts.requests.in_flight_bytes, ("Fetch",): answers},
+                {("Produce",): requests.memory.used, ("Fetch",): requests.answers.unsent},
             )
 
     async def _add_replicas(self, page: Page, engine: Engine) -> None:

@@ -12,15 +12,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.memory_watch import MemoryWatch
 from broker.clients.producer_id_quota import ProducerIdQuota
+from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from broker.grpc.broker_admin import BrokerAdminService
 from broker.grpc.knocks import Knocks
 from broker.grpc.log_service import SERVICE, LogService, add_log_service
 from broker.grpc.server import GrpcServer
-from broker.grpc.strangers import StrangerReports
 from broker.kafka.client import LeaderConnections
 from broker.kafka.server import ReplicationServer
 from broker.logs import IDENTITY, follow, hide
@@ -39,11 +41,14 @@ from broker.metadata.messages import (
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
 from broker.metrics.listen import Metrics
+from broker.network.shares import BrokerShares
+from broker.network.strangers import StrangerReports
 from broker.node.disk_failures import DiskFailures
 from broker.node.disk_work import DiskWork
 from broker.node.engine import Engine
 from broker.node.epoch_file import EpochFile
 from broker.node.failures import FailureReports
+from broker.node.gate import gate_of, limits_of
 from broker.node.host import host_id, open_files_max
 from broker.node.limits import check_limits, memory_max
 from broker.node.link import ControllerLink, LeaseLine
@@ -124,6 +129,7 @@ class BrokerService:
         self._replication_endpoint = Endpoint("", 0)
         self._stream_endpoint: Endpoint | None = None
         self._streams: StreamServer | None = None
+        self._watch: MemoryWatch | None = None
         self._logs: LogDirectories
         self._epochs: EpochFile
         self._engine: Engine
@@ -134,7 +140,17 @@ class BrokerService:
         self._replication: ReplicationServer
         self._counters = RequestCounters()
         self._parts = BrokerParts(-1, "", self._counters)
-        self._server = GrpcServer(self._config.socket_request_max_bytes, self._counters)
+        self._files_max = open_files_max()
+        self._shares = BrokerShares.of(self._files_max, self._config.max_connections)
+        self._gate = self._parts.gate = gate_of(
+            self._config, self._files_max, self._clock, _log.warning
+        )
+        self._server = GrpcServer(
+            self._config.socket_request_max_bytes,
+            self._counters,
+            connections_max=self._shares.grpc,
+            idle_ms_max=self._config.connections_max_idle_ms,
+        )
         self._knocks = Knocks(self._clock, _log.warning)
 
     async def run(self) -> NodeExit:
@@ -144,7 +160,7 @@ class BrokerService:
             root=self._root, config=self._config, only_broker=self._settings.only_broker,
         )  # fmt: skip
         try:
-            check_limits(self._config, files_max=open_files_max(), memory_max=memory_max())
+            check_limits(self._config, files_max=self._files_max, memory_max=memory_max())
             startup.check_directories()
             claim = await startup.claim(self._incarnation, self._host, self._settings.slot)
             self._broker_id, self._replaced_epoch = claim.broker_id, claim.broker_epoch
@@ -202,7 +218,12 @@ class BrokerService:
             name_of=self._name_of,
             id_of=self._id_of,
             report=_log.warning,
+            report_stranger=StrangerReports(self._clock, _log.warning).tell,
             counters=self._counters,
+            gate=self._gate,
+            connections_max=self._shares.replication,
+            unproven_max=self._shares.unproven,
+            idle_ms_max=self._config.connections_max_idle_ms,
         )
         self._engine.connections = LeaderConnections(
             f"pylog-broker-{self._broker_id}",
@@ -254,10 +275,13 @@ class BrokerService:
                 self._config.message_decompressed_max_bytes,
                 manager.topic_config,
             ),
-            in_flight_bytes_max=self._config.queued_max_request_bytes,
+            memory=RequestMemory(self._config.queued_max_request_bytes),
+            answers=AnswerMemory(self._config.queued_max_response_bytes),
             counters=self._counters,
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
+        self._watch = MemoryWatch(requests.memory, requests.answers)
+        self._watch.start()
         service = LogService(
             manager,
             self._engine.perform,
@@ -269,7 +293,6 @@ class BrokerService:
             producer_id_quota=quota,
         )
         self._parts.requests = requests
-        self._parts.log_service = service
         self._parts.logs = self._logs
         self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(
@@ -304,6 +327,9 @@ class BrokerService:
             broker_epoch=lambda: self._membership.broker_epoch,
             frame_bytes_max=self._config.socket_request_max_bytes,
             report=StrangerReports(self._clock, _log.warning).tell,
+            gate=self._gate,
+            connections_max=self._shares.streams,
+            idle_ms_max=self._config.connections_max_idle_ms,
         )
         port = await self._streams.start(listener.address.host, listener.address.port)
         self._stream_endpoint = Endpoint(listener.host, port)
@@ -365,6 +391,8 @@ class BrokerService:
     def _on_metadata(self, image: MetadataImage, delta: MetadataDelta) -> None:
         own = image.broker_configs(self._broker_id)
         follow(self._config.logging_level, image.cluster_configs(), own)
+        live = self._config.under(image.cluster_configs(), own)
+        self._gate.quotas.limits = limits_of(live, self._files_max)
         manager = self._engine.manager
         self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
 
@@ -466,6 +494,9 @@ class BrokerService:
         because its successor may not lock the directory before.
         """
         self._knocks.close()
+        self._gate.close()
+        if self._watch is not None:
+            self._watch.stop()
         if self._streams is not None:
             self._streams.stop_listening()
         await self._server.stop(0.3)

@@ -1,13 +1,18 @@
 """One client's framed stream: greeting, then requests in order and their answers in order.
 
 No task for a request: frames are handled as they come, answers are written as they are ready. What
-cannot be handled yet waits here, and while anything does nothing more is read.
+cannot be handled yet waits here, and while anything does nothing more is read. Nor is it while the
+memory for requests of all connections is used up (`RequestMemory`); and no fetch begins while
+clients have not taken too much of what was answered (`AnswerMemory`).
 """
 
 from __future__ import annotations
 
+import array
 import asyncio
+import fcntl
 import logging
+import termios
 from collections import deque
 from collections.abc import Sequence
 from enum import Enum
@@ -16,8 +21,11 @@ from typing import Final, Protocol, cast
 
 from google.protobuf.message import DecodeError
 
+from broker.clients.request_memory import SMALL_BYTES as READ_BYTES
 from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
 from broker.clients.wire import fetched
+from broker.network.acceptor import Place
+from broker.network.quotas import Refusal
 from broker.replication.messages import PartitionData
 from pylog import errors
 from pylog.rpc import streams
@@ -27,7 +35,7 @@ from pylog.rpc.v1 import log_pb2, stream_pb2
 
 _ACKS: Final = attrgetter("acks")
 
-BUFFER_BYTES: Final = 8 * 1024
+BUFFER_BYTES: Final = READ_BYTES
 """What a connection holds on to while nothing comes; a larger frame gets a buffer of its own."""
 
 _log = logging.getLogger("pylog.streams")
@@ -54,21 +62,28 @@ class _Slot:
 class _Fetching:
     """A fetch that was not answered for the last time. `stands`: it was answered before."""
 
-    __slots__ = ("stands", "token")
+    __slots__ = ("frame", "stands", "token")
 
-    def __init__(self) -> None:
+    def __init__(self, frame: memoryview) -> None:
+        self.frame = frame
         self.stands = False
         self.token: object | None = None
+
+
+def _size_of(partitions: Sequence[PartitionData]) -> int:
+    return sum(len(item.records) for item in partitions)
 
 
 class Listener(Protocol):
     """What connections need of who listens."""
 
-    frame_bytes_max: int
     requests: ClientRequests
 
-    def opened(self, connection: StreamConnection) -> errors.PylogError | None:
-        """A connection came; why it may not stay."""
+    def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
+        """The largest frame of such a stream."""
+
+    def opened(self, connection: StreamConnection) -> None:
+        """A connection came."""
 
     def closed(self, connection: StreamConnection) -> None:
         """It is gone."""
@@ -76,7 +91,7 @@ class Listener(Protocol):
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came."""
 
-    def greet(self, said: stream_pb2.StreamHello) -> bytes:
+    def greet(self, connection: StreamConnection, said: stream_pb2.StreamHello) -> bytes:
         """The answer to a greeting; raises what it is refused with."""
 
 
@@ -88,12 +103,15 @@ class StreamConnection(asyncio.BufferedProtocol):
     one that stands.
     """
 
-    def __init__(self, server: Listener) -> None:
+    def __init__(self, server: Listener, place: Place) -> None:
         self.state = State.GREETING
         self.peer = "?"
         self.frames = 0
         self.received = 0
         self._server = server
+        self._place = place
+        self._memory = server.requests.memory
+        self._answers = server.requests.answers
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
@@ -102,6 +120,10 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._fetching: _Fetching | None = None
         self._writing_paused = False
         self._reading_paused = False
+        self._starved = False  # nothing is read for want of memory
+        self._wants_room = False  # for an answer; no fetch begins
+        self._held = 0  # of that memory
+        self._looked = 0  # what had been received when the memory asked
         self._handling = False
 
     # ---- what the transport says ---------------------------------------------------------------
@@ -110,18 +132,19 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         name = transport.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if name else "?"
-        fault = self._server.opened(self)
-        if fault is not None:
-            self.refuse(fault)
-            return
+        self._server.opened(self)
         streams.watch_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.state = State.CLOSED
         self._transport = None
+        self._place.leave()
         self._server.closed(self)
         self._waiting.clear()
         self._slots.clear()
+        self._held = 0
+        self._memory.forget(self)
+        self._answers.forget(self)
         if self._checking is not None:
             self._checking.cancel()
         self._end_fetch()
@@ -139,14 +162,72 @@ class StreamConnection(asyncio.BufferedProtocol):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
+            if self._held:
+                self._memory.came_whole(self)
             self._advance()
+        if self._held or self._waiting or self._cutter.held:
+            self._count_memory()
+        if self._cutter.growth or self._memory.is_full:
+            self._take_memory()
 
     def pause_writing(self) -> None:
         self._writing_paused = True
+        self._answers.hold(self, self.unsent_bytes)
 
     def resume_writing(self) -> None:
         self._writing_paused = False
+        self._answers.hold(self, 0)
         self._advance()
+
+    # ---- memory --------------------------------------------------------------------------------
+
+    def _count_memory(self) -> None:
+        """Tell what this connection holds by now: half a frame, or whole ones that must wait."""
+        held = self._cutter.held + sum(map(len, self._waiting))
+        if held != self._held and self._transport is not None:
+            self._held = held
+            self._memory.hold(self, held)
+
+    def _take_memory(self) -> None:
+        """Have what the next bytes need, or read nothing until there is room."""
+        cutter, memory = self._cutter, self._memory
+        growth = cutter.growth
+        if not growth and (cutter.held or self.state is not State.PRODUCE):
+            return  # the buffer that it has may be filled; and other frames leave nothing behind
+        if self._transport is None or self.state is State.CLOSED:
+            return
+        usual = cutter.usual_growth
+        if usual > growth and memory.has_plenty(usual):
+            growth = usual
+        self._starved = not memory.may_take(self, growth or BUFFER_BYTES)
+        if growth and not self._starved:
+            cutter.grow(growth)
+            self._count_memory()
+        self._regulate()
+
+    def resume(self) -> None:
+        """There is room, for requests or for answers."""
+        if self._starved:
+            self._starved = False
+            if self._cutter.growth:
+                self._take_memory()
+            else:
+                self._regulate()
+        self._wants_room = False
+        self._advance()
+
+    def could_go_on(self) -> bool:
+        """Whether anything came since this was asked last, or its client has sent more than may be
+        read at the moment.
+        """
+        before, self._looked = self._looked, self.received
+        if self.received != before or not self._cutter.missing:
+            return True
+        unread = array.array("i", [0])
+        raw = self._transport.get_extra_info("socket") if self._transport is not None else None
+        if raw is not None:
+            fcntl.ioctl(raw.fileno(), termios.FIONREAD, unread)
+        return unread[0] >= min(self._cutter.missing, BUFFER_BYTES)
 
     # ---- what the server asks ------------------------------------------------------------------
 
@@ -168,6 +249,38 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Drop the connection at once."""
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is due: no answer, no half request. A fetch that stands is due."""
+        return (
+            self.state in (State.PRODUCE, State.FETCH)
+            and self._fetching is None
+            and self._checking is None
+            and not (self._slots or self._waiting or self._starved)
+            and not (self._cutter.is_inside_frame or self.unsent_bytes)
+        )
+
+    def close(self) -> None:
+        """End a connection that nobody uses."""
+        if self._transport is not None:
+            self.state = State.CLOSED
+            self._transport.close()
+
+    def give_way(self) -> None:
+        """End a connection that has not said what it is: others want its place."""
+        self.state = State.CLOSED
+        self._place.leave(Refusal.UNPROVEN)
+        self.abort()
+
+    def drop(self, fault: errors.PylogError) -> None:
+        """End a connection whose client takes nothing, so that nothing can be said to it."""
+        before = self.state
+        if self._transport is not None and before is not State.CLOSED:
+            self.state = State.CLOSED
+            self._waiting.clear()
+            self._transport.abort()
+            self._server.refused(self, before, fault)
 
     def refuse(self, fault: errors.PylogError) -> None:
         """Say why, and end the connection."""
@@ -191,6 +304,14 @@ class StreamConnection(asyncio.BufferedProtocol):
             return not self._fetching.stands
         return len(self._slots) >= PRODUCE_PIPELINE_MAX
 
+    def _has_room(self) -> bool:
+        """Whether the next frame may be handled for all that others have not taken."""
+        if self.state is State.FETCH and not self._wants_room:
+            self._wants_room = self._answers.is_full
+        if self._wants_room:
+            self._answers.wait(self)
+        return not self._wants_room
+
     def _advance(self) -> None:
         """Handle what can be handled; read on only when nothing waits."""
         if self._handling:  # an answer came while its request was being handed over
@@ -200,7 +321,7 @@ class StreamConnection(asyncio.BufferedProtocol):
             return  # an answer was given, and nothing waited for that
         self._handling = True
         try:
-            while waiting and not self._is_held:
+            while waiting and not self._is_held and self._has_room():
                 self._on_frame(waiting.popleft())
         except errors.PylogError as fault:
             self.refuse(fault)
@@ -211,12 +332,14 @@ class StreamConnection(asyncio.BufferedProtocol):
             self.refuse(errors.UnknownServerError())
         finally:
             self._handling = False
+        if self._held:
+            self._count_memory()
         self._regulate()
 
     def _regulate(self) -> None:
         # A fetch under way alone does not stop the reading: two calls of the system for each would
         # say no more than that its client, which waits for the answer, sends nothing.
-        wanted = bool(self._waiting) or (self._fetching is None and self._is_held)
+        wanted = self._starved or bool(self._waiting) or (self._fetching is None and self._is_held)
         if (
             self._transport is None
             or wanted == self._reading_paused
@@ -239,13 +362,13 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self.state is State.PRODUCE:
             self._produce(body[1:])
         elif self.state is State.FETCH:
-            self._fetch(body[1:])
+            self._fetch(body)
 
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
-        answer = self._server.greet(said)
+        answer = self._server.greet(self, said)
         self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
-        self._cutter.frame_bytes_max = self._server.frame_bytes_max
+        self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:
             # Or what consumers wait for would be written when all that came together is handled.
             self._transport.set_write_buffer_limits(0)
@@ -255,6 +378,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Nothing follows the fault that ends the connection."""
         if self._transport is not None and self.state is not State.CLOSED:
             self._transport.writelines(chunks)
+            if self._writing_paused:
+                self._answers.hold(self, self.unsent_bytes)
 
     # ---- produce -------------------------------------------------------------------------------
 
@@ -298,14 +423,19 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     # ---- fetch ---------------------------------------------------------------------------------
 
-    def _fetch(self, message: memoryview) -> None:
-        request = log_pb2.FetchRequest.FromString(bytes(message))
+    def _fetch(self, frame: memoryview) -> None:
+        request = log_pb2.FetchRequest.FromString(bytes(frame[1:]))
         self._end_fetch()  # one that stands: its client asks something else by now
-        fetching = self._fetching = _Fetching()
+        fetching = self._fetching = _Fetching(frame)
 
         def done(partitions: Sequence[PartitionData]) -> None:
             if self._fetching is fetching:
                 self._fetching = None
+                if not self._answers.fits(_size_of(partitions)):
+                    if not fetching.stands:
+                        self._ask_again(fetching)
+                        return
+                    partitions = ()  # its client asks from where the last answer ended
                 answer = fetched(request.correlation, partitions)
                 self._write(streams.framed(streams.MESSAGE, answer))
                 self._advance()
@@ -318,6 +448,12 @@ class StreamConnection(asyncio.BufferedProtocol):
                 self._advance()
 
         fetching.token = self._server.requests.fetch(request, done, stands)
+
+    def _ask_again(self, fetching: _Fetching) -> None:
+        """Forget what was found, and look for it when others have taken their answers."""
+        self._waiting.appendleft(fetching.frame)
+        self._wants_room = True
+        self._advance()
 
     def _end_fetch(self) -> None:
         """Nobody waits for what the fetch under way finds."""

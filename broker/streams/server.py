@@ -7,13 +7,17 @@ from collections.abc import Callable
 from typing import Final
 
 from broker.clients.requests import ClientRequests
+from broker.network.acceptor import Acceptor, Gate
+from broker.network.quotas import Refusal
+from broker.network.shares import CONNECTIONS_MAX
 from broker.streams.connection import State, StreamConnection
 from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
 from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 
-CONNECTIONS_MAX: Final = 10_000
+LISTENER: Final = "streams"
 GREETING_LOOK_SECONDS: Final = 5.0
 """A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""
 LOOK_SECONDS: Final = 15.0
@@ -25,6 +29,8 @@ PROGRESS_BYTES_MIN: Final = 16 * 1024
 
 ID_CHARS_MAX: Final = 64
 """Of what a stranger calls its cluster, in an answer and a log line. A cluster's id has 22."""
+FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A request for the most partitions that one may name, with the longest names."""
 
 _REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
 
@@ -41,66 +47,99 @@ class StreamServer:
         broker_epoch: Callable[[], int],
         frame_bytes_max: int,
         report: Callable[[str], None],
+        gate: Gate | None = None,
+        connections_max: int = CONNECTIONS_MAX,
+        idle_ms_max: int = -1,
     ) -> None:
-        """`report`: a line about a stranger; bounded by who takes it."""
+        """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
+        the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
+        no limit.
+        """
         self.requests = requests
-        self.frame_bytes_max = frame_bytes_max
+        self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
         self._cluster_id = cluster_id
         self._broker_epoch = broker_epoch
         self._report = report
-        self._server: asyncio.Server | None = None
+        self._gate = gate or Gate(SYSTEM_CLOCK, report)
+        self._connections_max = connections_max
+        self._idle_s_max = idle_ms_max / 1000
+        self._idle: dict[StreamConnection, tuple[int, float]] = {}
+        """What they had received when they were first seen without work, and when that was."""
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._greetings_timer: asyncio.TimerHandle | None = None
         self._unfinished: dict[StreamConnection, tuple[int, int]] = {}
-        self._strangers: set[StreamConnection] = set()
+        self._strangers: dict[StreamConnection, bool] = {}
+        """Those that have not greeted, the oldest first; whether they were here at the last look.
+        """
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: StreamConnection(self), host, port)
+        self._acceptor = Acceptor(
+            self._gate,
+            LISTENER,
+            self._connections_max,
+            lambda place: StreamConnection(self, place),
+            make_room=self._make_room,
+            last_words=self._last_words,
+        )
+        port = await self._acceptor.start(host, port)
         self._timer = loop.call_later(LOOK_SECONDS, self._on_time)
         self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)
-        return int(self._server.sockets[0].getsockname()[1])
+        if self._idle_s_max >= 0:
+            self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
+        return port
 
     def stop_listening(self) -> None:
         """Take no new connection."""
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.stop_listening()
+
+    def _make_room(self) -> bool:
+        """Who has not greeted gives way to who comes: so no crowd of idle connections keeps others
+        out, which greet at once.
+        """
+        for connection in self._strangers:
+            connection.give_way()
+            self.closed(connection)
+            return True
+        return False
+
+    def _last_words(self, refusal: Refusal) -> bytes:
+        return streams.fault_frame(
+            errors.ThrottlingQuotaExceeded(
+                f"this broker takes no more connections here at the moment ({refusal.value})"
+            )
+        )
 
     async def close(self) -> None:
         """Drop every connection; what waits is forgotten."""
         self.stop_listening()
-        for timer in (self._timer, self._greetings_timer):
+        for timer in (self._timer, self._greetings_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
         for connection in list(self.connections):
             connection.abort()
-        if self._server is not None:
-            await self._server.wait_closed()
-
-    @property
-    def answer_bytes(self) -> int:
-        """Of answers that clients have not taken yet."""
-        return sum(connection.unsent_bytes for connection in self.connections)
+        if self._acceptor is not None:
+            await self._acceptor.close()
 
     # ---- for connections -----------------------------------------------------------------------
 
-    def opened(self, connection: StreamConnection) -> errors.PylogError | None:
-        """A connection came; why it may not stay."""
-        if len(self.connections) >= CONNECTIONS_MAX:
-            return errors.ThrottlingQuotaExceeded(
-                f"this broker has {CONNECTIONS_MAX} framed streams, and takes no more"
-            )
+    def opened(self, connection: StreamConnection) -> None:
+        """A connection came."""
         self.connections.add(connection)
-        return None
+        self._strangers[connection] = False
 
     def closed(self, connection: StreamConnection) -> None:
         """It is gone."""
         self.connections.discard(connection)
         self._unfinished.pop(connection, None)
-        self._strangers.discard(connection)
+        self._strangers.pop(connection, None)
+        self._idle.pop(connection, None)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came."""
@@ -109,7 +148,7 @@ class StreamServer:
             self.requests.counters.failed(request, fault.code)
         self._report(f"stream listener: closed {connection.peer}: {fault}")
 
-    def greet(self, said: stream_pb2.StreamHello) -> bytes:
+    def greet(self, connection: StreamConnection, said: stream_pb2.StreamHello) -> bytes:
         """The answer to a greeting; raises what it is refused with."""
         if said.cluster_id != self._cluster_id or said.broker_id != self._broker_id:
             wanted = escaped(said.cluster_id, ID_CHARS_MAX) or "unknown"
@@ -119,7 +158,15 @@ class StreamServer:
             )
         if said.kind not in (streams.PRODUCE, streams.FETCH):
             raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")
-        return streams.welcome(self._broker_id, self._broker_epoch(), self.frame_bytes_max)
+        self._strangers.pop(connection, None)
+        limit = self.frame_bytes_max_of(said.kind)
+        return streams.welcome(self._broker_id, self._broker_epoch(), limit)
+
+    def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
+        """The largest frame of such a stream."""
+        if kind == streams.FETCH:
+            return min(self._frame_bytes_max, FETCH_BYTES_MAX)
+        return self._frame_bytes_max
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -138,12 +185,37 @@ class StreamServer:
                 self._unfinished[connection] = (connection.frames, connection.received)
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)
 
+    @property
+    def _idle_look_seconds(self) -> float:
+        return min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1))
+
+    def _look_for_idle(self) -> None:
+        """Close the connections on which nothing passed, and nothing is due, for as long as that
+        may be. Their clients make others when they need them.
+        """
+        loop = asyncio.get_running_loop()
+        now, before = loop.time(), self._idle
+        self._idle = {}
+        for connection in list(self.connections):
+            if not connection.is_idle:
+                continue
+            received, since = before.get(connection, (-1, now))
+            if received != connection.received:
+                received, since = connection.received, now
+            if now - since >= self._idle_s_max:
+                connection.close()
+            else:
+                self._idle[connection] = received, since
+        self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
+
     def _look_for_greetings(self) -> None:
         """End the connections that had not greeted at the last look, and have not yet."""
-        before = self._strangers
-        self._strangers = {c for c in self.connections if c.state is State.GREETING}
         what = f"its greeting did not come within {GREETING_LOOK_SECONDS:g} s"
-        for connection in before & self._strangers:
-            connection.refuse(errors.RequestTimedOut(what))
+        for connection, was_here in list(self._strangers.items()):
+            if was_here:
+                del self._strangers[connection]
+                connection.refuse(errors.RequestTimedOut(what))
+            else:
+                self._strangers[connection] = True
         loop = asyncio.get_running_loop()
         self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)

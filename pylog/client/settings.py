@@ -86,6 +86,15 @@ _COMMON: Final = (
         high=LONG_MAX,
     ),
     ConfigKey(
+        "connections.max.idle.ms",
+        int,
+        540_000,
+        "A connection on which nothing passes for so long, and for which nothing is due, is "
+        "closed; the next record or fetch makes another. -1: never.",
+        low=-1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
         "bootstrap.timeout.ms",
         int,
         10_000,

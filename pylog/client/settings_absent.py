@@ -14,7 +14,6 @@ _BUFFERS: Final = "the operating system sizes the buffers of sockets"
 _METRICS: Final = "metrics() tells the metrics; nothing else reports them"
 
 _COMMON: Final[Mapping[str, str]] = {
-    "connections.max.idle.ms": "idle connections are pinged, not closed",
     "client.dns.lookup": "each address of a name is tried in turn",
     "enable.metrics.push": _METRICS,
     "metric.reporters": _METRICS,

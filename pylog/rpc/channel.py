@@ -27,8 +27,6 @@ MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024
 ERROR_CODE_KEY: Final = "pylog-error-code"
 """Trailing metadata with Kafka's number of the error, beside the gRPC status."""
 
-SECRET_METADATA_KEY: Final = "pylog-cluster-secret"
-
 BROKER_HOST_PREFIX: Final = "broker-"
 """What the gateway calls its brokers in HTTP CONNECT: `broker-3:0` is broker 3, wherever it is."""
 
@@ -103,6 +101,11 @@ def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
     ]
 
 
+def idle_at_most(idle_ms: int) -> list[tuple[str, int]]:
+    """How long a channel keeps a connection without calls; -1: for ever."""
+    return [("grpc.client_idle_timeout_ms", min(idle_ms, INT_MAX) if idle_ms >= 0 else INT_MAX)]
+
+
 def through_gateway(broker: int) -> list[tuple[str, int | str]]:
     """Options of a channel to the gateway that ends at this broker: gRPC asks the gateway to
     connect it through by HTTP CONNECT, at every connection anew, before it speaks HTTP/2.
@@ -135,8 +138,3 @@ def aio_channel(
 
     together = {**dict(channel_options(message_bytes_max)), **dict(options)}
     return grpc.aio.insecure_channel(target, options=list(together.items()))
-
-
-def secret_metadata(secret: bytes) -> tuple[tuple[str, str], ...]:
-    """The call metadata that proves membership of the cluster to its controller."""
-    return ((SECRET_METADATA_KEY, secret.hex()),)

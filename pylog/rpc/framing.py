@@ -1,7 +1,9 @@
 """Frames: 4 bytes of length, then that many bytes. Cut out of a stream without touching a socket.
 
-Small frames are collected in one reused buffer and copied out; a large one is announced by its
-length and then received straight into a buffer of its own, so that its bytes are written once.
+Small frames are collected in one reused buffer and copied out. A large one is received straight
+into a buffer of its own, which grows with what has come: a peer that announces much and sends
+little gets little memory for it. Where frames of a size have come before, the buffer has that size
+at once, so that in a steady stream each byte is written once.
 """
 
 from __future__ import annotations
@@ -13,6 +15,10 @@ from pylog.errors import InvalidRequest
 
 BUFFER_BYTES: Final = 64 * 1024
 LENGTH_BYTES: Final = 4
+LARGE_BYTES_FIRST: Final = 64 * 1024
+"""Where a large frame's buffer begins, of a connection that has sent none."""
+GROWTH: Final = 4
+"""A buffer is at most so many times what has come; growing copies a third of a frame in all."""
 JOINED_BYTES_MAX: Final = 8 * 1024
 """Up to here copying costs less than one more element of writev."""
 _LENGTH: Final = Struct(">i")
@@ -46,28 +52,65 @@ def _foreign(length: bytes) -> str:
 class FrameCutter:
     """Gives buffers to receive into, and the frames that what was received completes.
 
-    Invariant: either `_large` is None and the bytes not yet given out lie in
-    `_buffer[:_end]`, or it is the frame being received and `_filled` bytes of it are there.
+    Invariant: either `_large` is None and the bytes not yet given out lie in `_buffer[:_end]`, or
+    it holds the first `_filled` bytes of a frame of `_size`, and is no longer than that.
     """
 
     def __init__(self, frame_bytes_max: int, buffer_bytes: int = BUFFER_BYTES) -> None:
         """`buffer_bytes`: what a connection holds on to; a larger frame costs one more read."""
         self.frame_bytes_max = frame_bytes_max
-        self._buffer = bytearray(buffer_bytes)
-        self._view = memoryview(self._buffer)
+        self.held = 0
+        """Bytes of the large frame's buffer; 0: none is being received."""
+        self._buffer_bytes = buffer_bytes
+        self._view = memoryview(b"")  # made when something comes: many connections never speak
         self._end = 0
         self._large: memoryview | None = None
+        self._size = 0
         self._filled = 0
+        self._usual = 0  # the size of the last large frame that came whole
 
     @property
     def is_inside_frame(self) -> bool:
         """Whether a frame has begun to come that is not whole yet."""
         return self._large is not None or self._end > 0
 
+    @property
+    def missing(self) -> int:
+        """Bytes that a large frame still lacks; 0: none is being received."""
+        return self._size - self._filled if self._large is not None else 0
+
+    @property
+    def growth(self) -> int:
+        """By how much the large frame's buffer must grow before more can come; 0: not yet. By what
+        has come, and not by what such frames have come to before.
+        """
+        if self._large is None or self._filled < self.held:
+            return 0
+        return min(self._size, max(LARGE_BYTES_FIRST, GROWTH * self._filled)) - self.held
+
+    @property
+    def usual_growth(self) -> int:
+        """`growth`, to the size of the last large frame if that is more."""
+        growth = self.growth
+        return max(growth, min(self._size, self._usual) - self.held) if growth else 0
+
+    def grow(self, more: int) -> None:
+        """Make the large frame's buffer larger by so much. Who does not call it, and asks for a
+        buffer all the same, has it grow as usual.
+        """
+        before, self._large = self._large, memoryview(bytearray(self.held + more))
+        assert before is not None
+        self._large[: self._filled] = before[: self._filled]
+        self.held += more
+
     def free_buffer(self) -> memoryview:
         """Where the next bytes go; never empty."""
         if self._large is not None:
+            if self._filled == self.held:
+                self.grow(self.usual_growth)
             return self._large[self._filled :]
+        if not self._view:
+            self._view = memoryview(bytearray(self._buffer_bytes))
         return self._view[self._end :]
 
     def received(self, count: int) -> list[memoryview]:
@@ -77,9 +120,10 @@ class FrameCutter:
         """
         if self._large is not None:
             self._filled += count
-            if self._filled < len(self._large):
+            if self._filled < self._size:
                 return []
-            whole, self._large = self._large, None
+            whole, self._large, self.held = self._large, None, 0
+            self._usual = self._size
             return [whole]
         view, end, start = self._view, self._end + count, 0
         frames: list[memoryview] = []
@@ -94,9 +138,8 @@ class FrameCutter:
                 start = stop
                 continue
             if size + LENGTH_BYTES > len(view):
-                self._large = memoryview(bytearray(size))
-                self._filled = end - begin
-                self._large[: self._filled] = view[begin:end]
+                self._size, self._filled = size, end - begin
+                self._large, self.held = memoryview(bytes(view[begin:end])), end - begin
                 start = end
             break
         left = end - start

@@ -9,9 +9,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
+from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.metrics.counters import RequestCounters
+from broker.network.acceptor import Gate, Place
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     Effect,
@@ -23,7 +26,7 @@ from broker.replication.messages import (
     ProduceDone,
 )
 from broker.streams.connection import State, StreamConnection
-from broker.streams.server import StreamServer
+from broker.streams.server import LISTENER, StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
@@ -117,12 +120,14 @@ class World:
         self.requests = ClientRequests(
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
-            in_flight_bytes_max=1 << 20, counters=self.counters,
+            memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
         self.server = StreamServer(
             self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=self.lines.append,
         )  # fmt: skip
+        self.gate = Gate(SYSTEM_CLOCK, self.lines.append)
+        self.gate.quotas.add_listener(LISTENER, 1_000)
         self.connection, self.transport = self.connect()
         if kind is not None:
             self.feed(streams.hello(kind, "c", 3, "me"))
@@ -135,7 +140,10 @@ class World:
             cast(Callable[[object], None], effect.token)(answer)
 
     def connect(self) -> tuple[StreamConnection, FakeTransport]:
-        connection, transport = StreamConnection(self.server), FakeTransport()
+        quotas = self.gate.quotas
+        assert quotas.opened(LISTENER, "127.0.0.1", 9) is None
+        place = Place(self.gate, LISTENER, "127.0.0.1")
+        connection, transport = StreamConnection(self.server, place), FakeTransport()
         connection.connection_made(cast(asyncio.BaseTransport, transport))
         return connection, transport
 
@@ -148,6 +156,14 @@ class World:
             buffer[: len(part)] = part
             position += len(part)
             self.connection.buffer_updated(len(part))
+
+    def feed_as_read(self, data: bytes) -> bytes:
+        """The bytes as far as the connection reads; what is left of them."""
+        while data and self.transport.reading:
+            part = min(len(data), 10_000, len(self.connection.get_buffer(-1)))
+            self.feed(data[:part])
+            data = data[part:]
+        return data
 
     def answers(self) -> list[tuple[int, bytes]]:
         """(kind, body) of the frames sent since the last look."""

@@ -18,13 +18,14 @@ import pytest
 from broker.metadata import codec
 from broker.metadata.messages import RegisterBroker
 from broker.metadata.records import Endpoint
+from broker.network.cluster_proof import METADATA_KEY
+from broker.node.link_session import Handshake
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.model import BrokerId, ControllerEpoch
 from pylog.records.builder import encode_batch
 from pylog.rpc import streams
-from pylog.rpc.channel import secret_metadata
 from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stream_pb2
 from tests.fakes import raw_http2
 from tests.fakes.raw_client import RawClient
@@ -341,7 +342,11 @@ def test_49_another_cluster_another_version_another_server(
 def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalCluster) -> None:
     with grpc.insecure_channel(raw.servers[0]) as channel:
         stub: Any = cluster_pb2_grpc.ClusterStub(channel)  # type: ignore[no-untyped-call]
-        secret = secret_metadata(bytes.fromhex(cluster._secret))
+        secret = bytes.fromhex(cluster._secret)
+        handshake = Handshake(secret)
+        answer = stub.Authenticate(handshake.first, timeout=30)
+        stub.Authenticate(handshake.second(answer), timeout=30)
+        session = handshake.session
         here = Endpoint("127.0.0.1", 1)
         broker = cluster.brokers[0]
         right = RegisterBroker(
@@ -351,7 +356,8 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
 
         def refusal(**changes: Any) -> Any:
             request = codec.encode_registration(replace(right, **changes))
-            answer = stub.RegisterBroker(request, metadata=secret, timeout=30)
+            proof = session.metadata("RegisterBroker")
+            answer = stub.RegisterBroker(request, metadata=proof, timeout=30)
             return errors.from_code(answer.error.code, answer.error.message)
 
         for changes, error in (
@@ -365,9 +371,12 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
         ):
             assert type(refusal(**changes)) is error, changes
         beat = cluster_pb2.HeartbeatRequest(broker_id=broker, broker_epoch=0)
-        answer = stub.Heartbeat(beat, metadata=secret, timeout=30)
+        overheard = session.metadata("Heartbeat")
+        answer = stub.Heartbeat(beat, metadata=overheard, timeout=30)
         assert answer.error.code == errors.StaleBrokerEpoch.code
-        for wrong in ((), secret_metadata(b"guess")):
+        in_clear = (("pylog-cluster-secret", cluster._secret),)
+        other_method = session.metadata("RegisterBroker")
+        for wrong in ((), in_clear, overheard, other_method, ((METADATA_KEY, "guess"),)):
             with pytest.raises(grpc.RpcError) as caught:
                 stub.Heartbeat(beat, metadata=wrong, timeout=30)
             assert caught.value.code() is grpc.StatusCode.PERMISSION_DENIED

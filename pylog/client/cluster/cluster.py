@@ -29,7 +29,7 @@ from pylog.client.cluster.server import Server, StreamWay
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc import streams
-from pylog.rpc.channel import reconnecting
+from pylog.rpc.channel import idle_at_most, reconnecting
 from pylog.rpc.v1 import log_pb2, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
@@ -92,10 +92,12 @@ class Cluster:
         if server is None:
             if self._closed:  # a call that waited to be tried again
                 raise errors.ClientClosed("the client is closed")
-            pace = reconnecting(
-                self.settings.reconnect_backoff_ms, self.settings.reconnect_backoff_max_ms
-            )
-            server = self._servers[address, broker] = Server(address, broker, pace)
+            settings = self.settings
+            options = [
+                *reconnecting(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
+                *idle_at_most(settings.connections_max_idle_ms),
+            ]
+            server = self._servers[address, broker] = Server(address, broker, options)
         return server
 
     def broker(self, broker: int) -> Server | None:

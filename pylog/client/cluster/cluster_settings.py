@@ -27,6 +27,8 @@ class ClusterSettings:
     """`client.routing=gateway`: every connection goes to one of the bootstrap addresses."""
     framed: bool = True
     """`client.transport=auto`: framed streams where brokers offer them."""
+    connections_max_idle_ms: int = 540_000
+    """-1: no limit."""
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
@@ -44,6 +46,7 @@ class ClusterSettings:
             values["bootstrap.timeout.ms"],
             values["client.routing"] == "gateway",
             values["client.transport"] == "auto",
+            values["connections.max.idle.ms"],
         )
 
     def backoff_s(self, attempts: int, jitter: float) -> float:

@@ -294,6 +294,8 @@ class FetchLoop:
             if known is stream:
                 with self.turn:
                     del self._streams[place]
+                if stream.went_idle:
+                    return  # the next fetch opens another
                 logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
                 error = errors.MessageTooLarge(fault) if too_large is not None else None
                 self.step(self.fetcher.on_fetch_failed, *place, error)

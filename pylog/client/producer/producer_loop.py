@@ -415,6 +415,8 @@ class ProducerLoop:
             with self.turn:
                 del self.streams[stream.broker]
             self.metrics.disconnected(stream.broker)
+            if stream.went_idle:
+                return  # the next request opens another
             if too_large is not None:
                 self._messages = self._messages.smaller(too_large.limit)
             self._step(self.sender.on_disconnected, stream.broker, fault, too_large)

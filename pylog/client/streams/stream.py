@@ -19,9 +19,15 @@ from pylog.client.cluster.server import Server, StreamWay
 from pylog.client.streams.carrier import Carrier, Message, StreamType
 from pylog.client.streams.framed_carrier import FramedCarrier
 from pylog.client.streams.grpc_carrier import GrpcCarrier
+from pylog.clock import ticks
 from pylog.rpc import streams
 from pylog.rpc.fetch_wire import Response, parse_response
 from pylog.rpc.v1 import log_pb2
+
+QUIET_S: Final = 1.0
+"""A stream on which nothing passed for so long, and on which nothing is due, has lost nothing when
+it ends. Sooner its end may be the answer to what was written without acks."""
+IDLE: Final = "it was idle"
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
@@ -40,8 +46,10 @@ FETCH: Final[StreamType[Response]] = StreamType(
 class RequestStream(Generic[RequestT, ResponseT]):
     """`on_response(broker, message)`, `on_written(broker, told)` and `on_broken(stream, fault,
     too_large)` are called on the loop, and `on_response` on a thread that reads an answer itself;
-    none after `close`. `pack` takes the next message's requests out of the queue. `lock` guards the
-    queue and what is written; it is not held when the stream tells something.
+    none after `close`. One that ends while nothing is due, or is closed because it was idle for
+    `connections.max.idle.ms`, has `went_idle` when it tells of it: nothing is wrong. `pack` takes
+    the next message's requests out of the queue. `lock` guards the queue and what is written; it is
+    not held when the stream tells something.
     """
 
     def __init__(
@@ -74,10 +82,17 @@ class RequestStream(Generic[RequestT, ResponseT]):
         self._refusals = 0  # in a row
         self._draining = False  # requests wait until all before them are answered
         self._fallen = False  # gRPC answers where a framed port did not
+        self._stands = False  # the last fetch will be answered again
+        self._used_s = ticks()
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._idle_s = cluster.settings.connections_max_idle_ms / 1000
+        self.went_idle = False
         server.waiting += 1
         way = cluster.stream_way(broker, kind.kind)
         self._carrier: Carrier
         self._carrier = FramedCarrier(self, way) if way else GrpcCarrier(self, server)
+        if self._idle_s >= 0:
+            self._look_for_idle_in(self._idle_s)
 
     def send(self, request: RequestT) -> None:
         """Write after everything sent before. The caller bounds what it has in flight."""
@@ -136,6 +151,34 @@ class RequestStream(Generic[RequestT, ResponseT]):
             self._end()
             self._carrier.close(abort=abort)
 
+    # ---- idle ----------------------------------------------------------------------------------
+
+    @property
+    def _is_due(self) -> bool:
+        """Whether anything is to be written or answered."""
+        return bool(self._queue or self._unanswered or self._stands or self._draining)
+
+    @property
+    def _is_quiet(self) -> bool:
+        return not self._is_due and ticks() - self._used_s >= QUIET_S
+
+    def _look_for_idle_in(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._idle_timer = loop.call_later(seconds, self._look_for_idle)
+
+    def _look_for_idle(self) -> None:
+        with self.lock:
+            if self._closed:
+                return
+            left_s = self._used_s + self._idle_s - ticks()
+            if left_s > 0 or self._is_due:
+                self._look_for_idle_in(left_s if left_s > 0 else max(self._idle_s, QUIET_S))
+                return
+            self.went_idle = True
+            self._end()
+            self._carrier.close(abort=False)
+        self._on_broken(self, IDLE, None)
+
     async def finish(self) -> None:
         """Return when the broker has seen all that was sent, and is through with the stream: for
         those that nobody answers. The caller bounds the time, and closes.
@@ -155,6 +198,7 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def next_message(self) -> Message:
         """Takes the next one out of the queue, which is not empty."""
+        self._used_s = ticks()
         if self._on_written is None:  # else there are no answers
             self._unanswered += 1
         return self._pack(self._queue)
@@ -169,6 +213,9 @@ class RequestStream(Generic[RequestT, ResponseT]):
     def answered(self, response: ResponseT) -> None:
         """A broker's message came."""
         with self.lock:
+            self._used_s = ticks()
+            if self.kind.kind == streams.FETCH:
+                self._stands = getattr(response, "stands", False)
             if self._unanswered:  # a fetch that stands is answered again and again
                 self._unanswered -= 1
         if self._refused is not None:
@@ -192,7 +239,8 @@ class RequestStream(Generic[RequestT, ResponseT]):
 
     def broke(self, way: StreamWay) -> None:
         """The framed connection, which stood, is no more."""
-        self._cluster.stream_broke(way)
+        if not self._is_quiet:
+            self._cluster.stream_broke(way)
 
     def fall_back(self, way: StreamWay, reason: str) -> None:
         """The framed port cannot be had: go on over gRPC with what is in the queue. When that works
@@ -210,11 +258,14 @@ class RequestStream(Generic[RequestT, ResponseT]):
     def ended(self, fault: str, too_large: TooLarge | None = None) -> None:
         """The carrier is through, and why. `too_large`: because of a message that is so again."""
         if not self._closed:
+            self.went_idle = self._is_quiet
             self._end()
             self._on_broken(self, f"{self._server}: {fault}", too_large)
 
     def _end(self) -> None:
         self._closed = True
         self._server.waiting -= 1
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
         if self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)

@@ -8,6 +8,24 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
+class AuthenticateRequest(_message.Message):
+    __slots__ = ("client_nonce", "server_nonce", "proof")
+    CLIENT_NONCE_FIELD_NUMBER: _ClassVar[int]
+    SERVER_NONCE_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    client_nonce: bytes
+    server_nonce: bytes
+    proof: bytes
+    def __init__(self, client_nonce: _Optional[bytes] = ..., server_nonce: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
+
+class AuthenticateResponse(_message.Message):
+    __slots__ = ("server_nonce", "proof")
+    SERVER_NONCE_FIELD_NUMBER: _ClassVar[int]
+    PROOF_FIELD_NUMBER: _ClassVar[int]
+    server_nonce: bytes
+    proof: bytes
+    def __init__(self, server_nonce: _Optional[bytes] = ..., proof: _Optional[bytes] = ...) -> None: ...
+
 class BrokerDirectory(_message.Message):
     __slots__ = ("broker_id", "directory_id", "cluster_id", "boot_id", "clean", "locked")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]

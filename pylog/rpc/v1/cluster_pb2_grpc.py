@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class ClusterStub:
-    """What brokers ask of the controller. Every call carries the cluster secret in its metadata
-    (key `pylog-cluster-secret`); the gateway refuses it otherwise.
+    """What brokers ask of the controller. Every call but Authenticate carries a proof in its metadata
+    (key `pylog-cluster-proof`); the gateway refuses it otherwise.
     """
 
     def __init__(self, channel):
@@ -36,6 +36,11 @@ class ClusterStub:
         Args:
             channel: A grpc.Channel.
         """
+        self.Authenticate = channel.unary_unary(
+                '/pylog.v1.Cluster/Authenticate',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateResponse.FromString,
+                _registered_method=True)
         self.ClaimBroker = channel.unary_unary(
                 '/pylog.v1.Cluster/ClaimBroker',
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ClaimBrokerRequest.SerializeToString,
@@ -84,9 +89,16 @@ class ClusterStub:
 
 
 class ClusterServicer:
-    """What brokers ask of the controller. Every call carries the cluster secret in its metadata
-    (key `pylog-cluster-secret`); the gateway refuses it otherwise.
+    """What brokers ask of the controller. Every call but Authenticate carries a proof in its metadata
+    (key `pylog-cluster-proof`); the gateway refuses it otherwise.
     """
+
+    def Authenticate(self, request, context):
+        """Begins a session, in two steps: a nonce for a challenge, then the proof that answers it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
 
     def ClaimBroker(self, request, context):
         """Which broker directory of this host shall this incarnation serve?
@@ -151,6 +163,11 @@ class ClusterServicer:
 
 def add_ClusterServicer_to_server(servicer, server):
     rpc_method_handlers = {
+            'Authenticate': grpc.unary_unary_rpc_method_handler(
+                    servicer.Authenticate,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateResponse.SerializeToString,
+            ),
             'ClaimBroker': grpc.unary_unary_rpc_method_handler(
                     servicer.ClaimBroker,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ClaimBrokerRequest.FromString,
@@ -205,9 +222,36 @@ def add_ClusterServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Cluster:
-    """What brokers ask of the controller. Every call carries the cluster secret in its metadata
-    (key `pylog-cluster-secret`); the gateway refuses it otherwise.
+    """What brokers ask of the controller. Every call but Authenticate carries a proof in its metadata
+    (key `pylog-cluster-proof`); the gateway refuses it otherwise.
     """
+
+    @staticmethod
+    def Authenticate(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Cluster/Authenticate',
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.AuthenticateResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
 
     @staticmethod
     def ClaimBroker(request,

@@ -13,8 +13,10 @@ from typing import Any, cast
 
 import pytest
 
+from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
 from broker.clients.producer_id_quota import ProducerIdQuota
+from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, TopicConfig
 from broker.grpc.log_service import LogService
@@ -100,8 +102,8 @@ class Bench:
         manager = cast(ReplicaManager, self.manager)
         self.requests = ClientRequests(
             manager, self._perform, SYSTEM_CLOCK,
-            checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), in_flight_bytes_max=1 << 20,
-            counters=self.counters,
+            checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), memory=RequestMemory(1 << 20),
+            answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
         self.service = LogService(
             manager, self._perform, SYSTEM_CLOCK, self.requests,

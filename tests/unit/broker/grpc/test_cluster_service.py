@@ -10,8 +10,9 @@ import pytest
 from broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
 from broker.metadata import codec
 from broker.metadata.messages import MetadataBatch
+from broker.network.cluster_proof import BrokerSession
+from broker.node.link_session import Handshake
 from pylog.clock import SystemClock
-from pylog.rpc.channel import SECRET_METADATA_KEY
 from pylog.rpc.v1 import cluster_pb2
 from tests.fakes.controller_shell import ControllerShell
 
@@ -22,12 +23,13 @@ PARTITIONS = 4 * RECORDS_AT_ONCE
 class Watcher:
     """Stands for the call of a broker that watches metadata."""
 
-    def __init__(self) -> None:
+    def __init__(self, session: BrokerSession) -> None:
+        self.session = session
         self.batches: list[MetadataBatch] = []
         self.came = asyncio.Event()
 
     def invocation_metadata(self) -> Any:
-        return ((SECRET_METADATA_KEY, SECRET.hex()),)
+        return self.session.metadata("WatchMetadata")
 
     async def write(self, message: cluster_pb2.MetadataBatch) -> None:
         self.batches.append(codec.decode_batch(message))
@@ -47,7 +49,10 @@ def test_a_batch_of_thousands_of_records_leaves_turns_of_the_loop_to_others(snap
 
     async def main() -> int:
         service: Any = ClusterService(controller, None, None, SystemClock(), SECRET)  # type: ignore[arg-type]
-        watcher = Watcher()
+        handshake = Handshake(SECRET)
+        answer = await service.Authenticate(handshake.first, None)
+        await service.Authenticate(handshake.second(answer), None)
+        watcher = Watcher(handshake.session)
         request = cluster_pb2.WatchMetadataRequest(from_offset=before)
         call = asyncio.ensure_future(service.WatchMetadata(request, watcher))
         turns = 0

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.grpc.front import PREFACE, Front, stranger
-from broker.grpc.strangers import REPORT_INTERVAL_MS
+from broker.grpc.front import LISTENER, PREFACE, Front, stranger
 from broker.grpc.tunnels import ESTABLISHED
 from broker.metadata.records import Endpoint
+from broker.network.quotas import Refusal
+from broker.network.strangers import REPORT_INTERVAL_MS
 from pylog.model import BrokerId
 
 KAFKA = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20)
@@ -206,21 +207,28 @@ def test_a_broker_that_does_not_read_holds_its_client_back() -> None:
     run(test)
 
 
-def test_connections_leave_files_for_the_rest_of_the_process() -> None:
+def test_who_says_nothing_gives_way_and_who_has_spoken_stays() -> None:
     async def test(front: Front, lines: list[str], clock: SteppedClock) -> None:
-        assert front.connections_max == 10_000
-        front.connections_max = 2
-        kept = [await asyncio.open_connection("127.0.0.1", front.port) for _ in range(2)]
-        while len(front.connections) < 2:
-            await asyncio.sleep(0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+        front.quotas.add_listener(LISTENER, 2)
+        silent = [await asyncio.open_connection("127.0.0.1", front.port) for _ in range(2)]
+        spoken = []
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", front.port)
+            writer.write(PREFACE)
+            assert await reader.readexactly(len(PREFACE)) == PREFACE
+            spoken.append((reader, writer))
+        for reader, _ in silent:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        late, late_writer = await asyncio.open_connection("127.0.0.1", front.port)
         with contextlib.suppress(ConnectionResetError):
-            assert await reader.read() == b""
-        assert "refused: 2 connections are open" in lines[0]
-        for _, open_writer in (*kept, (reader, writer)):
-            open_writer.close()
+            assert await late.read() == b""
+        assert front.quotas.refused == {
+            (LISTENER, Refusal.UNPROVEN): 2,
+            (LISTENER, Refusal.LISTENER): 1,
+        }
+        assert "gateway: unproven (1)" in lines[0]
+        for _, writer in (*silent, *spoken, (late, late_writer)):
+            writer.close()
 
     run(test)
-    for files, connections in ((1024, 384), (256, 1), (10**9, 10_000)):
-        front = Front("", SteppedClock(), print, open_files_max=files)
-        assert front.connections_max == connections

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -14,10 +15,11 @@ from broker.kafka import client
 from broker.kafka.client import LeaderConnections
 from broker.kafka.generated import api_versions, fetch
 from broker.kafka.headers import encode_request_header
-from broker.kafka.server import ReplicationServer
+from broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
 from broker.metadata.messages import Failure
 from broker.metadata.records import Endpoint
 from broker.metrics.counters import RequestCounters
+from broker.network.shares import UNPROVEN_MAX
 from broker.replication.messages import (
     Effect,
     EpochEnd,
@@ -311,5 +313,54 @@ def test_api_versions_needs_no_authentication_and_an_unknown_version_is_answered
         assert answer.error_code == 35
         assert len(answer.api_keys) == 5
         writer.close()
+
+    run(test)
+
+
+def test_a_crowd_that_proves_nothing_keeps_no_broker_out_and_takes_no_brokers_place() -> None:
+    async def test(pair: Pair) -> None:
+        counts = pair.server.quotas.by_listener
+        crowd = [
+            await asyncio.open_connection("127.0.0.1", pair.port) for _ in range(UNPROVEN_MAX + 6)
+        ]
+        fetched = await pair.fetch(replica_fetch())
+        assert fetched is not None
+        assert len(fetched.partitions) == 1
+        assert counts == {LISTENER: 1, UNPROVEN: UNPROVEN_MAX - 1}
+        for reader, _ in crowd[:7]:
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        for _, writer in crowd:
+            writer.close()
+        while counts[UNPROVEN]:
+            await asyncio.sleep(0)
+        pair.client.close()
+        while counts[LISTENER]:
+            await asyncio.sleep(0)
+        assert len([line for line in pair.reports if "unproven" in line]) == 1
+
+    run(test)
+
+
+def test_a_broker_that_asks_for_nothing_is_disconnected_and_comes_again_without_a_line() -> None:
+    async def test(pair: Pair) -> None:
+        assert await pair.fetch(replica_fetch()) is not None
+        (first,) = pair.server.connections
+        waiting = asyncio.ensure_future(pair.fetch(replica_fetch(offset=99)))
+        while not pair.leader.held:
+            await asyncio.sleep(0)
+        pair.server._idle_s_max = 0
+        for _ in range(2):
+            pair.server._look_for_idle()
+        assert pair.server.connections == {first}  # an answer is due
+        pair.leader.held[0](ReplicaFetched())
+        await waiting
+        for _ in range(2):
+            pair.server._look_for_idle()
+        while pair.server.connections or not pair.client._connections[LEADER].broken:
+            await asyncio.sleep(0)
+        pair.server._idle_s_max = 60
+        assert await pair.fetch(replica_fetch()) is not None
+        assert pair.reports == []
 
     run(test)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -143,23 +144,36 @@ def test_slow_clients_hold_up_nobody_and_are_dropped(monkeypatch: pytest.MonkeyP
     with_server(check)
 
 
+def test_who_has_not_asked_gives_way_to_who_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
+
+    def check(port: int, source: FakeSource) -> None:
+        crowd = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(10)]
+        for client in crowd:
+            with contextlib.suppress(OSError):
+                client.sendall(b"G")
+        assert get(port, "/healthz") == (200, "alive\n")
+        for client in crowd:
+            client.close()
+
+    with_server(check)
+
+
 def test_there_are_only_so_many_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
 
     def check(port: int, source: FakeSource) -> None:
-        taken = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+        held = source.release = asyncio.Event()
+        taken = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(3)]
         for client in taken:
-            client.sendall(b"G")
+            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
         deadline = SYSTEM_CLOCK.monotonic_ms() + 5_000
-        while SYSTEM_CLOCK.monotonic_ms() < deadline:
-            try:
-                refused = exchange(port, b"GET /healthz HTTP/1.1\r\n\r\n") == b""
-            except ConnectionError:
-                refused = True
-            if refused:
-                break
-        assert refused
+        while exchange_quietly(port):
+            assert SYSTEM_CLOCK.monotonic_ms() < deadline
+        source.release = None
+        held._loop.call_soon_threadsafe(held.set)  # type: ignore[attr-defined]
         for client in taken:
+            assert client.recv(100).startswith(b"HTTP/1.1 200 ")
             client.close()
         while not (answer := exchange_quietly(port)):
             assert SYSTEM_CLOCK.monotonic_ms() < deadline

@@ -15,9 +15,8 @@ from broker.replication.messages import (
     PartitionData,
     Standing,
 )
-from broker.streams import server as stream_server
 from broker.streams.connection import State
-from broker.streams.server import PROGRESS_BYTES_MIN
+from broker.streams.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.produce_wire import Request, encode_message
@@ -61,14 +60,43 @@ def test_a_stranger_is_refused_with_one_line(sent: bytes, says: str) -> None:
     assert world.lines == [f"stream listener: closed 127.0.0.1:5: {fault}"]
 
 
-def test_more_connections_than_the_limit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_server, "CONNECTIONS_MAX", 2)
-    world = World()
-    world.connect()
-    world.connection, world.transport = world.connect()
-    assert isinstance(world.refusal(), errors.ThrottlingQuotaExceeded)
-    world.connection.connection_lost(None)
-    assert len(world.server.connections) == 2
+def test_a_stranger_gives_way_to_who_comes_and_a_client_stays() -> None:
+    """A crowd that says nothing keeps nobody out; one that has greeted is told why."""
+
+    async def test() -> None:
+        world = World()
+        server = StreamServer(
+            world.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            frame_bytes_max=FRAME_MAX, report=world.lines.append, gate=world.gate,
+            connections_max=3,
+        )  # fmt: skip
+        port = await server.start("127.0.0.1", 0)
+        world.connection.connection_lost(None)
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        clients = []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(streams.hello(streams.FETCH, "c", 3, ""))
+            head = await reader.readexactly(4)
+            body = await reader.readexactly(int.from_bytes(head, "big"))
+            assert streams.read_welcome(memoryview(body)).broker_id == 3
+            clients.append((reader, writer))
+        for reader, _ in silent:
+            assert await reader.read() == b""
+        reader, _ = late = await asyncio.open_connection("127.0.0.1", port)
+        said = memoryview(await reader.read())[4:]
+        with pytest.raises(errors.ThrottlingQuotaExceeded, match=r"\(max\.connections\)"):
+            streams.read_welcome(said)
+        assert world.gate.quotas.by_listener[LISTENER] == 3
+        for _, writer in (*silent, *clients, late):
+            writer.close()
+        while server.connections:
+            await asyncio.sleep(0)
+        assert world.gate.quotas.by_listener[LISTENER] == 0
+        await server.close()
+        world.gate.close()
+
+    run(test)
 
 
 def test_who_does_not_finish_is_let_go() -> None:
@@ -90,8 +118,11 @@ def test_who_does_not_greet_is_let_go() -> None:
         world.server._look_for_greetings()
         world.connection, world.transport = world.connect()
         world.feed(streams.hello(streams.FETCH, "c", 3, "")[:10])
-        greeted, _ = world.connect()
-        greeted.state = State.FETCH
+        late = world.connection, world.transport
+        world.connection, world.transport = world.connect()
+        world.feed(streams.hello(streams.FETCH, "c", 3, ""))
+        greeted = world.connection
+        world.connection, world.transport = late
         assert silent.state is State.GREETING
         world.server._look_for_greetings()
         assert (silent.state, world.connection.state) == (State.CLOSED, State.GREETING)
@@ -130,6 +161,38 @@ def test_idle_streams_and_those_that_wait_stay() -> None:
             world.server._on_time()
         assert world.connection.state is State.FETCH
         await world.server.close()
+
+    run(test)
+
+
+def test_streams_without_work_are_closed_and_those_for_which_something_is_due_stay() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        idle = world.connection, world.transport
+        worlds = {}
+        for name, kind, sent in (
+            ("waits for acks", streams.PRODUCE, produce(1)),
+            ("is inside a frame", streams.PRODUCE, produce(1)[:10]),
+            ("waits", streams.FETCH, fetch(1)),
+            ("stands", streams.FETCH, fetch(1, standing=64)),
+        ):
+            world.connection, world.transport = world.connect()
+            world.feed(streams.hello(kind, "c", 3, "me"))
+            world.answers()
+            world.feed(sent)
+            worlds[name] = world.connection
+        standing(world, 1)
+        server = world.server
+        server._idle_s_max = 0
+        world.connection, world.transport = world.connect()
+        world.feed(streams.hello(streams.FETCH, "c", 3, ""))
+        busy = world.connection
+        for _ in range(2):
+            busy.received += 1
+            server._look_for_idle()
+        assert (idle[0].state, idle[1].closing) == (State.CLOSED, True)
+        assert {name: c.state.name for name, c in worlds.items() if c.state is State.CLOSED} == {}
+        await server.close()
 
     run(test)
 
@@ -354,7 +417,7 @@ def test_who_does_not_take_his_answers_gets_no_more() -> None:
     world.connection.pause_writing()
     world.feed(fetch(2) + fetch(3))
     assert len(world.manager.fetched) == 1
-    assert world.server.answer_bytes == len(world.transport.sent) > 0
+    assert world.requests.answers.unsent == len(world.transport.sent) > 0
     world.connection.resume_writing()
     assert world.correlations() == [1, 2, 3]
 

@@ -11,10 +11,11 @@ import pytest
 
 from pylog import Consumer, Producer, TopicPartition
 from pylog.client.cluster import framed_ports
-from pylog.client.streams import framed_carrier
+from pylog.client.streams import framed_carrier, stream
 from pylog.errors import InvalidConfig
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_streams import FakeStreamPort
+from tests.fakes.waiting import eventually
 
 WARNING = "broker 1 is used over gRPC"
 
@@ -211,3 +212,48 @@ def test_a_busy_stream_changes_back_in_order(fake: FakeCluster) -> None:
         sending.flush()
         assert fake.streams[1].connections == 1
     assert consume(fake, 200) == [b"%d" % number for number in range(200)]
+
+
+# ---- idle ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_an_idle_stream_is_closed_and_the_next_record_makes_another(
+    fake: FakeCluster, transport: str
+) -> None:
+    with producer(fake, connections_max_idle_ms=20, client_transport=transport) as sending:
+        streams = sending._loop.streams
+        for _ in range(3):
+            sending.send("t", b"1").result(10)
+            eventually(10, lambda: not streams, "the stream is closed")
+        assert sending._loop.sender.pipes.of(1).faults == 0
+    if transport == "auto":
+        assert fake.streams[1].connections == 3
+    assert consume(fake, 3) == [b"1"] * 3
+
+
+def test_a_stream_that_its_broker_closes_while_nothing_is_due_is_no_fault(
+    fake: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "QUIET_S", 0)
+    with producer(fake, reconnect_backoff_ms=60_000, retry_backoff_ms=60_000) as sending:
+        sending.send("t", b"1").result(10)
+        fake.streams[1].hang_up()
+        eventually(10, lambda: not sending._loop.streams, "the end is noticed")
+        sending.send("t", b"2").result(10)
+    assert fake.streams[1].connections == 2
+
+
+def test_a_fetch_that_waits_is_not_idle(fake: FakeCluster) -> None:
+    with Consumer(
+        bootstrap_servers=fake.bootstrap_servers,
+        connections_max_idle_ms=20,
+        fetch_max_wait_ms=300,
+    ) as consumer:
+        consumer.assign([TopicPartition("t", 0)])
+        consumer.seek_to_beginning()
+        assert not consumer.poll(1)
+        with producer(fake) as sending:
+            sending.send("t", b"1").result(10)
+        assert [record.value for record in consumer.poll(10)] == [b"1"]
+        assert fake.streams[1].connections == 2

@@ -1,4 +1,4 @@
-"""Lines about clients that do not speak gRPC: one in a while, however many knock."""
+"""Lines about peers that are not what a listener is for: one in a while, however many knock."""
 
 from __future__ import annotations
 

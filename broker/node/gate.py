@@ -1,0 +1,29 @@
+"""The limits of a process's connections, out of its settings and of what it may have open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from broker.config import BrokerConfig
+from broker.network.acceptor import Gate
+from broker.network.overrides import parse_overrides
+from broker.network.quotas import Limits
+from broker.network.shares import last_descriptor
+from pylog.clock import Clock
+
+
+def limits_of(config: BrokerConfig, files_max: int) -> Limits:
+    """What all listeners of the process share."""
+    return Limits(
+        per_ip=config.max_connections_per_ip,
+        overrides=parse_overrides(config.max_connections_per_ip_overrides),
+        creation_rate=config.max_connection_creation_rate,
+        last_descriptor=last_descriptor(files_max),
+    )
+
+
+def gate_of(
+    config: BrokerConfig, files_max: int, clock: Clock, report: Callable[[str], None]
+) -> Gate:
+    """A gate with these limits."""
+    return Gate(clock, report, limits_of(config, files_max))
