@@ -23,6 +23,7 @@ class FakeSource:
 
     def __init__(self) -> None:
         self.scrapes = 0
+        self.asked = 0
         self.fails = False
         self.well = True
         self.release: asyncio.Event | None = None
@@ -36,6 +37,9 @@ class FakeSource:
         return "pylog_x 1\n"
 
     async def live(self) -> Health:
+        self.asked += 1
+        if self.release is not None:
+            await self.release.wait()
         return Health(True, "alive")
 
     async def ready(self) -> Health:
@@ -161,15 +165,18 @@ def test_who_has_not_asked_gives_way_to_who_comes(monkeypatch: pytest.MonkeyPatc
 
 def test_there_are_only_so_many_places(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "CONNECTIONS_MAX", 3)
+    monkeypatch.setattr(http, "LOOP_SECONDS_MAX", 30)
 
     def check(port: int, source: FakeSource) -> None:
         held = source.release = asyncio.Event()
         taken = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(3)]
         for client in taken:
-            client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+            client.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
         deadline = SYSTEM_CLOCK.monotonic_ms() + 5_000
-        while exchange_quietly(port):
+        while source.asked < 3:
             assert SYSTEM_CLOCK.monotonic_ms() < deadline
+            SYSTEM_CLOCK.sleep(0.01)
+        assert exchange_quietly(port) == b""
         source.release = None
         held._loop.call_soon_threadsafe(held.set)  # type: ignore[attr-defined]
         for client in taken:
