@@ -21,6 +21,7 @@ from broker.storage.files import OF_THE_MOMENT, is_of_the_moment
 from broker.storage.log.log import Log
 from broker.storage.log.validator import INTERNAL
 from broker.storage.manager.manager import LogManager
+from broker.storage.producers.producer_entry import unpack
 from pylog.errors import PylogError
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
@@ -315,7 +316,9 @@ def _portrait_of(log: Log) -> dict[str, object]:
         "epochs": log.epochs.entries,
         "producers": {
             producer: (entry.epoch, entry.batches, entry.transaction_start)
-            for producer, entry in log.producers.entries.items()
+            for producer, entry in (
+                (producer, unpack(packed)) for producer, packed in log.producers.entries.items()
+            )
         },
         "stable": log.last_stable_offset(end),
         "aborted": log.aborted_transactions(start, end),
