@@ -215,7 +215,7 @@ class DeleterClient(Client):
         self.cluster.scheduler.note("delete", self.topic_partition, offset)
         request = DeleteRecords(((self.topic_partition, offset),), ASK_MS)
         rpc.request(
-            self.cluster.server(rpc).serve_delete_records,
+            self.cluster.server(rpc).clients.serve_delete_records,
             (request, self.topic_id),
             self._answered,
             2 * ASK_MS,

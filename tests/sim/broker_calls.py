@@ -14,7 +14,6 @@ from broker.metadata.messages import (
 from broker.replication.messages import (
     ReplicaFailed,
     SendAlterPartition,
-    SendEpochEndQuery,
     SendReplicaFetch,
 )
 from pylog.model import BrokerId
@@ -69,26 +68,6 @@ class BrokerCalls:
         timeout_ms = effect.request.max_wait_ms + CALL_TIMEOUT_MS
         rpc.request(
             self._process.cluster.server(rpc).serve_replica_fetch, effect.request, heard, timeout_ms
-        )
-
-    def epoch_ends(self, effect: SendEpochEndQuery) -> None:
-        def heard(ends: Any) -> None:
-            assert self._process.core is not None
-            self._process.step(
-                self._process.core.on_epoch_ends(
-                    self._process.now_ms(), effect.leader, effect.request_id, ends
-                )
-            )
-
-        rpc = self._leader_rpc(effect.leader)
-        if rpc is None:
-            self._process.timer(1 + self._process.node.rng.random() * 20, heard, None)
-            return
-        rpc.request(
-            self._process.cluster.server(rpc).serve_epoch_ends,
-            effect.request,
-            heard,
-            CALL_TIMEOUT_MS,
         )
 
     def alter_partition(self, effect: SendAlterPartition) -> None:

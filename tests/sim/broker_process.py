@@ -10,28 +10,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from broker.metadata.image import MetadataImage
-from broker.metadata.messages import ProducerIdBlock
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
     ColdRead,
-    DeleteRecords,
     DeleteRecordsDone,
     DeleteReplicaLater,
     Effect,
-    EpochEndQuery,
-    EpochEnds,
-    Fetch,
     FetchDone,
+    FetchStands,
     OperationFailed,
-    PartitionBatch,
     PartitionState,
-    Produce,
     ProduceDone,
     ReplicaFailed,
     ReplicaFetch,
     ReplicaFetchDone,
     SendAlterPartition,
-    SendEpochEndQuery,
     SendReplicaFetch,
     SyncLog,
 )
@@ -39,16 +32,16 @@ from broker.storage.log.log import Log
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.manager.manager import LogManager
 from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, ProducerId, TopicId, TopicPartition
-from pylog.records.batch import read_header
+from pylog.model import BrokerEpoch, BrokerId, TopicPartition
 from tests.sim.broker_calls import CALL_TIMEOUT_MS, BrokerCalls
 from tests.sim.broker_membership import BrokerMembership
 from tests.sim.broker_startup import BrokerStartup
 from tests.sim.broker_upkeep import BrokerUpkeep
+from tests.sim.client_service import ClientService, Producing
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import TornWrite
 from tests.sim.files import SimFiles
-from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.ghost import Violation
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
 
@@ -72,10 +65,10 @@ class BrokerProcess(Actor):
         self.logs: LogDirectories | None = None
         self.core: ReplicaManager | None = None
         self.calls = BrokerCalls(self)
+        self.clients = ClientService(self)
         self.membership = BrokerMembership(self)
         self._startup = BrokerStartup(self)
         self._tick_at = -1
-        self._producer_ids: list[ProducerId] = []
         self._stopping = False
 
     def start(self) -> None:
@@ -173,14 +166,18 @@ class BrokerProcess(Actor):
 
     def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
         match effect:
-            case ProduceDone():
-                self._produced(effect)
-            case FetchDone() | ReplicaFetchDone():
-                self._fetched(effect)
+            case ProduceDone(token, acks):
+                assert isinstance(token, Producing)
+                self.clients.produced(token, acks)
+            case FetchDone(token, partitions) | FetchStands(token, partitions):
+                assert isinstance(token, Call)
+                self.clients.found(token, partitions, stands=isinstance(effect, FetchStands))
+            case ReplicaFetchDone(token, fetched):
+                assert isinstance(token, Call)
+                self.cluster.count_fetched(fetched)
+                token.answer(fetched)
             case SendReplicaFetch():
                 self.calls.fetch(effect)
-            case SendEpochEndQuery():
-                self.calls.epoch_ends(effect)
             case SendAlterPartition():
                 self.calls.alter_partition(effect)
             case ColdRead():
@@ -199,23 +196,6 @@ class BrokerProcess(Actor):
                 call: Any = effect.token
                 call.answer(effect)
 
-    def _produced(self, effect: ProduceDone) -> None:
-        call = effect.token
-        assert isinstance(call, Call)
-        request = call.value
-        assert isinstance(request, Produce)
-        for batch, ack in zip(request.batches, effect.acks, strict=True):
-            if request.acks == -1 and ack.failure is None:
-                ghost = self._ghost_of(batch)
-                ghost.check_ok(self.broker_id, ack.base_offset, read_header(batch.batch).crc)
-                if ack.base_offset < call.log_end:
-                    self.cluster.sometimes["duplicate answered"] += 1
-        call.answer(effect)
-
-    def _ghost_of(self, batch: PartitionBatch) -> PartitionGhost:
-        assert batch.topic_id is not None
-        return self.cluster.shadows.ghost(batch.topic_id, batch.topic_partition.partition)
-
     def _remove(self, directory: str) -> None:
         assert self.logs is not None
         try:
@@ -223,18 +203,8 @@ class BrokerProcess(Actor):
         except OSError:
             self.cluster.sometimes["deleted files stay"] += 1  # the next start tries again
 
-    def _fetched(self, effect: FetchDone | ReplicaFetchDone) -> None:
-        call = effect.token
-        assert isinstance(call, Call)
-        if isinstance(effect, ReplicaFetchDone):
-            self.cluster.count_fetched(effect.fetched)
-            call.answer(effect.fetched)
-        else:
-            call.answer(effect)
-
     def cancelled(self, call: Call) -> None:
-        if self.core is not None:
-            self.core.cancel(call)
+        self.clients.cancelled(call)
 
     def _arm(self) -> None:
         assert self.core is not None
@@ -310,24 +280,7 @@ class BrokerProcess(Actor):
             self.cluster.scheduler.note("close", self.name, error)
         self.node.kill(away_ms)
 
-    # ---- what others ask
-
-    def serve_produce(self, request: Produce, call: Call) -> None:
-        """A producer's batches."""
-        if self.core is None:
-            call.answer(None)
-            return
-        ghost = self._ghost_of(request.batches[0])
-        call.log_end = ghost.shadow(self.broker_id).end
-        self.cluster.scheduler.note("produce", self.name, request.acks, call.log_end)
-        self.step(self.core.produce(self.now_ms(), self.node.clock.now_ms(), request, call))
-
-    def serve_fetch(self, request: Fetch, call: Call) -> None:
-        """A consumer's long poll."""
-        if self.core is None:
-            call.answer(None)
-            return
-        self.step(self.core.fetch(self.now_ms(), request, call))
+    # ---- what other brokers ask
 
     def serve_replica_fetch(self, request: ReplicaFetch, call: Call) -> None:
         """A follower's fetch."""
@@ -345,52 +298,3 @@ class BrokerProcess(Actor):
             ),
         )
         self.step(self.core.replica_fetch(self.now_ms(), request, call))
-
-    def serve_delete_records(self, asked: tuple[DeleteRecords, TopicId], call: Call) -> None:
-        """An administrator's; the topic must still be the one that is meant."""
-        request, topic_id = asked
-        name, offset = request.offsets[0]
-        topic = self.image.topics_by_name.get(name.topic)
-        if self.core is None or topic is None or topic.topic_id != topic_id:
-            call.answer(None)
-            return
-        if offset < 0:
-            ghost = self.cluster.shadows.ghost(topic_id, name.partition)
-            ghost.deleted_to = max(ghost.deleted_to, ghost.shadow(self.broker_id).high_watermark)
-        self.step(self.core.delete_records(self.now_ms(), request, call))
-
-    def serve_epoch_ends(self, request: EpochEndQuery, call: Call) -> None:
-        """A follower asks where epochs end."""
-        if self.core is None:
-            call.answer(None)
-            return
-        ends: EpochEnds = self.core.epoch_ends(request)
-        call.answer(ends)
-
-    def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
-        """Who leads, as far as this broker knows."""
-        topic = self.image.topics_by_name.get(topic_partition.topic)
-        if topic is None:
-            return None
-        partition = topic.partitions.get(topic_partition.partition)
-        return None if partition is None else partition.leader
-
-    def new_producer_id(self, answer: Callable[[object], None]) -> None:
-        """A producer id that nobody has, or None."""
-        if self._producer_ids:
-            answer(self._producer_ids.pop())
-            return
-
-        def allocated(block: object) -> None:
-            if isinstance(block, ProducerIdBlock):
-                self._producer_ids.extend(
-                    ProducerId(block.first + index) for index in reversed(range(block.count))
-                )
-            answer(self._producer_ids.pop() if self._producer_ids else None)
-
-        if self.broker_epoch < 0:
-            answer(None)
-            return
-        self.ask_controller(
-            ControllerProcess.serve_producer_ids, (self.broker_id, self.broker_epoch), allocated
-        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from broker.config import BrokerConfig
 from broker.controller.settings import ControllerSettings
@@ -20,15 +21,24 @@ from broker.replication.messages import ReplicaFailed, ReplicaFetched
 from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.config import LONG_MAX
-from pylog.model import NO_LEADER, BrokerId, NewTopic, Offset, ProducerId, TopicPartition
+from pylog.model import (
+    NO_LEADER,
+    BrokerId,
+    NewTopic,
+    Offset,
+    ProducerId,
+    TopicPartition,
+)
 from tests.sim.administrator import Administrator
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
-from tests.sim.clients import ProducerClient, ReaderClient, WandererClient
+from tests.sim.clients import WandererClient
+from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
 from tests.sim.ghost import Violation
 from tests.sim.net import Net
+from tests.sim.producers import ProducerApp
 from tests.sim.rpc import Rpc
 from tests.sim.scheduler import US_PER_MS, US_PER_S, Scheduler, Trace
 from tests.sim.shadows import Shadows
@@ -38,6 +48,7 @@ WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
 WAITING_MAX = 200
+DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients")
 
 
 class Cluster:
@@ -54,7 +65,7 @@ class Cluster:
         """`leaning` changes what the seed has drawn."""
         self.scheduler = Scheduler(seed, trace)
         rng = self.scheduler.rng
-        self.swarm: Swarm = leaning(draw(*map(rng, ("swarm", "upkeep", "disks", "cluster stops"))))
+        self.swarm: Swarm = leaning(draw(*map(rng, DRAWN)))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
@@ -66,41 +77,64 @@ class Cluster:
         self.administrator = Administrator(self)
         self.topic_created = False
         self.healing = False
-        self.producers: list[ProducerClient] = []
-        self.readers: list[ReaderClient] = []
+        self.producers: list[ProducerApp] = []
+        self.consumers: list[ConsumerApp] = []
         self.wanderers: list[WandererClient] = []
+        self._rng = rng("applications")
         self._producer_ids: set[int] = set()
         self._served: set[tuple[str, int]] = set()
 
-    def _make_clients(self) -> None:
-        """For each partition that has none yet."""
+    # ---- applications
+
+    def _start_applications(self) -> None:
+        """All of them, one after the other; some come later, or another one in their place."""
+        for n in range(self.swarm.producers):
+            self._start_producer(f"p{n}", acks=-1, idempotent=True)
+        for n in range(self.swarm.weak_producers):
+            self._start_producer(f"q{n}", acks=self.swarm.clients.weak_acks, idempotent=False)
+        self._start_consumer("r", roams=False)
+        self._start_consumer("s", roams=True)
+        self.scheduler.after(self._rng.randint(0, 15 * US_PER_S), self._come_late)
+
+    def _come_late(self) -> None:
+        """One that was not there when the first records were written, and deleted again."""
+        if not self.healing:
+            self.sometimes["late producer"] += 1
+            self._start_producer("late", acks=-1, idempotent=True)
+            self._start_consumer("late reader", roams=False)
+
+    def _start_producer(self, name: str, *, acks: int, idempotent: bool) -> None:
+        producer = ProducerApp(self, name, acks=acks, idempotent=idempotent)
+        self.producers.append(producer)
+        producer.start()
+        life_ms = self._rng.expovariate(1.0 / self.swarm.clients.life_ms)
+        self.scheduler.after(int(life_ms * US_PER_MS), self._succeed, producer)
+
+    def _succeed(self, producer: ProducerApp) -> None:
+        """The producer leaves, and another one takes its place."""
+        if self.healing:
+            return
+        self.sometimes["producer left"] += 1
+        producer.hear(partial(producer.leave, orderly=self._rng.random() < 0.7))
+        acks, idempotent = producer.acks, producer.idempotent
+        self._start_producer(f"{producer.name}'", acks=acks, idempotent=idempotent)
+
+    def _start_consumer(self, name: str, *, roams: bool) -> None:
+        reset = self._rng.choice(("earliest", "latest", "none")) if roams else "earliest"
+        consumer = ConsumerApp(self, name, roams=roams, reset=reset)
+        self.consumers.append(consumer)
+        consumer.start()
+
+    def _send_wanderers(self) -> None:
+        """To each partition that has none yet."""
         topic = self.topic()
         for number in () if topic is None else sorted(topic.partitions):
             assert topic is not None
             if (topic.topic_id, number) in self._served:
                 continue
             self._served.add((topic.topic_id, number))
-            generation = len({topic_id for topic_id, _ in self._served})
-            suffix = f"{number}" if generation == 1 else f"{number}/{generation}"
-            self._make_clients_of(topic, number, suffix)
-
-    def _make_clients_of(self, topic: TopicImage, number: int, suffix: str) -> None:
-        swarm = self.swarm
-        where = (topic.topic_id, TopicPartition(topic.name, number))
-        made = [
-            ProducerClient(self, f"p{suffix}.{n}", *where, idempotent=n < swarm.producers)
-            for n in range(swarm.producers + swarm.weak_producers)
-        ]
-        self.producers += made
-        reader = ReaderClient(self, f"r{suffix}", *where)
-        self.readers.append(reader)
-        if self.healing:
-            for producer in made:
-                producer.stopped = True
-        for client in (*made, reader):
-            client.start()
-        if swarm.upkeep is not None:
-            wanderer = WandererClient(self, f"w{suffix}", *where)
+            where = (topic.topic_id, TopicPartition(topic.name, number))
+            wanderer = WandererClient(self, f"w{number}/{len(self._served)}", *where)
             self.wanderers.append(wanderer)
             wanderer.start()
 
@@ -190,9 +224,9 @@ class Cluster:
         delta = self.image.apply(batch)
         for removed in delta.removed_topics:
             self.shadows.topic_deleted(removed.topic_id)
-            for client in (*self.producers, *self.readers, *self.wanderers):
-                if client.topic_id == removed.topic_id:
-                    client.retire()
+            for wanderer in self.wanderers:
+                if wanderer.topic_id == removed.topic_id:
+                    wanderer.retire()
         if delta.configs or delta.partitions:
             self._configured()
         if self.image.controller_epoch < before:
@@ -208,7 +242,7 @@ class Cluster:
         for node in self.brokers.values():
             self._settle_damage(node)
         if self._served and (delta.new_topics or delta.partitions):
-            self._make_clients()
+            self._send_wanderers()
 
     def _configured(self) -> None:
         topic = self.topic()
@@ -323,7 +357,8 @@ class Cluster:
         if not self.topic_created:
             raise Violation("L1", f"the topic was not created within {UP_WITHIN_S} s")
         self.net.calm = False
-        self._make_clients()
+        self._start_applications()
+        self._send_wanderers()
 
     def new_topic(self) -> CreateTopics:
         """The request for the topic."""
@@ -377,7 +412,9 @@ class Cluster:
         self.controller.disk.torn_write_rng = None
         self.scheduler.run_until(self.scheduler.now_us + US_PER_S)
         for producer in self.producers:
-            producer.stopped = True
+            producer.hear(producer.say_last_words)
+        for consumer in self.consumers:
+            consumer.hear(consumer.settle)
         self.administrator.help_empty_partitions()
         deadline = self.scheduler.now_us + CONVERGE_WITHIN_S * US_PER_S
         self._run_until(self.converged, deadline)
@@ -393,7 +430,7 @@ class Cluster:
         """Whether all replicas are in sync and equal, and no client waits."""
         if not self._all_in_sync() or self.administrator.busy:
             return False
-        if any(producer.waiting for producer in self.producers if producer.alive):
+        if any(app.waits_for for app in self.producers if app.alive):
             return False
         for partition in self.image.partitions():
             ghost = self.shadows.ghost(partition.topic_id, partition.partition)
@@ -408,9 +445,7 @@ class Cluster:
                 process = self.process(broker)
                 if process is None or process.core is None:
                     return False
-        return all(
-            reader.position == reader.ghost.committed_end for reader in self.readers if reader.alive
-        )
+        return not any(consumer.waits_for for consumer in self.consumers)
 
     def is_caught_up(self, node: BrokerNode) -> bool:
         """Whether the broker follows somewhere, and holds all that is committed or more."""
@@ -459,10 +494,8 @@ class Cluster:
                     f"end {shadow.end} committed {ghost.committed_end} "
                     f"running {process is not None and process.core is not None}"
                 )
-        lines.extend(
-            f"  {producer.name}: {len(producer.waiting)} unanswered" for producer in self.producers
-        )
-        lines.extend(f"  {reader.name}: at {reader.position}" for reader in self.readers)
+        apps = [*(app for app in self.producers if app.alive), *self.consumers]
+        lines.extend(f"  {app.name} waits for {what}" for app in apps for what in app.waits_for)
         return "\n".join(lines)
 
     def check_end(self) -> None:

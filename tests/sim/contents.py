@@ -19,12 +19,17 @@ from pylog.records.reader import iter_records
 
 
 class Original(NamedTuple):
-    """A batch as its producer made it; all records have one timestamp."""
+    """A batch as its producer made it, with the time of each record."""
 
     home: tuple[TopicId, int]
     keys: tuple[bytes | None, ...]
     values: tuple[bytes | None, ...]
-    timestamp: int
+    timestamps: tuple[int, ...]
+
+    @property
+    def timestamp(self) -> int:
+        """The newest, which retention goes by."""
+        return max(self.timestamps)
 
 
 class Contents:
@@ -35,7 +40,7 @@ class Contents:
 
     def sent(self, crc: int, original: Original) -> None:
         """A producer made it; no two are alike."""
-        assert crc not in self._originals, original
+        assert self._originals.get(crc, original) == original, original
         self._originals[crc] = original
 
     def get(self, crc: int) -> Original | None:
@@ -54,7 +59,7 @@ def left_of(original: Original, base: int, batch: Buffer) -> set[int] | str:
         index = record.offset - base
         if not 0 <= index < len(original.values):
             return f"a record at {record.offset} that was never written"
-        wanted = (original.keys[index], original.values[index], original.timestamp)
+        wanted = (original.keys[index], original.values[index], original.timestamps[index])
         if (record.key, record.value, record.timestamp_ms) != wanted:
             return f"{record} where {wanted} was written"
         found.add(record.offset)

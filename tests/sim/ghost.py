@@ -58,7 +58,7 @@ class SequenceBook:
         producer = (batch.producer_id, batch.producer_epoch)
         wanted = self._next.get(producer, 0)
         if batch.sequence != wanted:
-            if self._last.get(producer, 0) >= deleted_to:
+            if producer not in self._last or self._last[producer] >= deleted_to:
                 raise Violation("I11", f"sequence {batch.sequence} instead of {wanted}: {batch}")
             self.forgotten.add(batch.producer_id)
         self._next[producer] = (batch.sequence + batch.last - batch.base + 1) % 2**31
@@ -100,6 +100,7 @@ class PartitionGhost:
         self.committed_end = 0
         self.deleted_to = 0  # log starts may move up to here
         self.acknowledged_start = 0  # a DeleteRecords up to here was answered with "ok"
+        self.listed_end = 0  # the latest offset that a leader ever told
         self.may_compact = False  # its policy says, or once said, compact
         self.delete_retention_ms = 0
         self.shadows: dict[BrokerId, Shadow] = {}
@@ -398,6 +399,19 @@ class PartitionGhost:
         if index < len(self.committed) and self.committed[index].base == offset:
             return self.committed[index]
         return None
+
+    def committed_before(self, offset: int) -> Batch | None:
+        """The last committed batch that begins below `offset`."""
+        index = bisect_left(self._bases, offset)
+        return self.committed[index - 1] if index else None
+
+    def record_at(self, offset: int) -> tuple[bytes | None, bytes | None, int] | None:
+        """Key, value and time of the committed record at `offset`."""
+        batch = self.committed_before(offset + 1)
+        if batch is None or batch.last < offset:
+            return None
+        original, index = self.contents.of(batch.crc), offset - batch.base
+        return original.keys[index], original.values[index], original.timestamps[index]
 
     def check_ok(self, broker: BrokerId, base: int, crc: int) -> None:
         """I10: an acks=all "ok" is for a batch that is committed, at the offset told."""

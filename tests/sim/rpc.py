@@ -81,13 +81,12 @@ class Actor:
 class Call:
     """A request at its server: answer it once, or be told that nobody waits any more."""
 
-    __slots__ = ("_rpc", "log_end", "number", "open", "value")
+    __slots__ = ("_rpc", "number", "open", "value")
 
     def __init__(self, rpc: Rpc, number: int, value: object) -> None:
         self._rpc = rpc
         self.number = number
         self.value = value
-        self.log_end = -1  # of the partition that a produce is for, before it
         self.open = True
 
     def answer(self, value: object) -> None:
@@ -96,6 +95,16 @@ class Call:
             return
         self.open = False
         self._rpc.send_answer(self, value)
+
+    def answer_in_part(self, value: object) -> None:
+        """Send one answer; others follow."""
+        if self.open:
+            self._rpc.send_part(self, value)
+
+    @property
+    def stream(self) -> Rpc:
+        """The connection that the request came by."""
+        return self._rpc
 
 
 class Rpc:
@@ -138,9 +147,12 @@ class Rpc:
         handler: Callable[[Any, Call], None],
         value: object,
         on_answer: Callable[[Any], None],
-        timeout_ms: float,
+        timeout_ms: float | None,
     ) -> None:
-        """Have the server call `handler(value, call)`; `on_answer` hears the answer or None."""
+        """Have the server call `handler(value, call)`; `on_answer` hears the answer or None.
+
+        A `timeout_ms` of None leaves it to the caller how long to wait.
+        """
         number = self._next
         self._next += 1
         self._pending[number] = on_answer
@@ -148,7 +160,8 @@ class Rpc:
         self._connection.send(
             self.client.name, lambda: self.server.hear(self._serve, handler, value, call)
         )
-        self.client.timer(timeout_ms, self._expire, number)
+        if timeout_ms is not None:
+            self.client.timer(timeout_ms, self._expire, number)
 
     def _serve(self, handler: Callable[[Any, Call], None], value: object, call: Call) -> None:
         self._calls[call.number] = call
@@ -159,6 +172,12 @@ class Rpc:
         self._calls.pop(call.number, None)
         self._connection.send(
             self.server.name, lambda: self.client.hear(self._answered, call.number, value)
+        )
+
+    def send_part(self, call: Call, value: object) -> None:
+        """Send an answer that others follow to the client."""
+        self._connection.send(
+            self.server.name, lambda: self.client.hear(self._answered_in_part, call.number, value)
         )
 
     def push(self, fn: Callable[..., None], *args: Any) -> None:
@@ -180,6 +199,11 @@ class Rpc:
 
     def _answered(self, number: int, value: object) -> None:
         on_answer = self._pending.pop(number, None)
+        if on_answer is not None:
+            on_answer(value)
+
+    def _answered_in_part(self, number: int, value: object) -> None:
+        on_answer = self._pending.get(number)
         if on_answer is not None:
             on_answer(value)
 

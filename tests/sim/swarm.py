@@ -77,6 +77,22 @@ class Upkeep:
 
 
 @dataclass(frozen=True, slots=True)
+class Clients:
+    """How applications send and read. Times in milliseconds."""
+
+    linger_ms: int
+    batch_size: int
+    max_in_flight: int
+    request_timeout_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    request_bytes_max: int  # of batches in flight at one broker
+    compressions: tuple[str, ...]
+    life_ms: float  # of a producer, on average, before another one takes its place
+    weak_acks: int  # of the producers without an id
+
+
+@dataclass(frozen=True, slots=True)
 class Swarm:
     """One seed's parameters. Times in milliseconds."""
 
@@ -92,11 +108,11 @@ class Swarm:
     away_ms: int
     sync_interval_ms: float
     producers: int
-    weak_producers: int  # acks=1, without an id: they leave tails to cut
+    weak_producers: int  # without an id: they leave tails to cut
     produce_interval_ms: float
     quiet_share: float  # after so many of its batches a producer is quiet for seconds
     records_max: int
-    request_timeout_ms: int
+    clients: Clients
     session_timeout_ms: int
     rebalance_ms: int
     snapshot_records: int
@@ -116,9 +132,10 @@ def draw(
     upkeep_rng: random.Random,
     disks_rng: random.Random,
     stops_rng: random.Random,
+    clients_rng: random.Random,
 ) -> Swarm:
     """The parameters of one seed."""
-    swarm = _draw(rng)
+    swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
     if late:
         swarm = _late_lives(swarm)
@@ -196,7 +213,22 @@ def _late_lives(swarm: Swarm) -> Swarm:
     )
 
 
-def _draw(rng: random.Random) -> Swarm:
+def _draw_clients(rng: random.Random) -> Clients:
+    return Clients(
+        linger_ms=rng.choice((0, 0, 5, 40)),
+        batch_size=rng.choice((150, 300, 1_000)),
+        max_in_flight=rng.choice((1, 2, 5, 5)),
+        request_timeout_ms=rng.choice((1_000, 2_500, 10_000)),
+        delivery_timeout_ms=rng.choice((1_500, 6_000, 60_000)),
+        retry_backoff_ms=rng.choice((10, 100)),
+        request_bytes_max=rng.choice((400, 2_000, 100_000, 100_000)),
+        compressions=rng.choice((("none",), ("none",), ("none", "gzip"), ("lz4", "zstd"))),
+        life_ms=rng.choice((1_000.0, 4_000.0, 4_000.0, 1e9)),
+        weak_acks=rng.choice((0, 1)),
+    )
+
+
+def _draw(rng: random.Random, clients_rng: random.Random) -> Swarm:
     brokers, factor, min_insync = rng.choice(
         ((3, 3, 2), (3, 3, 2), (3, 3, 2), (3, 3, 2), (3, 3, 1), (4, 3, 2), (5, 5, 3), (1, 1, 1))
     )
@@ -228,7 +260,7 @@ def _draw(rng: random.Random) -> Swarm:
         produce_interval_ms=rng.choice((20.0, 60.0, 200.0)) if restless else 100.0,
         quiet_share=rng.choice((0.0, 0.0, 0.02)),
         records_max=rng.choice((1, 3, 10)),
-        request_timeout_ms=rng.choice((300, 1_500)),
+        clients=_draw_clients(clients_rng),
         session_timeout_ms=rng.choice((1_000, 3_000)),
         rebalance_ms=rng.choice((2_000, 300_000)),
         snapshot_records=rng.choice((20, 20_000)),

@@ -1,0 +1,341 @@
+"""What a simulated broker does for clients: the edges of the product around `ReplicaManager`.
+
+A produce stream's messages hold several requests, and are answered in their order; one with a
+compressed batch is looked at beside the loop first, and what came behind it waits. A fetch stream
+has one fetch under way, which may stand. Whatever leaves is checked against the ghost state first.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.grpc.metadata_view import metadata_response
+from broker.metadata.messages import Failure, ProducerIdBlock
+from broker.replication.messages import (
+    DeleteRecords,
+    EpochEndQuery,
+    EpochEnds,
+    Fetch,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionAck,
+    PartitionBatch,
+    PartitionData,
+    Produce,
+    ReplicaEpochEnd,
+)
+from pylog import errors
+from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
+from pylog.records.batch import read_header
+from pylog.rpc.v1 import log_pb2
+from tests.sim.controller_node import ControllerProcess
+from tests.sim.rpc import Call, Rpc
+from tests.sim.twins import check_epoch_end, check_offset
+
+if TYPE_CHECKING:
+    from tests.sim.broker_process import BrokerProcess
+    from tests.sim.ghost import PartitionGhost
+
+COMPRESSION_BITS = 7
+UNPACKING_MS_MAX = 5
+
+
+class ProduceMessage(NamedTuple):
+    """One message of a produce stream: requests by their correlation."""
+
+    requests: tuple[tuple[int, Produce], ...]
+
+
+Answers = tuple[tuple[int, tuple[PartitionAck, ...]], ...]
+
+
+class Fetched(NamedTuple):
+    """An answer to a fetch. `stands`: another one follows."""
+
+    partitions: tuple[PartitionData, ...]
+    stands: bool
+
+
+@dataclass(eq=False, slots=True)
+class _Slot:
+    """The place of a message's answer in its stream's order."""
+
+    call: Call
+    acks: list[tuple[PartitionAck, ...] | None]
+
+
+@dataclass(eq=False, slots=True)
+class _ProduceStream:
+    slots: deque[_Slot] = field(default_factory=deque)
+    waiting: deque[tuple[ProduceMessage, Call]] = field(default_factory=deque)
+    is_unpacking: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Producing:
+    """Who waits for a produce: the replica manager's token."""
+
+    request: Produce
+    log_ends: tuple[int, ...]
+    done: Callable[[tuple[PartitionAck, ...]], None]
+
+
+class ClientService:
+    """Of one life of a broker."""
+
+    def __init__(self, process: BrokerProcess) -> None:
+        self._process = process
+        self._cluster = process.cluster
+        self._sometimes = process.cluster.sometimes
+        self._rng = process.cluster.scheduler.rng(f"edge {process.incarnation}")
+        self._streams: dict[Rpc, _ProduceStream] = {}
+        self._fetches: dict[Rpc, Call] = {}  # under way, or standing
+        self._in_flight_bytes = 0
+        self._producer_ids: list[ProducerId] = []
+
+    # ---- produce
+
+    def serve_produce(self, message: ProduceMessage, call: Call) -> None:
+        """A message of a produce stream."""
+        if self._process.core is None:
+            call.stream.refuse()
+            return
+        stream = self._streams.setdefault(call.stream, _ProduceStream())
+        stream.waiting.append((message, call))
+        self._take(stream)
+
+    def _take(self, stream: _ProduceStream) -> None:
+        while stream.waiting and not stream.is_unpacking:
+            message, call = stream.waiting.popleft()
+            slot = _Slot(call, [None] * len(message.requests))
+            if any(request.acks for _, request in message.requests):
+                stream.slots.append(slot)
+            if any(
+                item.batch[22] & COMPRESSION_BITS
+                for _, request in message.requests
+                for item in request.batches
+            ):
+                self._sometimes["compressed batches produced"] += 1
+                stream.is_unpacking = True
+                wait_ms = self._rng.random() * UNPACKING_MS_MAX
+                self._process.timer(wait_ms, self._unpacked, stream, message, slot)
+            else:
+                self._hand_over(stream, message, slot)
+
+    def _unpacked(self, stream: _ProduceStream, message: ProduceMessage, slot: _Slot) -> None:
+        stream.is_unpacking = False
+        if slot.call.stream.open:
+            self._hand_over(stream, message, slot)
+            self._take(stream)
+
+    def _hand_over(self, stream: _ProduceStream, message: ProduceMessage, slot: _Slot) -> None:
+        process = self._process
+        assert process.core is not None
+        taken: list[tuple[Produce, Producing]] = []
+        if len(message.requests) > 1:
+            self._sometimes["several requests in a produce message"] += 1
+        for index, (_, request) in enumerate(message.requests):
+            size = sum(len(item.batch) for item in request.batches)
+            limit = self._cluster.swarm.clients.request_bytes_max
+            if self._in_flight_bytes + size > limit and self._in_flight_bytes:
+                self._sometimes["produce throttled"] += 1
+                fault = Failure(errors.ThrottlingQuotaExceeded.code, "too much waits")
+                throttled = (PartitionAck(b.topic_partition, fault) for b in request.batches)
+                self._answered(stream, slot, index, tuple(throttled))
+                continue
+            self._in_flight_bytes += size
+            taken.append((request, self._producing(stream, slot, index, request, size)))
+        if taken:
+            now_ms, wall_ms = process.now_ms(), process.node.clock.now_ms()
+            process.step(process.core.produce_all(now_ms, wall_ms, taken))
+
+    def _producing(
+        self, stream: _ProduceStream, slot: _Slot, index: int, request: Produce, size: int
+    ) -> Producing:
+        if len(request.batches) > 1:
+            self._sometimes["several partitions in a produce"] += 1
+        if request.acks == 0:
+            self._sometimes["produced without acks"] += 1
+        shadow_of = self._process.broker_id
+        ends = tuple(self._ghost_of(item).shadow(shadow_of).end for item in request.batches)
+        self._cluster.scheduler.note("produce", self._process.name, request.acks, *ends)
+
+        def done(acks: tuple[PartitionAck, ...]) -> None:
+            self._in_flight_bytes -= size
+            self._answered(stream, slot, index, acks)
+
+        return Producing(request, ends, done)
+
+    def produced(self, token: Producing, acks: tuple[PartitionAck, ...]) -> None:
+        """The replica manager has answered."""
+        for batch, ack, end in zip(token.request.batches, acks, token.log_ends, strict=True):
+            if token.request.acks == -1 and ack.failure is None:
+                crc = read_header(batch.batch).crc
+                self._ghost_of(batch).check_ok(self._process.broker_id, ack.base_offset, crc)
+                if ack.base_offset < end:
+                    self._sometimes["duplicate answered"] += 1
+            elif ack.failure is not None:
+                name = errors.ERRORS_BY_CODE[ack.failure.code].__name__
+                self._sometimes[f"produce: {name}"] += 1
+        token.done(acks)
+
+    def _answered(
+        self, stream: _ProduceStream, slot: _Slot, index: int, acks: tuple[PartitionAck, ...]
+    ) -> None:
+        slot.acks[index] = acks
+        while stream.slots and all(a is not None for a in stream.slots[0].acks):
+            first = stream.slots.popleft()
+            message = first.call.value
+            assert isinstance(message, ProduceMessage)
+            first.call.answer(
+                tuple(
+                    (correlation, acks if request.acks else ())
+                    for (correlation, request), acks in zip(
+                        message.requests, first.acks, strict=True
+                    )
+                )
+            )
+
+    def _ghost_of(self, batch: PartitionBatch) -> PartitionGhost:
+        assert batch.topic_id is not None
+        return self._cluster.shadows.ghost(batch.topic_id, batch.topic_partition.partition)
+
+    # ---- fetch
+
+    def serve_fetch(self, request: Fetch, call: Call) -> None:
+        """A fetch; the next one on its stream ends one that stands."""
+        process = self._process
+        if process.core is None:
+            call.stream.refuse()
+            return
+        before = self._fetches.get(call.stream)
+        if before is not None:
+            before.open = False
+            process.core.cancel(before)
+        self._fetches[call.stream] = call
+        if len(request.partitions) > 1:
+            self._sometimes["several partitions in a fetch"] += 1
+        if request.read_committed:
+            self._sometimes["read committed"] += 1
+        if any(item.last_fetched_epoch >= 0 for item in request.partitions):
+            self._sometimes["consumer's fetch names epochs"] += 1
+        process.step(process.core.fetch(process.now_ms(), request, call))
+
+    def found(self, call: Call, partitions: tuple[PartitionData, ...], *, stands: bool) -> None:
+        """The replica manager has found something to read."""
+        if stands:
+            self._sometimes["standing fetch answered"] += 1
+            call.answer_in_part(Fetched(partitions, True))
+            return
+        if self._fetches.get(call.stream) is call:
+            del self._fetches[call.stream]
+        call.answer(Fetched(partitions, False))
+
+    def cancelled(self, call: Call) -> None:
+        """Its connection broke. What was to be produced stays to be."""
+        core = self._process.core
+        if self._fetches.get(call.stream) is call:
+            del self._fetches[call.stream]
+        self._streams.pop(call.stream, None)
+        if core is not None and not isinstance(call.value, ProduceMessage):
+            core.cancel(call)
+
+    # ---- offsets
+
+    def serve_list_offsets(
+        self, queries: tuple[OffsetQuery, ...], answer: Callable[[object], None]
+    ) -> None:
+        """Offsets by time or by name."""
+        process = self._process
+        if process.core is None:
+            return
+        found = []
+        for query in queries:
+            told: OffsetAnswer = process.core.list_offsets(query)
+            self._sometimes["offset listed" if told.failure is None else "offset refused"] += 1
+            if told.failure is None and told.topic_id is not None:
+                ghost = self._cluster.shadows.ghost(told.topic_id, query.topic_partition.partition)
+                if query.timestamp_ms >= 0:
+                    self._sometimes["offset by time"] += 1
+                check_offset(ghost, process.broker_id, query, told)
+            found.append(told)
+        process.step([])
+        answer(tuple(found))
+
+    def serve_epoch_ends(self, request: EpochEndQuery, answer: Callable[[object], None]) -> None:
+        """Where epochs end."""
+        process = self._process
+        if process.core is None:
+            return
+        ends: EpochEnds = process.core.epoch_ends(request)
+        for query, end in zip(request.queries, ends.ends, strict=True):
+            self._check_epoch_end(query.leader_epoch, end)
+        answer(ends)
+
+    def _check_epoch_end(self, epoch: int, end: ReplicaEpochEnd) -> None:
+        self._sometimes["epoch end asked"] += 1
+        if end.failure is None:
+            ghost = self._cluster.shadows.ghost(end.topic_id, end.partition)
+            check_epoch_end(ghost, self._process.broker_id, epoch, end)
+
+    # ---- others
+
+    def serve_metadata(
+        self, request: log_pb2.MetadataRequest, answer: Callable[[object], None]
+    ) -> None:
+        """The metadata as far as this broker knows it."""
+        if self._process.core is not None:
+            answer(metadata_response(self._process.image, request, None))
+
+    def serve_delete_records(self, asked: tuple[DeleteRecords, TopicId], call: Call) -> None:
+        """An administrator's; the topic must still be the one that is meant."""
+        request, topic_id = asked
+        process = self._process
+        name, offset = request.offsets[0]
+        topic = process.image.topics_by_name.get(name.topic)
+        if process.core is None or topic is None or topic.topic_id != topic_id:
+            call.answer(None)
+            return
+        if offset < 0:
+            ghost = self._cluster.shadows.ghost(topic_id, name.partition)
+            ghost.deleted_to = max(ghost.deleted_to, ghost.shadow(process.broker_id).high_watermark)
+        process.step(process.core.delete_records(process.now_ms(), request, call))
+
+    def leader_of(self, topic_partition: TopicPartition) -> BrokerId | None:
+        """Who leads, as far as this broker knows."""
+        topic = self._process.image.topics_by_name.get(topic_partition.topic)
+        if topic is None:
+            return None
+        partition = topic.partitions.get(topic_partition.partition)
+        return None if partition is None else partition.leader
+
+    def new_producer_id(self, answer: Callable[[object], None]) -> None:
+        """A producer id that nobody has, or None."""
+        if self._producer_ids:
+            answer(self._producer_ids.pop())
+            return
+
+        def allocated(block: object) -> None:
+            if isinstance(block, ProducerIdBlock):
+                self._producer_ids.extend(
+                    ProducerId(block.first + index) for index in reversed(range(block.count))
+                )
+            answer(self._producer_ids.pop() if self._producer_ids else None)
+
+        process = self._process
+        if process.broker_epoch < 0:
+            answer(None)
+            return
+        process.ask_controller(
+            ControllerProcess.serve_producer_ids,
+            (process.broker_id, process.broker_epoch),
+            allocated,
+        )
+
+
+def named(partitions: Sequence[PartitionData]) -> str:
+    """For the trace."""
+    return " ".join(str(data.topic_partition) for data in partitions)

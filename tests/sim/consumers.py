@@ -1,0 +1,469 @@
+"""Applications that read: the product's consumer core, `Fetcher` with what collects its records, on
+simulated streams.
+
+Every record that the application gets must be committed, and as it was sent; offsets rise, nothing
+committed is skipped, and the position follows what was given out.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from broker.replication.messages import (
+    Fetch,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionData,
+    PartitionFetch,
+    Standing,
+)
+from pylog import errors
+from pylog.client.consumer.collecting import Collector, Parts, grouped
+from pylog.client.consumer.consumer_settings import Interceptors, UserCode
+from pylog.client.consumer.fetch_loop import FetchLoop
+from pylog.client.fetching.fetch_events import (
+    CancelFetch,
+    Effect,
+    Fetched,
+    Listed,
+    ListOffsets,
+    Notice,
+    RefreshMetadata,
+)
+from pylog.client.fetching.fetch_events import Fetch as FetchEffect
+from pylog.client.fetching.fetch_state import FetcherSettings, Partition
+from pylog.client.fetching.fetcher import Fetcher
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+from pylog.records.record import Record
+from tests.sim import client_service
+from tests.sim.client_metadata import KeptMetadata
+from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.rpc import Actor, Machine, Rpc, unary
+
+if TYPE_CHECKING:
+    from tests.sim.cluster import Cluster
+
+ANSWER_MS = 1_000
+_PLAIN = UserCode(None, None, Interceptors(()))
+
+
+class _NoMetrics:
+    def consumed(self, records: int) -> None:
+        """Nobody counts."""
+
+
+class _Loop:
+    """What the collector needs of the consumer's loop."""
+
+    def __init__(self, app: ConsumerApp) -> None:
+        self.lock = threading.Lock()
+        self.metrics = _NoMetrics()
+        self._app = app
+
+    def poke(self) -> None:
+        """Have the fetcher look."""
+        self._app.timer(0, self._app.look)
+
+
+@dataclass(slots=True)
+class _Read:
+    """How far the application has come in one partition, as it would say itself."""
+
+    topic_id: TopicId
+    position: int
+    generation: int
+
+
+class ConsumerApp(Actor):
+    """Reads all partitions of the topic. `roams`: it seeks, pauses and asks for other places, too;
+    else it reads from the start to the end and misses nothing.
+    """
+
+    def __init__(
+        self, cluster: Cluster, name: str, *, roams: bool, reset: str = "earliest"
+    ) -> None:
+        super().__init__(Machine(name, cluster.scheduler, 0))
+        self.cluster = cluster
+        self.roams = roams
+        self.reads_all = reset == "earliest" and not roams
+        self.rng = cluster.scheduler.rng(name)
+        swarm = cluster.swarm
+        self._kept = KeptMetadata(cluster, self, self.rng, self._on_metadata)
+        self.read_committed = self.rng.random() < 0.5
+        self._stands = self.rng.random() < 0.7  # framed streams; over gRPC a fetch never stands
+        self.fetcher = Fetcher(
+            FetcherSettings(
+                auto_offset_reset=reset,
+                read_committed=self.read_committed,
+                fetch_max_wait_ms=swarm.fetch_wait_ms,
+                fetch_max_bytes=4 * swarm.fetch_max_bytes,
+                max_partition_fetch_bytes=swarm.fetch_max_bytes,
+                request_timeout_ms=swarm.clients.request_timeout_ms,
+                retry_backoff_ms=swarm.clients.retry_backoff_ms,
+                retry_backoff_max_ms=8 * swarm.clients.retry_backoff_ms,
+            ),
+            self._kept.metadata,
+            self.rng.random,
+            cluster.wall_ms,
+        )
+        self.fetcher.active = True
+        self._collector = Collector(
+            cast(FetchLoop, _Loop(self)),
+            self.fetcher,
+            _PLAIN,
+            max_poll_records=self.rng.choice((1, 7, 500)),
+            check_crcs=True,
+        )
+        self._streams: dict[tuple[int, int], Rpc] = {}
+        self._read: dict[TopicPartition, _Read] = {}
+        self._tick_at = -1
+
+    # ---- the application
+
+    def start(self) -> None:
+        """Learn of the topic, then read all of it."""
+        self._kept.refresh_soon(self.cluster.TOPIC)
+        self._poll()
+        if self.roams:
+            self.timer(self.rng.random() * 500, self._roam)
+
+    def leave(self) -> None:
+        """It reads no more."""
+        self.roams = False
+        for broker, lane in list(self._streams):
+            self._close(broker, lane)
+        self.alive = False
+
+    def now_ms(self) -> int:
+        """The consumer's monotonic clock."""
+        return self.machine.now_ms()
+
+    def ghost(self, tp: TopicPartition) -> PartitionGhost:
+        """Of the partition that it reads."""
+        return self.cluster.shadows.ghost(self._read[tp].topic_id, tp.partition)
+
+    @property
+    def waits_for(self) -> list[str]:
+        """Where it has not come to the end, for a report and for L1."""
+        topic = self.cluster.topic()
+        if not self.alive or self.roams or topic is None:
+            return []
+        found = []
+        for number in sorted(topic.partitions):
+            tp = TopicPartition(topic.name, number)
+            read = self._read.get(tp)
+            end = self.cluster.shadows.ghost(topic.topic_id, number).committed_end
+            if read is None or read.topic_id != topic.topic_id or read.position < end:
+                found.append(f"{tp} is read up to {read}, and ends at {end}")
+        return found
+
+    def _poll(self) -> None:
+        """What a user's thread does: take what is there, or hear of a fault."""
+        self._raise_faults()
+        self._look_for_jumps()
+        parts = self._collector.records()
+        if parts:
+            self._take(parts)
+        self._look_for_jumps()
+        self.timer(1 + self.rng.random() * 20, self._poll)
+        self.look()
+
+    def _raise_faults(self) -> None:
+        for partition in self.fetcher.partitions.values():
+            error = partition.error
+            if error is None or partition.buffer or partition.decoding is not None:
+                continue
+            tp = partition.topic_partition
+            self.cluster.sometimes[f"consumer: {error.name}"] += 1
+            self.cluster.scheduler.note("consumer hears", self.name, str(tp), error)
+            if not isinstance(error, errors.OffsetOutOfRange | errors.UnknownTopicId):
+                if not isinstance(error, errors.NoOffsetForPartition):
+                    raise Violation("C", f"{self.name} hears {error!r}")
+            if isinstance(error, errors.OffsetOutOfRange):
+                self._must_be_gone(tp, f"hears {error}")
+            self._forget_place(tp)
+            self.fetcher.seek_to(partition, EARLIEST_TIMESTAMP)
+
+    def _take(self, parts: Parts) -> None:
+        for tp, records in parts:
+            self._check(tp, records)
+        for tp, told in grouped(parts).next_offsets.items():
+            partition = self.fetcher.partitions[tp]
+            assert partition.position is not None
+            if told > partition.position:
+                raise Violation("C", f"{self.name}: {tp} is at {partition.position}, told {told}")
+            self._must_be_compacted(tp, told, partition.position)
+            self._read[tp].position = partition.position
+
+    def _check(self, tp: TopicPartition, records: Sequence[Record]) -> None:
+        ghost, read = self.ghost(tp), self._read[tp]
+        self.cluster.sometimes["read"] += len(records)
+        for record in records:
+            if record.offset < read.position:
+                raise Violation(
+                    "C", f"{self.name}: {tp} was at {read.position}, and gets {record.offset}"
+                )
+            self._must_be_compacted(tp, read.position, record.offset)
+            wanted = ghost.record_at(record.offset)
+            if wanted != (record.key, record.value, record.timestamp_ms):
+                raise Violation(
+                    "I6", f"{self.name}: {tp} gives {record}; {wanted} is committed there"
+                )
+            read.position = record.offset + 1
+
+    def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
+        """What lies between the two offsets must be gone for good."""
+        ghost, now_ms = self.ghost(tp), self.cluster.true_ms()
+        for missing in range(begin, end):
+            if missing < ghost.deleted_to and ghost.may_compact:
+                continue
+            if not ghost.may_compact or ghost.why_not_gone(missing, now_ms):
+                raise Violation("C", f"{self.name}: {tp} misses {missing} of {begin} to {end}")
+
+    # ---- places
+
+    def _look_for_jumps(self) -> None:
+        """The fetcher moves a position by itself only when the records there are gone."""
+        for tp, partition in self.fetcher.partitions.items():
+            read = self._read.get(tp)
+            if read is not None and read.generation != partition.generation:
+                topic_id = self._kept.metadata.topic_id(tp.topic)
+                if topic_id != read.topic_id:
+                    self.cluster.sometimes["consumer meets a new topic"] += 1
+                elif partition.position is None or partition.position != read.position:
+                    self._must_be_gone(tp, f"is set to {partition.position}")
+                del self._read[tp]
+            if tp not in self._read and partition.position is not None:
+                topic_id = TopicId(self._kept.metadata.topic_id(tp.topic))
+                self._read[tp] = _Read(topic_id, partition.position, partition.generation)
+                self._must_begin_early(tp, partition.position)
+
+    def _must_begin_early(self, tp: TopicPartition, position: int) -> None:
+        deleted_to = self.ghost(tp).deleted_to
+        if self.reads_all and position > deleted_to:
+            raise Violation("C", f"{self.name}: {tp} begins at {position}, gone is {deleted_to}")
+
+    def _must_be_gone(self, tp: TopicPartition, what: str) -> None:
+        read = self._read.get(tp)
+        if read is None:
+            return
+        self.cluster.sometimes["reader out of range"] += 1
+        ghost = self.ghost(tp)
+        if read.position >= ghost.deleted_to and read.topic_id not in self.cluster.shadows.deleted:
+            raise Violation(
+                "C", f"{self.name}: {tp} {what} from {read}; gone is up to {ghost.deleted_to}"
+            )
+
+    def _forget_place(self, tp: TopicPartition) -> None:
+        self._read.pop(tp, None)
+
+    def _roam(self) -> None:
+        """Look elsewhere, or at less, or at nothing for a while."""
+        if not self.roams:
+            return
+        self._look_for_jumps()
+        for tp, partition in self.fetcher.partitions.items():
+            chance = self.rng.random()
+            if chance < 0.1:
+                partition.paused = True
+            elif partition.paused:
+                self.fetcher.resume(partition)
+            elif chance < 0.5:
+                self._seek(tp, partition)
+        self.look()
+        self.timer(self.rng.random() * 1_000, self._roam)
+
+    def _seek(self, tp: TopicPartition, partition: Partition) -> None:
+        read = self._read.get(tp)
+        self._forget_place(tp)
+        target = self.rng.choice(("offset", "offset", "earliest", "latest", "time"))
+        if target == "offset" and read is not None:
+            ghost = self.cluster.shadows.ghost(read.topic_id, tp.partition)
+            self.fetcher.seek(partition, self.rng.randint(0, ghost.committed_end))
+        elif target == "time":
+            self.fetcher.seek_to(partition, self.cluster.wall_ms() - self.rng.randint(0, 5_000))
+        else:
+            where = EARLIEST_TIMESTAMP if target == "earliest" else LATEST_TIMESTAMP
+            self.fetcher.seek_to(partition, where)
+
+    def settle(self) -> None:
+        """From now on it reads to the end."""
+        self.roams = False
+        for partition in self.fetcher.partitions.values():
+            self.fetcher.resume(partition)
+
+    # ---- steps
+
+    def look(self) -> None:
+        """Have the fetcher look."""
+        self._step(self.fetcher.poll(self.now_ms()))
+
+    def _step(self, effects: Sequence[Effect]) -> None:
+        for effect in effects:
+            match effect:
+                case FetchEffect():
+                    self._fetch(effect)
+                case CancelFetch(broker, lane):
+                    self.cluster.sometimes["fetch cut"] += 1
+                    self._close(broker, lane)
+                case ListOffsets():
+                    self._list(effect)
+                case RefreshMetadata(topics):
+                    self._kept.refresh_soon(*topics)
+                case Notice(text):
+                    self.cluster.scheduler.note("notice", self.name, text)
+        self._arm()
+
+    def _arm(self) -> None:
+        deadline = self.fetcher.next_deadline_ms(self.now_ms())
+        if deadline is not None and (self._tick_at < 0 or deadline < self._tick_at):
+            self._tick_at = deadline
+            self.timer(max(1, deadline - self.now_ms()), self._tick, deadline)
+
+    def _tick(self, deadline: int) -> None:
+        if deadline == self._tick_at:
+            self._tick_at = -1
+            self.look()
+
+    def _on_metadata(self) -> None:
+        topic = self.cluster.TOPIC
+        known = self.fetcher.partitions
+        for number in range(self._kept.metadata.partition_count(topic) or 0):
+            self.fetcher.add(TopicPartition(topic, number), found_later=bool(known))
+        self._step(self.fetcher.on_metadata(self.now_ms()))
+        self._look_for_jumps()
+
+    # ---- fetches
+
+    def _fetch(self, effect: FetchEffect) -> None:
+        place = (effect.broker, effect.lane)
+        rpc = self._streams.get(place)
+        if rpc is None:
+            process = self.cluster.process(BrokerId(effect.broker))
+            if process is None or process.core is None:
+                self.timer(1 + self.rng.random() * 20, self._refused, *place)
+                return
+            rpc = Rpc(self.cluster.net, self, process, lambda: self._broken(place, opened))
+            opened = self._streams[place] = rpc
+        limit = self.fetcher.settings.max_partition_fetch_bytes
+        items = tuple(
+            PartitionFetch(
+                item.topic_partition,
+                TopicId(item.topic_id) if item.topic_id else None,
+                Offset(item.offset),
+                limit,
+                LeaderEpoch(item.leader_epoch),
+                LeaderEpoch(item.last_epoch),
+            )
+            for item in effect.items
+        )
+        stands = Standing(64, min(16_384, limit)) if self._stands else None
+        request = Fetch(
+            effect.max_wait_ms,
+            1,
+            self.fetcher.settings.fetch_max_bytes,
+            items,
+            self.read_committed,
+            stands,
+        )
+        serve = self.cluster.server(rpc).clients.serve_fetch
+        rpc.request(serve, request, partial(self._fetched, place, rpc, effect.correlation), None)
+
+    def _refused(self, broker: int, lane: int) -> None:
+        if (broker, lane) not in self._streams:
+            self._step(self.fetcher.on_fetch_failed(self.now_ms(), broker, lane))
+
+    def _fetched(
+        self,
+        place: tuple[int, int],
+        rpc: Rpc,
+        correlation: int,
+        answer: client_service.Fetched | None,
+    ) -> None:
+        if answer is None or self._streams.get(place) is not rpc:
+            return
+        found = [_fetched(data) for data in answer.partitions]
+        for data in found:
+            if data.code:
+                name = errors.ERRORS_BY_CODE[data.code].__name__
+                self.cluster.sometimes[f"fetch: {name}"] += 1
+            if data.diverging_end is not None:
+                self.cluster.sometimes["consumer told of divergence"] += 1
+        now_ms = self.now_ms()
+        self._step(
+            self.fetcher.on_fetched(now_ms, place[0], correlation, found, answer.stands)
+        )
+        self._look_for_jumps()
+
+    def _broken(self, place: tuple[int, int], rpc: Rpc) -> None:
+        if self._streams.get(place) is rpc:
+            del self._streams[place]
+            self._step(self.fetcher.on_fetch_failed(self.now_ms(), *place))
+
+    def _close(self, broker: int, lane: int) -> None:
+        rpc = self._streams.pop((broker, lane), None)
+        if rpc is not None and rpc.open:
+            rpc.close()
+
+    def _list(self, effect: ListOffsets) -> None:
+        generations = {tp: generation for tp, _, _, generation in effect.items}
+        queries = tuple(
+            OffsetQuery(tp, timestamp, LeaderEpoch(epoch), self.read_committed)
+            for tp, timestamp, epoch, _ in effect.items
+        )
+
+        def heard(answers: tuple[OffsetAnswer, ...] | None) -> None:
+            if answers is None:
+                code = errors.LeaderNotAvailable.code
+                listed = [Listed(tp, g, code, "no answer") for tp, g in generations.items()]
+            else:
+                listed = [_listed(told, generations) for told in answers]
+            self._step(self.fetcher.on_listed(self.now_ms(), listed))
+            self._look_for_jumps()
+
+        owner = self.cluster.owners.get(BrokerId(effect.broker))
+        unary(
+            self.cluster.net,
+            self,
+            lambda: None if owner is None else owner.process,
+            lambda process, value, answer: process.clients.serve_list_offsets(value, answer),
+            queries,
+            heard,
+            ANSWER_MS,
+        )
+
+
+def _listed(told: OffsetAnswer, generations: dict[TopicPartition, int]) -> Listed:
+    tp, failure = told.topic_partition, told.failure
+    code = 0 if failure is None else failure.code
+    return Listed(tp, generations[tp], code, "" if not failure else failure.message, told.offset)
+
+
+def _fetched(data: PartitionData) -> Fetched:
+    failure, diverging = data.failure, data.diverging
+    return Fetched(
+        data.topic_partition,
+        0 if failure is None else failure.code,
+        "" if failure is None else failure.message,
+        data.high_watermark,
+        data.last_stable_offset,
+        data.log_start_offset,
+        data.records,
+        data.aborted,
+        data.current_leader if failure and data.current_leader_epoch > 0 else -1,
+        data.current_leader_epoch,
+        diverging.end_offset if diverging else None,
+        diverging.epoch if diverging else None,
+    )

@@ -1,0 +1,93 @@
+"""What a leader must answer to questions about its log: plain twins, over the ghost state.
+
+A record that compaction has taken may or may not count: the answer may name any place between the
+last record that is still there and the next one.
+"""
+
+from __future__ import annotations
+
+from broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
+from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, BrokerId
+from tests.sim.ghost import Batch, PartitionGhost, Shadow, Violation
+
+
+def check_offset(
+    ghost: PartitionGhost, broker: BrokerId, query: OffsetQuery, told: OffsetAnswer
+) -> None:
+    """The answer of a broker that believes to lead."""
+    shadow = ghost.shadow(broker)
+    offset, asked = told.offset, query.timestamp_ms
+    fault = ""
+    if asked == LATEST_TIMESTAMP:
+        if offset != shadow.high_watermark:
+            fault = f"its high watermark is {shadow.high_watermark}"
+        elif shadow.leads == ghost.newest_epoch and offset < ghost.listed_end:
+            fault = f"{ghost.listed_end} was told before"
+        ghost.listed_end = max(ghost.listed_end, offset)
+    elif asked == EARLIEST_TIMESTAMP:
+        if offset != shadow.log_start:
+            fault = f"its log starts at {shadow.log_start}"
+    elif asked == MAX_TIMESTAMP:
+        fault = _not_the_newest(ghost, shadow, told)
+    else:
+        fault = _not_the_first(ghost, shadow, asked, told)
+    if fault:
+        raise Violation("O", f"broker {broker} tells {told} for {query}, but {fault}")
+
+
+def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
+    """(offset, time) of every record that is there, from the log start to the high watermark."""
+    found = []
+    for batch in shadow.batches:
+        if batch.last < shadow.log_start or batch.base >= shadow.high_watermark:
+            continue
+        gone = shadow.holes.get(batch.base, frozenset())
+        times = ghost.contents.of(batch.crc).timestamps
+        found += [
+            (batch.base + index, time)
+            for index, time in enumerate(times)
+            if batch.base + index >= shadow.log_start and batch.base + index not in gone
+        ]
+    return found
+
+
+def _not_the_first(
+    ghost: PartitionGhost, shadow: Shadow, asked: int, told: OffsetAnswer
+) -> str:
+    wanted = next(((o, t) for o, t in _readable(ghost, shadow) if t >= asked), None)
+    if wanted is None:
+        return "" if told.offset < 0 else "no record is that late"
+    if (told.offset, told.timestamp_ms) == wanted:
+        return ""
+    return f"the first record of that time is {wanted}"
+
+
+def _not_the_newest(ghost: PartitionGhost, shadow: Shadow, told: OffsetAnswer) -> str:
+    found = _readable(ghost, shadow)
+    newest = max((time for _, time in found), default=-1)
+    if told.timestamp_ms == newest and (not found or (told.offset, newest) in found):
+        return ""
+    return f"the newest time is {newest}"
+
+
+def check_epoch_end(
+    ghost: PartitionGhost, broker: BrokerId, epoch: int, told: ReplicaEpochEnd
+) -> None:
+    """Where `epoch`, or the last one before it, ends in the log of a broker that leads."""
+    if told.leader_epoch < 0:
+        return  # it knows none that old
+    shadow = ghost.shadow(broker)
+    before = [batch for batch in shadow.batches if batch.epoch <= epoch]
+    behind = next((batch for batch in shadow.batches if batch.epoch > epoch), None)
+    first = before[-1].last + 1 if before else shadow.start
+    last = shadow.end if behind is None else behind.base
+    if told.leader_epoch > epoch or not first <= told.end_offset <= last:
+        raise Violation(
+            "E",
+            f"broker {broker} tells {told} for epoch {epoch}, which ends between {first} "
+            f"({_last(before)}) and {last} ({behind})",
+        )
+
+
+def _last(batches: list[Batch]) -> Batch | None:
+    return batches[-1] if batches else None
