@@ -234,6 +234,4 @@ class WandererClient(Client):
         def serve(actor: Any, value: object, answer: Any) -> None:
             getattr(actor.clients, handler)(value, answer)
 
-        unary(
-            self.cluster.net, self, lambda: process, serve, value, lambda _answer: None, ASK_MS
-        )
+        unary(self.cluster.net, self, lambda: process, serve, value, lambda _answer: None, ASK_MS)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from broker.replication.messages import (
     Fetch,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
 ANSWER_MS = 1_000
+POLLS_MAX = 20
 _PLAIN = UserCode(None, None, Interceptors(()))
 
 
@@ -123,7 +124,7 @@ class ConsumerApp(Actor):
             cast(FetchLoop, _Loop(self)),
             self.fetcher,
             _PLAIN,
-            max_poll_records=self.rng.choice((1, 7, 500)),
+            max_poll_records=self.rng.choice((3, 500)),
             check_crcs=True,
         )
         self._streams: dict[tuple[int, int], Rpc] = {}
@@ -171,12 +172,14 @@ class ConsumerApp(Actor):
 
     def _poll(self) -> None:
         """What a user's thread does: take what is there, or hear of a fault."""
-        self._raise_faults()
-        self._look_for_jumps()
-        parts = self._collector.records()
-        if parts:
+        for _ in range(POLLS_MAX):
+            self._raise_faults()
+            self._look_for_jumps()
+            parts = self._collector.records()
+            if not parts:
+                break
             self._take(parts)
-        self._look_for_jumps()
+            self._look_for_jumps()
         self.timer(1 + self.rng.random() * 20, self._poll)
         self.look()
 
@@ -402,9 +405,7 @@ class ConsumerApp(Actor):
             if data.diverging_end is not None:
                 self.cluster.sometimes["consumer told of divergence"] += 1
         now_ms = self.now_ms()
-        self._step(
-            self.fetcher.on_fetched(now_ms, place[0], correlation, found, answer.stands)
-        )
+        self._step(self.fetcher.on_fetched(now_ms, place[0], correlation, found, answer.stands))
         self._look_for_jumps()
 
     def _broken(self, place: tuple[int, int], rpc: Rpc) -> None:

@@ -51,9 +51,7 @@ def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
     return found
 
 
-def _not_the_first(
-    ghost: PartitionGhost, shadow: Shadow, asked: int, told: OffsetAnswer
-) -> str:
+def _not_the_first(ghost: PartitionGhost, shadow: Shadow, asked: int, told: OffsetAnswer) -> str:
     wanted = next(((o, t) for o, t in _readable(ghost, shadow) if t >= asked), None)
     if wanted is None:
         return "" if told.offset < 0 else "no record is that late"
@@ -80,7 +78,8 @@ def check_epoch_end(
     before = [batch for batch in shadow.batches if batch.epoch <= epoch]
     behind = next((batch for batch in shadow.batches if batch.epoch > epoch), None)
     first = before[-1].last + 1 if before else shadow.start
-    last = shadow.end if behind is None else behind.base
+    # an epoch that began below the log start counts from there
+    last = max(shadow.end if behind is None else behind.base, shadow.log_start)
     if told.leader_epoch > epoch or not first <= told.end_offset <= last:
         raise Violation(
             "E",

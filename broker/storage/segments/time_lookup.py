@@ -73,7 +73,8 @@ def largest(
         found = _first_in(reader, timestamp, begin, start, end)
         if found is not None:
             return found
-        # That record has rotted: what is the largest of those that are left?
+        # That record has rotted, or a cleaner has taken it and left its batch: what is the largest
+        # of those that are left?
         largest_here = _largest_in(reader, begin, end)
         if largest_here >= timestamp:
             del by_segment[base]
@@ -115,6 +116,10 @@ def _largest_in(reader: SegmentReader, start: int, end: int) -> int:
     for position, header in reader.headers(start):
         if header.base_offset >= end:
             break
+        if not header.record_count:
+            continue
+        if not header.record_count:
+            continue
         if header.base_offset >= start and header.last_offset < end:
             timestamps.append(header.max_timestamp)
             continue

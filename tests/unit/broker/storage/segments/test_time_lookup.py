@@ -10,6 +10,7 @@ from broker.config import TopicConfig
 from broker.storage.log.log import Log
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.reader import iter_records
+from tests.fakes.cleaned_logs import clean, opened, put
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 
@@ -75,3 +76,13 @@ def test_nothing_is_that_late() -> None:
     assert found == (1, 7, 3)
     assert log.offset_for_timestamp(8) is None
     assert log.offset_for_timestamp(2**63 - 1) is None
+
+
+def test_a_batch_without_records_is_not_the_newest() -> None:
+    """A cleaner keeps it for its producer's last sequence, with the time that it had."""
+    log, cleaner = opened()
+    put(log, (b"k", b"first"), producer=(5, 0, 0))
+    put(log, (b"k", b"second"), wall_ms=WALL_MS - 5)
+    log.roll(WALL_MS)
+    assert clean(cleaner, log)
+    check(log, range(WALL_MS - 10, WALL_MS + 5), log.log_end_offset)
