@@ -49,7 +49,7 @@ class BrokerMembership:
 
     def on_metadata_batch(self, rpc: Rpc, batch: MetadataBatch) -> None:
         """Committed metadata arrives."""
-        if rpc is not self._watch or self._process.core is None:
+        if rpc is not self._watch or self._process.core is None or self._process.is_closing:
             return
         if batch.controller_epoch < self.highest_controller_epoch:
             rpc.close()

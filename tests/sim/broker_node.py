@@ -94,11 +94,15 @@ class BrokerNode:
             return
         self.cluster.scheduler.note("power" if power else "kill", self.machine.name)
         process.alive = False
+        if process.pool.is_busy:
+            self.cluster.sometimes["died with work at the disk"] += 1
+        process.pool.abandon()
         process.files.die()
         self.process = None
         self.machine.resume()
         self.cluster.net.break_all_of(self.machine.name, seen_by_peer=not power)
-        self.cluster.shadows.refresh(self.broker_id, self.disk)
+        if not process.is_opening:  # what a start that is cut short has done is judged by the next
+            self.cluster.shadows.refresh(self.broker_id, self.disk)
         if power:
             self._lose_power()
         self.cluster.scheduler.after(int(away_ms * 1_000), self.start)

@@ -44,9 +44,14 @@ from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
+from tests.sim.workers import Pool
 
 if TYPE_CHECKING:
     from tests.sim.broker_node import BrokerNode
+
+
+_GO_ON_TO_THE_END = (Pool, BrokerMembership)
+"""Whose steps are done while the logs are being closed; requests are not served any more."""
 
 
 class BrokerProcess(Actor):
@@ -58,6 +63,8 @@ class BrokerProcess(Actor):
         self.cluster = node.cluster
         self.incarnation = f"{node.machine.name}-{node.lives}"
         self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
+        self.pool = Pool(self, node.cluster.scheduler.rng(f"pool {self.incarnation}"))
+        self.files.pool = self.pool
         self.broker_id = BrokerId(-1)
         self.broker_epoch = BrokerEpoch(-1)
         self.image = MetadataImage()
@@ -70,6 +77,8 @@ class BrokerProcess(Actor):
         self._startup = BrokerStartup(self)
         self._tick_at = -1
         self._stopping = False
+        self.is_closing = False
+        self.is_opening = False
 
     def start(self) -> None:
         """Claim an id, open the logs and register."""
@@ -92,6 +101,8 @@ class BrokerProcess(Actor):
     # ---- steps
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:
+        if self.is_closing and not isinstance(getattr(fn, "__self__", None), _GO_ON_TO_THE_END):
+            return
         try:
             fn(*args)
         except TornWrite:
@@ -182,10 +193,10 @@ class BrokerProcess(Actor):
                 self.calls.alter_partition(effect)
             case ColdRead():
                 self.cluster.sometimes["cold read"] += 1
-                self.timer(1 + self.node.rng.random() * 10, self._read_cold, effect)
+                self._read_cold(effect)
             case SyncLog():
                 self.cluster.sometimes["log synced for its acks"] += 1
-                self.timer(1 + self.node.rng.random() * 10, self._sync_log, effect)
+                self._sync_log(effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
@@ -197,11 +208,16 @@ class BrokerProcess(Actor):
                 call.answer(effect)
 
     def _remove(self, directory: str) -> None:
-        assert self.logs is not None
-        try:
-            self.logs.remove_directory(directory)
-        except OSError:
-            self.cluster.sometimes["deleted files stay"] += 1  # the next start tries again
+        logs = self.logs
+        assert logs is not None
+
+        def removed(outcome: object) -> None:
+            if isinstance(outcome, OSError):
+                self.cluster.sometimes["deleted files stay"] += 1  # the next start tries again
+            elif isinstance(outcome, Exception):
+                raise outcome
+
+        self.pool.run(lambda: logs.remove_directory(directory), removed)
 
     def cancelled(self, call: Call) -> None:
         self.clients.cancelled(call)
@@ -219,15 +235,23 @@ class BrokerProcess(Actor):
             self.step(self.core.on_time(self.now_ms(), self.node.clock.now_ms()))
 
     def _read_cold(self, effect: ColdRead) -> None:
-        assert self.core is not None
+        def warm(outcome: object) -> None:
+            assert self.core is not None
+            if isinstance(outcome, Exception):
+                raise outcome
+            if not self.is_closing:
+                self.step(self.core.on_cold_read(self.now_ms(), effect))
+
         read: Any = effect.read
-        read()
-        self.step(self.core.on_cold_read(self.now_ms(), effect))
+        self.pool.run(read, warm)
 
     def _sync_log(self, effect: SyncLog) -> None:
-        assert self.core is not None
-        effect.task.run()
-        self.step(self.core.on_synced(self.now_ms(), effect))
+        def synced(_outcome: object) -> None:
+            assert self.core is not None
+            if not self.is_closing:
+                self.step(self.core.on_synced(self.now_ms(), effect))
+
+        self.pool.run(effect.task.run, synced)
 
     def ask_controller(
         self, handler: Callable[..., None], value: object, on_answer: Callable[[Any], None]
@@ -270,15 +294,24 @@ class BrokerProcess(Actor):
             self.timer(self.node.rng.random() * 300, self._close, self.cluster.swarm.away_ms)
 
     def _close(self, away_ms: float) -> None:
-        assert self.logs is not None
-        assert self.core is not None
+        logs, core = self.logs, self.core
+        assert logs is not None
+        assert core is not None
+        self.is_closing = True
+
+        def closed(error: object) -> None:
+            if error is None:
+                self.cluster.sometimes["clean stop"] += 1
+            else:
+                self.cluster.scheduler.note("close", self.name, error)
+            self.node.kill(away_ms)
+
         try:
-            self.logs.checkpoint_high_watermarks(self.core.high_watermarks())
-            self.logs.close(clean=True)
-            self.cluster.sometimes["clean stop"] += 1
+            logs.checkpoint_high_watermarks(core.high_watermarks())
         except (OSError, errors.PylogError) as error:
-            self.cluster.scheduler.note("close", self.name, error)
-        self.node.kill(away_ms)
+            closed(error)
+        else:
+            self.pool.run(lambda: logs.close(clean=True), closed)
 
     # ---- what other brokers ask
 

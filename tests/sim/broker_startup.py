@@ -57,13 +57,18 @@ class BrokerStartup:
     def _open(self, claim: BrokerClaim) -> None:
         self._process.broker_id = claim.broker_id
         self._process.cluster.granted(self._process.node, claim.broker_id)
-        try:
-            self._open_logs(claim)
-        except (OSError, errors.PylogError) as error:
+        self._process.is_opening = True
+        self._process.pool.run(lambda: self._open_logs(claim), self._opened)
+
+    def _opened(self, error: object) -> None:
+        self._process.is_opening = False
+        if isinstance(error, OSError | errors.PylogError):
             self._process.cluster.scheduler.note("open", self._process.name, error)
             self._process.cluster.sometimes["open refused"] += 1
             self._process.node.kill(self._process.node.rng.randint(100, 1_000))
             return
+        if isinstance(error, Exception):
+            raise error
         logs = self._process.logs
         assert logs is not None
         for manager in logs.opened:

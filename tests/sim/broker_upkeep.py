@@ -6,6 +6,8 @@ Whatever retention takes is judged here, by the rules of `tests.sim.contents`.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from broker.replication.manager import ReplicaManager
@@ -13,9 +15,11 @@ from broker.storage.cleaner.clean_task import CleanTask
 from broker.storage.log.guard import DISK_FAILED
 from broker.storage.log.log import Log
 from broker.storage.manager.manager import LogManager
+from broker.storage.segments.flush_task import FlushTask
 from pylog import errors
 from pylog.model import Offset
 from tests.sim.contents import may_forget
+from tests.sim.disk import Directory, Inode
 from tests.sim.ghost import Violation
 
 if TYPE_CHECKING:
@@ -35,40 +39,101 @@ class BrokerUpkeep:
 
     def start(self) -> None:
         """Begin all of it."""
-        self._sync()
-        self._checkpoint()
+        self._write_back()
+        self._look_after()
         if self._cluster.swarm.upkeep is not None:
             self._clean()
 
-    def _sync(self) -> None:
-        """fsync some log, as the flush settings or the kernel would."""
-        if self._logs.is_offline:
+    @property
+    def _is_over(self) -> bool:
+        return self._logs.is_offline or self._process.is_closing
+
+    def _write_back(self) -> None:
+        """The kernel writes some file to the disk of its own accord, or all names; nobody hears."""
+        disk = self._node.disk
+        if self._node.rng.random() < 0.1:
+            for path in (self._logs.directory, *(log.directory for log in self._logs.logs)):
+                node = disk.find(path)
+                if isinstance(node, Directory):
+                    node.fsync()
+        elif logs := self._logs.logs:
+            found = disk.find(self._node.rng.choice(logs).segments[-1].log_path)
+            if isinstance(found, Inode):
+                found.fsync()
+        wait_ms = self._node.rng.expovariate(1.0 / self._cluster.swarm.write_back_ms)
+        self._process.timer(wait_ms, self._write_back)
+
+    # ---- rolls, retention, syncs and checkpoints, one after the other as in the product
+
+    def _look_after(self) -> None:
+        if self._is_over:
             return
-        logs = [log for log in self._logs.logs if log.failure is None]
+        self._tried(self._begin)
+
+    def _tried(self, step: Callable[[], None]) -> None:
+        """Do the step; a fault of the disk ends the directory, or the round."""
         try:
-            if logs:
-                self._node.rng.choice(logs).flush()
-        except errors.PylogError as error:
-            self._cluster.scheduler.note("sync", self._process.name, error)
-        self._process.take_failures()
-        interval = self._cluster.swarm.sync_interval_ms
-        self._process.timer(self._node.rng.expovariate(1.0 / interval), self._sync)
+            step()
+        except (OSError, errors.KafkaStorageError) as error:
+            self._ended_by(error)
+
+    def _ended_by(self, error: Exception) -> None:
+        self._cluster.scheduler.note("upkeep", self._process.name, error)
+        if self._is_alone:
+            # the product's broker ends, and is started again
+            self._node.kill(self._node.rng.randint(100, 1_000))
+            return
+        self._process.directory_failed(self._logs, error)
+        self._next_round()
+
+    def _next_round(self) -> None:
+        self._process.timer(300 + self._node.rng.random() * 700, self._look_after)
+
+    def _begin(self) -> None:
+        now_ms = self._process.now_ms()
+        self._maintain(self._logs)
+        removal = self._logs.removal_task(now_ms)
+        if removal is None:
+            self._sync()
+        else:
+            self._process.pool.run(removal.run, lambda _: self._tried(self._sync))
+
+    def _sync(self) -> None:
+        if not self._is_over:
+            self._sync_next(deque(self._logs.flush_tasks()))
+
+    def _sync_next(self, left: deque[tuple[Log, FlushTask]]) -> None:
+        if self._is_over:
+            return
+        if not left:
+            self._checkpoint()
+            return
+        log, task = left.popleft()
+
+        def synced(_outcome: object) -> None:
+            self._cluster.sometimes["log synced by upkeep"] += 1
+            try:
+                log.on_flushed(task)
+            except errors.KafkaStorageError as error:
+                self._cluster.scheduler.note("sync", self._process.name, error)
+            self._tried(lambda: self._sync_next(left))
+
+        self._process.pool.run(task.run, synced)
 
     def _checkpoint(self) -> None:
-        if self._logs.is_offline:
-            return
-        try:
-            self._logs.checkpoint_high_watermarks(self._core.high_watermarks())
-            self._logs.checkpoint_recovery_points()
-            self._maintain(self._logs)
-            if (removal := self._logs.removal_task(self._process.now_ms())) is not None:
-                removal.run()
-        except (OSError, errors.PylogError) as error:
-            self._cluster.scheduler.note("checkpoint", self._process.name, error)
-            if not self._is_alone:
-                self._process.directory_failed(self._logs, error)
         self._process.take_failures()
-        self._process.timer(500 + self._node.rng.random() * 2_000, self._checkpoint)
+        if self._is_over or self._node.rng.random() < 0.5:
+            self._next_round()
+            return
+        task = self._logs.checkpoint_task(self._core.high_watermarks())
+
+        def written(_outcome: object) -> None:
+            if not self._is_over:
+                self._cluster.sometimes["checkpoints written beside the loop"] += 1
+                self._tried(lambda: self._logs.on_checkpointed(task))
+            self._next_round()
+
+        self._process.pool.run(task.run, written)
 
     def _maintain(self, logs: LogManager) -> None:
         """Rolls and retention; whatever goes must be allowed to."""
@@ -111,7 +176,7 @@ class BrokerUpkeep:
 
     def _clean(self) -> None:
         wait_ms = self._cluster.swarm.upkeep.clean_wait_ms if self._cluster.swarm.upkeep else 0
-        if self._logs.is_offline:
+        if self._is_over:
             return
         cleaner = self._logs.cleaner
         for log in self._logs.logs:
@@ -126,11 +191,11 @@ class BrokerUpkeep:
             self._process.timer(self._node.rng.random() * wait_ms, self._clean_on, task)
 
     def _clean_on(self, task: CleanTask) -> None:
-        wait_ms = self._node.rng.random() * 50
-        task.run()
-        self._process.timer(wait_ms, self._cleaned, task)
+        self._process.pool.run(task.run, lambda _: self._cleaned(task))
 
     def _cleaned(self, task: CleanTask) -> None:
+        if self._process.is_closing:
+            return
         passes = self._logs.cleaner.passes
         goes_on = self._logs.cleaner.on_ran(task)
         self._process.take_failures()

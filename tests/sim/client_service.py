@@ -252,6 +252,7 @@ class ClientService:
         process = self._process
         if process.core is None:
             return
+        process.step([])  # a pass of the cleaner may have changed files since the last one
         found = []
         for query in queries:
             told: OffsetAnswer = process.core.list_offsets(query)
@@ -262,7 +263,6 @@ class ClientService:
                     self._sometimes["offset by time"] += 1
                 check_offset(ghost, process.broker_id, query, told)
             found.append(told)
-        process.step([])
         answer(tuple(found))
 
     def serve_epoch_ends(self, request: EpochEndQuery, answer: Callable[[object], None]) -> None:
@@ -270,6 +270,7 @@ class ClientService:
         process = self._process
         if process.core is None:
             return
+        process.step([])
         ends: EpochEnds = process.core.epoch_ends(request)
         for query, end in zip(request.queries, ends.ends, strict=True):
             self._check_epoch_end(query.leader_epoch, end)

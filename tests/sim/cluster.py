@@ -367,6 +367,7 @@ class Cluster:
             "min.insync.replicas": str(swarm.min_insync),
             "segment.bytes": str(swarm.segment_bytes),
             "flush.messages": str(swarm.flush_messages),
+            "flush.ms": str(swarm.flush_ms),
             "preallocate": str(swarm.preallocate).lower(),
             "cleanup.policy": "delete",
             "delete.retention.ms": "0",

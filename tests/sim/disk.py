@@ -175,6 +175,12 @@ class Disk:
         """"append", "fsync" or "read": the next one of a partition's segment fails with EIO."""
         self.on_failure: Callable[[str, str], bool] = lambda act, directory: True
         """Hears of act and directory before the error is raised; False: not now."""
+        self.short_share = 0.0
+        """So many of the accesses fail for a reason of the moment: no descriptor, no memory."""
+        self.short_rng = random.Random(0)
+        self.shortages = 0
+        self.harmed: set[str] = set()
+        """Directories of logs whose disk said something bad since their process has opened them."""
         self.wall_ms: Callable[[], int] = lambda: 0
         self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
@@ -331,7 +337,17 @@ class Disk:
         if self.failing != act or not name.endswith(LOG_SUFFIX) or directory.count("/") != 3:
             return False
         self.failing = ""
-        return self.on_failure(act, directory)
+        if not self.on_failure(act, directory):
+            return False
+        self.harmed.add(directory)
+        return True
+
+    def is_short(self, path: str) -> bool:
+        """Whether this access fails for a reason of the moment."""
+        if self.short_rng.random() >= self.short_share:
+            return False
+        self.shortages += 1
+        return True
 
     def note_cut(self, directory: str, name: str) -> None:
         """A log file in `directory` changed other than by growing."""

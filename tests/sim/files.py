@@ -12,6 +12,11 @@ from collections.abc import Sequence
 
 from broker.storage.files import Buffer, FileStat
 from tests.sim.disk import Directory, Disk, Inode, mount_of, split
+from tests.sim.workers import Pool
+
+
+OF_HANDLES = (errno.ENOMEM, errno.EINTR)
+OF_NAMES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR)
 
 
 class SimFiles:
@@ -19,6 +24,8 @@ class SimFiles:
 
     def __init__(self, disk: Disk, *, cold_share: float = 0.0, rng: random.Random) -> None:
         self.disk = disk
+        self.pool: Pool | None = None
+        """Whose threads wait at the disk."""
         self.alive = True
         self.syncs = 0
         self._cold_share = cold_share
@@ -35,6 +42,15 @@ class SimFiles:
         self._handles.clear()
         self._locks.clear()
 
+    def _pass(self, path: str, codes: tuple[int, ...] = OF_NAMES, *, long: bool = False) -> None:
+        """Before every access. It may take a while, on a thread of the pool; and it may fail for a
+        reason of the moment.
+        """
+        if self.pool is not None:
+            self.pool.at_the_disk(long=long)
+        if self.disk.short_share and self.disk.is_short(path):
+            raise OSError(self._rng.choice(codes), "not just now", path)
+
     def _reach(self, path: str) -> None:
         """What is on a disk that does not work gives EIO."""
         assert self.alive, f"a dead process reaches for {path}"
@@ -48,7 +64,8 @@ class SimFiles:
         return mount in self.disk.absent_mounts and path != mount
 
     def _enter(self, path: str) -> None:
-        """For what a process changes or reads. EIO, ENOENT."""
+        """For what a process changes or reads. EIO, ENOENT, and errors of the moment."""
+        self._pass(path)
         if self._is_away(path):
             raise FileNotFoundError(errno.ENOENT, "no such file or directory", path)
 
@@ -82,7 +99,12 @@ class SimFiles:
         if path is not None:
             self.disk.locked.discard(path)
 
+    def _enter_open(self, handle: int, *, long: bool = False) -> None:
+        found = self._handles.get(handle)
+        self._pass("" if found is None else found[0], OF_HANDLES, long=long)
+
     def append(self, handle: int, buffers: Sequence[Buffer]) -> int:
+        self._enter_open(handle)
         inode = self._inode(handle)
         data = b"".join(buffers)
         inode.modified_ms = self.disk.wall_ms()
@@ -93,6 +115,7 @@ class SimFiles:
         return len(data)
 
     def write_at(self, handle: int, buffers: Sequence[Buffer], position: int) -> int:
+        self._enter_open(handle)
         inode = self._inode(handle)
         data = b"".join(buffers)
         inode.modified_ms = self.disk.wall_ms()
@@ -109,6 +132,7 @@ class SimFiles:
         return self.disk.fail(act, directory, name)
 
     def pread(self, handle: int, length: int, position: int) -> bytes:
+        self._enter_open(handle)
         inode = self._inode(handle)
         if self._fails("read", handle):
             raise OSError(errno.EIO, "input/output error")
@@ -120,6 +144,7 @@ class SimFiles:
         return self.pread(handle, length, position)
 
     def truncate(self, handle: int, size: int) -> None:
+        self._enter_open(handle)
         inode = self._inode(handle)
         if size < len(inode.data):
             parent, name, _ = self._handles[handle]
@@ -129,13 +154,17 @@ class SimFiles:
 
     def fsync(self, handle: int) -> None:
         self.syncs += 1
+        if self.pool is not None:
+            self.pool.at_the_disk(long=True)
         inode = self._inode(handle)
         if self._fails("fsync", handle):
-            # the kernel drops what it could not write; the next sync would succeed over nothing
+            # The kernel drops what it could not write; the next sync would succeed over nothing.
+            # That is so whatever reason it gives.
             inode.drop_pages(self._rng)
             directory, name, _ = self._handles[handle]
             self.disk.note_cut(directory, name)
-            raise OSError(errno.EIO, "input/output error")
+            code = self._rng.choice((errno.EIO, errno.EIO, *OF_HANDLES))
+            raise OSError(code, "input/output error")
         inode.fsync()
 
     def fsync_dir(self, path: str) -> None:
@@ -153,6 +182,7 @@ class SimFiles:
                 self._handles[handle] = (new + parent[len(old) :], name, inode)
 
     def unlink(self, path: str) -> None:
+        self._pass(path, OF_HANDLES)
         if not self._is_away(path) and self.disk.find(path) is not None:
             self.disk.unlink(path)
 
@@ -161,6 +191,7 @@ class SimFiles:
         self.disk.rmdir(path)
 
     def mkdir(self, path: str) -> None:
+        self._pass(path, OF_HANDLES)
         assert not self._is_away(path), f"{path} is made where a disk is not mounted"
         self.disk.mkdir(path)
 
@@ -171,6 +202,7 @@ class SimFiles:
         return sorted(self.disk.directory(path).entries)
 
     def stat(self, path: str) -> FileStat | None:
+        self._pass(path, OF_HANDLES)
         node = None if self._is_away(path) else self.disk.find(path)
         if node is None:
             return None

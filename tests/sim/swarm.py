@@ -106,7 +106,8 @@ class Swarm:
     fault_interval_ms: float
     # how long a killed broker stays away, and how long a cut or a pause lasts, at most
     away_ms: int
-    sync_interval_ms: float
+    write_back_ms: float  # how often the kernel syncs some file of its own accord
+    flush_ms: int
     producers: int
     weak_producers: int  # without an id: they leave tails to cut
     produce_interval_ms: float
@@ -203,7 +204,8 @@ def _late_lives(swarm: Swarm) -> Swarm:
         faults=("power_in_fetch", "power_in_fetch", "reset"),
         fault_interval_ms=300.0,
         away_ms=200,
-        sync_interval_ms=60_000.0,
+        write_back_ms=60_000.0,
+        flush_ms=60_000,
         session_timeout_ms=1_000,
         # bursts: while nothing is written, an old position is still a good one
         producers=1,
@@ -254,7 +256,8 @@ def _draw(rng: random.Random, clients_rng: random.Random) -> Swarm:
         faults=faults or ("kill",),
         fault_interval_ms=rng.choice((250.0, 700.0, 1_500.0, 4_000.0)),
         away_ms=rng.choice((200, 1_500, 5_000)),
-        sync_interval_ms=rng.choice((20.0, 200.0, 2_000.0, 60_000.0)),
+        write_back_ms=rng.choice((100.0, 2_000.0, 60_000.0)),
+        flush_ms=rng.choice((1, 200, 2_000, 60_000)),
         producers=rng.choice((1, 1, 2)),
         weak_producers=rng.choice((0, 1)),
         produce_interval_ms=rng.choice((20.0, 60.0, 200.0)) if restless else 100.0,
