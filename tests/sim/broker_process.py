@@ -77,6 +77,7 @@ class BrokerProcess(Actor):
         self._startup = BrokerStartup(self)
         self._tick_at = -1
         self._stopping = False
+        self._shortages = 0
         self.is_closing = False
         self.is_opening = False
 
@@ -160,6 +161,12 @@ class BrokerProcess(Actor):
             self.timer(self.node.rng.randint(100, 3_000), self.node.kill, 100)
         if failed:
             self.step(self.core.on_logs_failed(self.now_ms(), failed))
+
+    def may_have_failed(self, topic_partition: TopicPartition) -> bool:
+        """Whether a disk has given this life a reason to give the replica up."""
+        disk, broker = self.node.disk, f"broker-{self.broker_id}"
+        homes = {f"{mount}/{broker}/{topic_partition}" for mount in self.node.mounts}
+        return bool(homes & disk.harmed) or not all(map(disk.is_reachable, self.node.mounts))
 
     def directory_failed(self, manager: LogManager, error: Exception) -> None:
         """One of several directories does not do what it was asked for."""
@@ -298,12 +305,14 @@ class BrokerProcess(Actor):
         assert logs is not None
         assert core is not None
         self.is_closing = True
+        self._shortages = self.node.disk.shortages
 
         def closed(error: object) -> None:
             if error is None:
                 self.cluster.sometimes["clean stop"] += 1
             else:
                 self.cluster.scheduler.note("close", self.name, error)
+                self._must_have_reason(error)
             self.node.kill(away_ms)
 
         try:
@@ -312,6 +321,13 @@ class BrokerProcess(Actor):
             closed(error)
         else:
             self.pool.run(lambda: logs.close(clean=True), closed)
+
+    def _must_have_reason(self, error: object) -> None:
+        """An orderly stop ends well, but for a disk that does not work, or is full."""
+        disk = self.node.disk
+        works = all(map(disk.is_reachable, self.node.mounts)) and not disk.harmed
+        if works and not disk.full and not disk.full_mounts and disk.shortages == self._shortages:
+            raise Violation("S", f"{self.name} stops in order, and not cleanly: {error}")
 
     # ---- what other brokers ask
 

@@ -48,7 +48,7 @@ WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
 WAITING_MAX = 200
-DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients")
+DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients", "moments")
 
 
 class Cluster:
@@ -312,6 +312,8 @@ class Cluster:
         """A replica went offline. Somebody looks into it and restarts the broker, some day."""
         self.sometimes["replica failed"] += 1
         self.scheduler.note("failed", process.name, effect.topic_partition, effect.reason)
+        if not process.may_have_failed(effect.topic_partition):
+            raise Violation("H", f"{process.name}: a log that works is given up: {effect.reason}")
         if effect.topic_id is not None:
             process.calls.report_failed(effect)
             process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
@@ -407,6 +409,7 @@ class Cluster:
             if node.process and node.process.logs and node.process.logs.offline:
                 node.kill(0)  # a log directory comes back with a start
             node.disk.failing = ""
+            node.disk.short_share = 0.0
             node.disk.torn_write_rng = None
             node.machine.resume()
             node.start()

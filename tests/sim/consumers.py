@@ -130,13 +130,13 @@ class ConsumerApp(Actor):
         self._streams: dict[tuple[int, int], Rpc] = {}
         self._read: dict[TopicPartition, _Read] = {}
         self._tick_at = -1
+        self._is_waking = False
 
     # ---- the application
 
     def start(self) -> None:
         """Learn of the topic, then read all of it."""
         self._kept.refresh_soon(self.cluster.TOPIC)
-        self._poll()
         if self.roams:
             self.timer(self.rng.random() * 500, self._roam)
 
@@ -172,6 +172,7 @@ class ConsumerApp(Actor):
 
     def _poll(self) -> None:
         """What a user's thread does: take what is there, or hear of a fault."""
+        self._is_waking = False
         for _ in range(POLLS_MAX):
             self._raise_faults()
             self._look_for_jumps()
@@ -180,8 +181,13 @@ class ConsumerApp(Actor):
                 break
             self._take(parts)
             self._look_for_jumps()
-        self.timer(1 + self.rng.random() * 20, self._poll)
         self.look()
+
+    def _news(self) -> None:
+        """Something may be there for the user's thread, which wakes up after a while."""
+        if not self._is_waking and self._collector.has_news():
+            self._is_waking = True
+            self.timer(1 + self.rng.random() * 20, self._poll)
 
     def _raise_faults(self) -> None:
         for partition in self.fetcher.partitions.values():
@@ -306,6 +312,7 @@ class ConsumerApp(Actor):
         self.roams = False
         for partition in self.fetcher.partitions.values():
             self.fetcher.resume(partition)
+        self.look()
 
     # ---- steps
 
@@ -328,6 +335,7 @@ class ConsumerApp(Actor):
                 case Notice(text):
                     self.cluster.scheduler.note("notice", self.name, text)
         self._arm()
+        self._news()
 
     def _arm(self) -> None:
         deadline = self.fetcher.next_deadline_ms(self.now_ms())

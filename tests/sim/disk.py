@@ -178,6 +178,7 @@ class Disk:
         self.short_share = 0.0
         """So many of the accesses fail for a reason of the moment: no descriptor, no memory."""
         self.short_rng = random.Random(0)
+        self.short_once = False  # the next one ends it
         self.shortages = 0
         self.harmed: set[str] = set()
         """Directories of logs whose disk said something bad since their process has opened them."""
@@ -347,6 +348,8 @@ class Disk:
         if self.short_rng.random() >= self.short_share:
             return False
         self.shortages += 1
+        if self.short_once:
+            self.short_once, self.short_share = False, 0.0
         return True
 
     def note_cut(self, directory: str, name: str) -> None:

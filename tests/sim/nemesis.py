@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PAUSE_MS_MAX = 4_000
 FULL_MS_MAX = 1_500
+SHORT_MS_MAX = 600
 ATTEMPTS = 300
 CLOCK_STEPS_MS = (1_000, -1_000, 3_600_000, -3_600_000, 864_000_000, -864_000_000)
 
@@ -54,6 +55,8 @@ class Nemesis:
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
             "disk_fails": self._disk_fails,
+            "short_of_files": self._short_of_files,
+            "one_short_moment": self._one_short_moment,
             "directory_fails": self._directory_fails,
             "directory_missing": self._directory_missing,
             "directory_full": self._directory_full,
@@ -184,6 +187,25 @@ class Nemesis:
     def _disk_fails(self) -> None:
         # one access, which may be a while away; the budget is looked at then
         self._target().disk.failing = self.rng.choice(("append", "fsync", "read"))
+
+    def _short_of_files(self) -> None:
+        """For a while much that the process asks for is refused: a flood of connections, say."""
+        disk = self._target().disk
+        disk.short_rng = self.rng
+        disk.short_share = self.rng.choice((0.03, 0.2, 1.0))
+        self.cluster.sometimes["short of descriptors or memory"] += 1
+
+        def enough() -> None:
+            disk.short_share = 0.0
+
+        self._later(self.rng.randint(20, SHORT_MS_MAX), enough)
+
+    def _one_short_moment(self) -> None:
+        """One access is refused, some time from now."""
+        disk = self._target().disk
+        disk.short_rng = self.rng
+        disk.short_share = 0.3
+        disk.short_once = True
 
     # ---- log directories: one of a broker's disks, never the last that works
 

@@ -77,6 +77,7 @@ def run_seed(
     # recovery warns of every cut tail, and here that is the daily bread
     logging.getLogger("broker").setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
+    gc.freeze()  # what was there before it need not be looked at
     try:
         with VARIANTS[variant].installed() as installed:
             cluster = Cluster(seed, trace, installed.leaning)

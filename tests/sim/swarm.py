@@ -30,6 +30,11 @@ FAULTS = (
 )
 
 
+MOMENTS = ("short_of_files", "one_short_moment")
+"""Errors of the moment: no descriptor, no memory, an interrupted call. No disk is to blame."""
+
+MOMENTS_SHARE = 0.25
+
 LATE_LIVES_SHARE = 0.25
 
 UPKEEP_FAULTS = (
@@ -134,6 +139,7 @@ def draw(
     disks_rng: random.Random,
     stops_rng: random.Random,
     clients_rng: random.Random,
+    moments_rng: random.Random,
 ) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng, clients_rng)
@@ -146,6 +152,8 @@ def draw(
         swarm = several_disks(swarm, disks_rng)
     if not late and stops_rng.random() < CLUSTER_STOPS_SHARE:
         swarm = replace(swarm, faults=(*swarm.faults, "cluster_stop"))
+    if not late and moments_rng.random() < MOMENTS_SHARE:
+        swarm = replace(swarm, faults=(*swarm.faults, *MOMENTS, *MOMENTS))
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),
