@@ -18,11 +18,12 @@ from broker.metadata.admin import (
     CreatePartitions,
     DeleteTopics,
     ElectLeaders,
+    LeadersElected,
     NewPartitionsOf,
     PartitionsCreated,
     TopicsDeleted,
 )
-from broker.metadata.messages import Failure
+from broker.metadata.messages import BrokerUnregistered, Failure
 from broker.metadata.records import ConfigResourceType
 from broker.replication.messages import DeleteRecords, DeleteRecordsDone
 from pylog import errors
@@ -32,11 +33,19 @@ from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Actor, Machine, unary
 
 if TYPE_CHECKING:
+    from tests.sim.broker_node import BrokerNode
     from tests.sim.cluster import Cluster
 
 ASK_MS = 1_000
 TO_HIGH_WATERMARK = Offset(-1)
 PARTITIONS_MAX = 3
+MAY_REFUSE = (
+    errors.UnknownTopicOrPartition.code,
+    errors.RequestTimedOut.code,
+    errors.InvalidConfig.code,  # a broker's, against what holds meanwhile
+    errors.BrokerIdNotRegistered.code,
+    errors.InvalidRequest.code,
+)
 
 
 class Administrator(Actor):
@@ -146,39 +155,100 @@ class Administrator(Actor):
 
     def reconfigure(self) -> None:
         """Another policy, another retention, or another number of replicas for a commit."""
-        if self.busy:
-            return
-        self.busy = True
         swarm = self.cluster.swarm
-        name, value = self.rng.choice(
+        self._reconfigure(
+            ConfigResourceType.TOPIC,
+            self.cluster.TOPIC,
             (
                 ("cleanup.policy", self.rng.choice(("delete", "compact", "compact,delete"))),
                 ("retention.ms", self.rng.choice(("-1", "1000", "3000"))),
                 ("retention.bytes", self.rng.choice(("-1", "1500"))),
                 # never below what the budget of faults was reckoned by
-                (
-                    "min.insync.replicas",
-                    str(self.rng.randint(swarm.min_insync, swarm.replication_factor)),
-                ),
-            )
+                ("min.insync.replicas", self._min_isr()),
+                ("max.message.bytes", self.rng.choice((str(swarm.clients.batch_size // 2), None))),
+                ("segment.bytes", self.rng.choice(("1024", "4000"))),
+            ),
         )
-        self._alter(name, value)
 
-    def _alter(self, name: str, value: str) -> None:
+    def reconfigure_cluster(self) -> None:
+        """What holds for topics that say nothing of it, or for brokers; also back to what was."""
+        self._reconfigure(
+            ConfigResourceType.CLUSTER,
+            "",
+            (
+                ("min.insync.replicas", self.rng.choice((self._min_isr(), None))),
+                ("log.index.interval.bytes", self.rng.choice(("50", "400", None))),
+                ("log.segment.bytes", self.rng.choice(("1024", "4000", None))),
+                ("log.flush.interval.messages", self.rng.choice(("3", None))),
+            ),
+        )
+
+    def reconfigure_broker(self) -> None:
+        """The same for one broker."""
+        broker = self.rng.choice(sorted(self.cluster.owners))
+        self._reconfigure(
+            ConfigResourceType.BROKER,
+            str(broker),
+            (
+                ("log.index.interval.bytes", self.rng.choice(("50", "400", None))),
+                ("log.segment.bytes", self.rng.choice(("1024", "4000", None))),
+                ("log.flush.interval.messages", self.rng.choice(("3", None))),
+            ),
+        )
+
+    def _min_isr(self) -> str:
+        swarm = self.cluster.swarm
+        return str(self.rng.randint(swarm.min_insync, swarm.replication_factor))
+
+    def _reconfigure(
+        self, kind: ConfigResourceType, name: str, choices: tuple[tuple[str, str | None], ...]
+    ) -> None:
+        if not self.busy:
+            self.busy = True
+            key, value = self.rng.choice(choices)
+            self._alter(ConfigChange(kind, name, {key: value}))
+
+    def _alter(self, change: ConfigChange) -> None:
         def heard(answer: Any) -> None:
             if isinstance(answer, ConfigsAltered):
                 failure = answer.resources[0].failure
-                assert failure is None or failure.code in (
-                    errors.UnknownTopicOrPartition.code,
-                    errors.RequestTimedOut.code,
-                ), failure
+                assert failure is None or failure.code in MAY_REFUSE, failure
                 self.busy = False
-                self.cluster.sometimes[f"{name} changed"] += 1
+                name = next(iter(change.values))
+                where = "" if change.resource_type is ConfigResourceType.TOPIC else " of "
+                where += change.resource_type.name.lower() if where else ""
+                self.cluster.sometimes[f"{name}{where} changed"] += 1
+                if where:
+                    self.cluster.sometimes[f"settings{where} changed"] += 1
                 return
-            self._again(partial(self._alter, name, value))
+            self._again(partial(self._alter, change))
 
-        change = ConfigChange(ConfigResourceType.TOPIC, self.cluster.TOPIC, {name: value})
         self._ask(ControllerProcess.serve_alter_configs, AlterConfigs((change,)), heard)
+
+    # ---- leaders and brokers
+
+    def elect_preferred(self) -> None:
+        """Leaders go back to where they belong, once."""
+
+        def heard(answer: Any) -> None:
+            if isinstance(answer, LeadersElected):
+                elected = [found for found in answer.partitions if found.failure is None]
+                self.cluster.sometimes["preferred leader by command"] += len(elected)
+
+        self._ask(ControllerProcess.serve_elect_leaders, ElectLeaders(unclean=False), heard)
+
+    def unregister(self, node: BrokerNode) -> None:
+        """Somebody takes a broker that is down for gone; it comes back all the same."""
+        controller = self.cluster.controller.process
+        if controller is None or node.process is not None or not node.may_be_damaged():
+            return
+
+        def heard(answer: object) -> None:
+            if isinstance(answer, BrokerUnregistered):
+                self.cluster.sometimes["broker unregistered"] += 1
+
+        node.is_damaged()
+        controller.hear(controller.serve_unregister, node.broker_id, heard)
 
     # ---- records
 

@@ -15,6 +15,7 @@ from tests.sim.broker_process import BrokerProcess
 from tests.sim.contents import Trust, WallClock
 from tests.sim.disk import MOUNTS, Disk, Inode
 from tests.sim.rpc import Machine
+from tests.sim.scheduler import US_PER_MS
 
 if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
@@ -27,6 +28,7 @@ class BrokerNode:
         self.cluster = cluster
         self.number = number
         self.rng = cluster.scheduler.rng(f"broker {number}")
+        self._spark_rng = cluster.scheduler.rng(f"spark {number}")
         self.machine = Machine(f"b{number}", cluster.scheduler, self.rng.randint(0, 10**9))
         self.clock = WallClock(cluster.wall_ms, JUMP_MS)
         self.mounts = MOUNTS[: cluster.swarm.log_dirs]
@@ -105,7 +107,15 @@ class BrokerNode:
             self.cluster.shadows.refresh(self.broker_id, self.disk)
         if power:
             self._lose_power()
+        if self.cluster.swarm.task_ends and self._spark_rng.random() < 0.7:
+            wait_us = self._spark_rng.randint(50, 3_000) * US_PER_MS
+            self.cluster.scheduler.after(wait_us, self._task_ended, process.incarnation)
         self.cluster.scheduler.after(int(away_ms * 1_000), self.start)
+
+    def _task_ended(self, incarnation: str) -> None:
+        controller = self.cluster.controller.process
+        if controller is not None:
+            controller.hear(controller.task_ended, incarnation)
 
     def replace_logs(self, directories: list[str]) -> None:
         """What the broker's log tells an operator to do: have the replicas copied again."""

@@ -137,8 +137,7 @@ class BrokerProcess(Actor):
             directory = directories.get(state.topic_partition)
             if directory is None:
                 continue
-            config = self.image.topic_configs(state.topic_partition.topic)
-            min_insync = int(config.get("min.insync.replicas", "1"))
+            min_insync = self.cluster.min_isr_of(self.image)
             shadows.observe(self.broker_id, state, directory, self.node.disk, min_insync)
         return {state.topic_partition: state for state in states}
 
@@ -161,6 +160,14 @@ class BrokerProcess(Actor):
             self.timer(self.node.rng.randint(100, 3_000), self.node.kill, 100)
         if failed:
             self.step(self.core.on_logs_failed(self.now_ms(), failed))
+
+    def check_all_serve(self) -> None:
+        """At the end no replica is offline whose log works."""
+        assert self.core is not None
+        for partition in self.core.partitions():
+            name = partition.topic_partition
+            if partition.offline and not self.may_have_failed(name):
+                raise Violation("H", f"{self.name}: {name} is offline, and its log works")
 
     def may_have_failed(self, topic_partition: TopicPartition) -> bool:
         """Whether a disk has given this life a reason to give the replica up."""

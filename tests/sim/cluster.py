@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from broker.config import BrokerConfig
+from broker.config import BrokerConfig, TopicConfig
 from broker.controller.settings import ControllerSettings
 from broker.metadata.admin import CreateTopics
 from broker.metadata.image import MetadataImage, TopicImage
@@ -48,7 +48,7 @@ WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
 WAITING_MAX = 200
-DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients", "moments")
+DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients", "moments", "commands")
 
 
 class Cluster:
@@ -180,6 +180,7 @@ class Cluster:
             producer_id_block=3,
             snapshot_interval_records=self.swarm.snapshot_records,
             tail_records_max=self.swarm.snapshot_records,
+            topic_defaults=TopicConfig(min_insync_replicas=self.swarm.min_insync),
         )
 
     def broker_config(self) -> BrokerConfig:
@@ -249,11 +250,17 @@ class Cluster:
         if topic is None:
             return
         values = self.image.topic_configs(topic.name)
-        self.min_insync.add(int(values["min.insync.replicas"]))
+        self.min_insync.add(self.min_isr_of(self.image))
         for number in topic.partitions:
             ghost = self.shadows.ghost(topic.topic_id, number)
             ghost.may_compact = ghost.may_compact or "compact" in values["cleanup.policy"]
             ghost.delete_retention_ms = int(values["delete.retention.ms"])
+
+    def min_isr_of(self, image: MetadataImage) -> int:
+        """What holds for the topic by these metadata; else by what all were started with."""
+        name, default = "min.insync.replicas", str(self.swarm.min_insync)
+        for_all = image.cluster_configs().get(name, default)
+        return int(image.topic_configs(self.TOPIC).get(name, for_all))
 
     def _registered(self, record: RegisterBrokerRecord) -> None:
         node = self.owners[record.broker_id]
@@ -300,7 +307,9 @@ class Cluster:
         if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
         for broker in isr:
-            registration = self.image.brokers[broker]
+            registration = self.image.brokers.get(broker)
+            if registration is None:
+                raise Violation("I9", f"broker {broker} is unregistered: {partition}")
             if partition.directory_of(broker) in registration.offline_log_dirs:
                 raise Violation("I9", f"the log directory of {broker} is offline: {partition}")
             if broker != partition.leader and not self.image.is_live(broker):
@@ -312,13 +321,12 @@ class Cluster:
         """A replica went offline. Somebody looks into it and restarts the broker, some day."""
         self.sometimes["replica failed"] += 1
         self.scheduler.note("failed", process.name, effect.topic_partition, effect.reason)
+        if effect.topic_id is None:
+            return  # it is tried again
         if not process.may_have_failed(effect.topic_partition):
             raise Violation("H", f"{process.name}: a log that works is given up: {effect.reason}")
-        if effect.topic_id is not None:
-            process.calls.report_failed(effect)
-            process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
-            return
-        process.node.kill(process.node.rng.randint(100, 1_000))
+        process.calls.report_failed(effect)
+        process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
 
     def count_fetched(self, fetched: ReplicaFetched) -> None:
         """What leaders told followers."""
@@ -365,8 +373,8 @@ class Cluster:
     def new_topic(self) -> CreateTopics:
         """The request for the topic."""
         swarm, upkeep = self.swarm, self.swarm.upkeep
-        config = {
-            "min.insync.replicas": str(swarm.min_insync),
+        own = {"min.insync.replicas": str(swarm.min_insync)} if swarm.own_min_isr else {}
+        config = own | {
             "segment.bytes": str(swarm.segment_bytes),
             "flush.messages": str(swarm.flush_messages),
             "flush.ms": str(swarm.flush_ms),
@@ -472,7 +480,9 @@ class Cluster:
         `only_tails`: what would be lost are records that were not synced. That is no loss to one
         that never had enough in sync to commit any.
         """
-        return (self.swarm.upkeep is not None or self.swarm.log_dirs > 1) and any(
+        swarm = self.swarm
+        may = swarm.upkeep is not None or swarm.log_dirs > 1 or "unregister" in swarm.faults
+        return may and any(
             {
                 broker
                 for broker in (*partition.isr, *partition.eligible_leader_replicas)
@@ -503,7 +513,12 @@ class Cluster:
         return "\n".join(lines)
 
     def check_end(self) -> None:
-        """Client histories, and I14: the metadata on disk says what memory says."""
+        """No log that works is unused; client histories; I14: the metadata on disk says what memory
+        says.
+        """
+        for node in self.brokers.values():
+            assert node.process is not None
+            node.process.check_all_serve()
         for producer in self.producers:
             producer.check_history()
         process = self.controller.process

@@ -22,7 +22,7 @@ from broker.replication.messages import (
     Standing,
 )
 from pylog import errors
-from pylog.client.consumer.collecting import Collector, Parts, grouped
+from pylog.client.consumer.collecting import Collector, Parts
 from pylog.client.consumer.consumer_settings import Interceptors, UserCode
 from pylog.client.consumer.fetch_loop import FetchLoop
 from pylog.client.fetching.fetch_events import (
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 ANSWER_MS = 1_000
 POLLS_MAX = 20
+MAY_HEAR = (errors.OffsetOutOfRange, errors.UnknownTopicId, errors.NoOffsetForPartition)
 _PLAIN = UserCode(None, None, Interceptors(()))
 
 
@@ -197,9 +198,8 @@ class ConsumerApp(Actor):
             tp = partition.topic_partition
             self.cluster.sometimes[f"consumer: {error.name}"] += 1
             self.cluster.scheduler.note("consumer hears", self.name, str(tp), error)
-            if not isinstance(error, errors.OffsetOutOfRange | errors.UnknownTopicId):
-                if not isinstance(error, errors.NoOffsetForPartition):
-                    raise Violation("C", f"{self.name} hears {error!r}")
+            if type(error) not in MAY_HEAR:
+                raise Violation("C", f"{self.name} hears {error!r}")
             if isinstance(error, errors.OffsetOutOfRange):
                 self._must_be_gone(tp, f"hears {error}")
             self._forget_place(tp)
@@ -208,13 +208,13 @@ class ConsumerApp(Actor):
     def _take(self, parts: Parts) -> None:
         for tp, records in parts:
             self._check(tp, records)
-        for tp, told in grouped(parts).next_offsets.items():
-            partition = self.fetcher.partitions[tp]
-            assert partition.position is not None
-            if told > partition.position:
-                raise Violation("C", f"{self.name}: {tp} is at {partition.position}, told {told}")
-            self._must_be_compacted(tp, told, partition.position)
-            self._read[tp].position = partition.position
+        for tp, told in self._collector.intercepted(parts).next_offsets.items():
+            position = self.fetcher.partitions[tp].position
+            if told != position:
+                raise Violation("C", f"{self.name}: {tp} is at {position}, told {told}")
+            # behind the last record there may be some that compaction took
+            self._must_be_compacted(tp, self._read[tp].position, told)
+            self._read[tp].position = told
 
     def _check(self, tp: TopicPartition, records: Sequence[Record]) -> None:
         ghost, read = self.ghost(tp), self._read[tp]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.controller.controller import Controller
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 
 DIRECTORY = "/data/controller"
 Answer = Callable[[object], None]
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """Who waits for an answer, and up to where what was decided then is what it may rest on."""
+
+    answer: Answer
+    rests_on: Offset = Offset(-1)
 
 
 class ControllerNode:
@@ -138,11 +147,14 @@ class ControllerProcess(Actor):
                 case AppendRecords():
                     self._append(effect)
                 case Reply():
-                    self._show()
-                    answer: Any = effect.token
-                    answer(effect.response)
+                    # It may rest on all that was decided when it was asked for.
+                    token = effect.token
+                    assert isinstance(token, _Asked)
+                    self._show(token.rests_on)
+                    token.answer(effect.response)
                 case Publish():
-                    self._show()
+                    batch = effect.batch
+                    self._show(Offset(batch.first_offset + len(batch.records) - 1))
                     self.cluster.on_published(effect.batch)
                     self._push(effect.batch)
                 case TellSession():
@@ -185,9 +197,17 @@ class ControllerProcess(Actor):
         if found.image.offset == self.core.image.offset and replayed != self.core.image.records():
             raise Violation("I14", "the image in memory is not a replay of what was written")
 
-    def _show(self) -> None:
-        """Something leaves the process: what it may rest on must be durable by now."""
-        self.node.shown_offset = max(self.node.shown_offset, self.core.image.offset)
+    def _show(self, offset: Offset) -> None:
+        """Something leaves the process that rests on what is decided up to `offset`."""
+        self.node.shown_offset = max(self.node.shown_offset, offset)
+
+    def _decide(self, method: Callable[..., list[Effect]], *asked: Any) -> None:
+        """Have the core decide a call; the last of `asked` hears the answer."""
+        *arguments, answer = asked
+        token = _Asked(answer)
+        effects = method(self.machine.now_ms(), *arguments, token)
+        token.rests_on = self.core.decided.offset
+        self.perform(effects)
 
     def _push(self, batch: object) -> None:
         self._watchers = [rpc for rpc in self._watchers if rpc.open]
@@ -232,47 +252,55 @@ class ControllerProcess(Actor):
         self.node.kill(away_ms)
 
     def serve_claim(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.claim_broker(self.machine.now_ms(), request, answer))
+        self._decide(self.core.claim_broker, request, answer)
 
     def serve_register(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.register_broker(self.machine.now_ms(), request, answer))
+        self._decide(self.core.register_broker, request, answer)
 
     def serve_heartbeat(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
-        self.perform(self.core.heartbeat(self.machine.now_ms(), *broker, answer))
+        self._decide(self.core.heartbeat, *broker, answer)
 
     def serve_alter_partition(self, request: AlterPartition, answer: Answer) -> None:
-        self.perform(self.core.alter_partition(self.machine.now_ms(), request, answer))
+        self._decide(self.core.alter_partition, request, answer)
 
     def serve_producer_ids(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
-        self.perform(self.core.allocate_producer_ids(self.machine.now_ms(), *broker, answer))
+        self._decide(self.core.allocate_producer_ids, *broker, answer)
 
     def serve_shutdown(self, broker: tuple[BrokerId, BrokerEpoch], answer: Answer) -> None:
-        self.perform(self.core.controlled_shutdown(self.machine.now_ms(), *broker, answer))
+        self._decide(self.core.controlled_shutdown, *broker, answer)
 
     def serve_create_topics(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.create_topics(self.machine.now_ms(), request, answer))
+        self._decide(self.core.create_topics, request, answer)
 
     def serve_delete_topics(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.delete_topics(self.machine.now_ms(), request, answer))
+        self._decide(self.core.delete_topics, request, answer)
 
     def serve_create_partitions(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.create_partitions(self.machine.now_ms(), request, answer))
+        self._decide(self.core.create_partitions, request, answer)
 
     def serve_elect_leaders(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.elect_leaders(self.machine.now_ms(), request, answer))
+        self._decide(self.core.elect_leaders, request, answer)
 
     def serve_alter_configs(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.alter_configs(self.machine.now_ms(), request, answer))
+        self._decide(self.core.alter_configs, request, answer)
 
     def serve_replicas_failed(self, request: Any, answer: Answer) -> None:
-        self.perform(self.core.replicas_failed(self.machine.now_ms(), request, answer))
+        self._decide(self.core.replicas_failed, request, answer)
+
+    def serve_unregister(self, broker: BrokerId, answer: Answer) -> None:
+        self._decide(self.core.unregister_broker, broker, answer)
+
+    def task_ended(self, incarnation: str) -> None:
+        """Spark says so."""
+        self.cluster.sometimes["task end reported"] += 1
+        self.perform(self.core.task_ended(self.machine.now_ms(), incarnation))
 
     def serve_watch(self, rpc: Rpc, from_offset: Offset) -> None:
         """A broker wants committed metadata from an offset on, for as long as it listens."""
         self._watchers.append(rpc)
         process: Any = rpc.client
         for batch in self.core.batches_since(from_offset):
-            self.node.shown_offset = max(self.node.shown_offset, self.core.image.offset)
+            self._show(self.core.image.offset)
             rpc.push(process.membership.on_metadata_batch, rpc, batch)
 
     def serve_session(self, rpc: Rpc, process: BrokerProcess) -> None:

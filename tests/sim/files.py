@@ -14,7 +14,6 @@ from broker.storage.files import Buffer, FileStat
 from tests.sim.disk import Directory, Disk, Inode, mount_of, split
 from tests.sim.workers import Pool
 
-
 OF_HANDLES = (errno.ENOMEM, errno.EINTR)
 OF_NAMES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR)
 

@@ -52,6 +52,10 @@ class Nemesis:
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
             "reconfigure": cluster.administrator.reconfigure,
+            "reconfigure_cluster": cluster.administrator.reconfigure_cluster,
+            "reconfigure_broker": cluster.administrator.reconfigure_broker,
+            "elect_preferred": cluster.administrator.elect_preferred,
+            "unregister": self._unregister,
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
             "disk_fails": self._disk_fails,
@@ -299,6 +303,14 @@ class Nemesis:
                 return
 
     # ---- administrators
+
+    def _unregister(self) -> None:
+        """One dies, and is taken for gone before it is back."""
+        node = self._any()
+        if node.process is not None and node.may_be_damaged():
+            away_ms = self.cluster.swarm.session_timeout_ms + self._away_ms() + 1_000
+            node.kill(away_ms)
+            self._later(away_ms - 500, lambda: self.cluster.administrator.unregister(node))
 
     def _recreate(self) -> None:
         # seldom: what a topic goes through in its life is worth more than its birth

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from broker.replication.messages import PartitionAck, PartitionBatch, Produce
@@ -283,8 +284,16 @@ class ProducerApp(Actor):
     @property
     def waits_for(self) -> list[str]:
         """What it has not heard of, for a report and for L1."""
-        words = [f"last word to {tp}" for tp in sorted(self._last_words)] if self.alive else []
-        return words + [f"{b.topic_partition} {b.delivery}" for b in self.accumulator.incomplete]
+        if not self.alive:
+            return []
+        words = [f"last word to {tp}" for tp in sorted(self._last_words) if self._exists(tp)]
+        waiting = (b for b in self.accumulator.incomplete if self._exists(b.topic_partition))
+        return words + [f"{batch.topic_partition} {batch.delivery}" for batch in waiting]
+
+    def _exists(self, tp: TopicPartition) -> bool:
+        """Records for a partition that a topic made anew does not have wait for their time-out."""
+        topic = self.cluster.topic()
+        return topic is None or tp.partition in topic.partitions
 
     # ---- steps
 
@@ -527,7 +536,7 @@ class ProducerApp(Actor):
 
     def _check_order(self, home: PartitionKey, batches: list[tuple[int, list[int]]]) -> None:
         numbers = [number for _, sent in sorted(batches) for number in sent]
-        for before, after in zip(numbers, numbers[1:], strict=False):
+        for before, after in pairwise(numbers):
             if after < before:
                 raise Violation(
                     "C", f"{self.name}: acknowledged {after} stands behind {before} in {home}"

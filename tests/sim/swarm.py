@@ -30,6 +30,11 @@ FAULTS = (
 )
 
 
+COMMANDS = ("reconfigure_cluster", "reconfigure_broker", "elect_preferred", "unregister")
+"""What administrators do that takes no record away."""
+
+COMMANDS_SHARE = 0.3
+
 MOMENTS = ("short_of_files", "one_short_moment")
 """Errors of the moment: no descriptor, no memory, an interrupted call. No disk is to blame."""
 
@@ -131,6 +136,8 @@ class Swarm:
     preallocate: bool = False
     upkeep: Upkeep | None = None  # None: nothing is ever forgotten
     log_dirs: int = 1  # of each broker
+    own_min_isr: bool = True  # the topic's, and not what holds for the cluster
+    task_ends: bool = False  # Spark reports them, sooner or later
 
 
 def draw(
@@ -140,6 +147,7 @@ def draw(
     stops_rng: random.Random,
     clients_rng: random.Random,
     moments_rng: random.Random,
+    commands_rng: random.Random,
 ) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng, clients_rng)
@@ -152,6 +160,11 @@ def draw(
         swarm = several_disks(swarm, disks_rng)
     if not late and stops_rng.random() < CLUSTER_STOPS_SHARE:
         swarm = replace(swarm, faults=(*swarm.faults, "cluster_stop"))
+    if not late and commands_rng.random() < COMMANDS_SHARE:
+        chosen = tuple(fault for fault in COMMANDS if commands_rng.random() < 0.7)
+        own_min_isr = commands_rng.random() < 0.3
+        swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen), own_min_isr=own_min_isr)
+    swarm = replace(swarm, task_ends=commands_rng.random() < 0.5)
     if not late and moments_rng.random() < MOMENTS_SHARE:
         swarm = replace(swarm, faults=(*swarm.faults, *MOMENTS, *MOMENTS))
     return replace(

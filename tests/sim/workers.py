@@ -87,9 +87,7 @@ class Pool:
 
 
 class _Worker:
-    def __init__(
-        self, pool: Pool, work: Callable[[], Any], then: Callable[[Any], None]
-    ) -> None:
+    def __init__(self, pool: Pool, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
         self.then = then
         self.done = False
         self.outcome: Any = None
