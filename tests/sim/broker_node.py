@@ -96,8 +96,9 @@ class BrokerNode:
             return
         self.cluster.scheduler.note("power" if power else "kill", self.machine.name)
         process.alive = False
-        if process.pool.is_busy:
+        for what in process.pool.under_way:
             self.cluster.sometimes["died with work at the disk"] += 1
+            self.cluster.sometimes[f"died over a {what}"] += 1
         process.pool.abandon()
         process.files.die()
         self.process = None

@@ -63,7 +63,8 @@ class BrokerProcess(Actor):
         self.cluster = node.cluster
         self.incarnation = f"{node.machine.name}-{node.lives}"
         self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
-        self.pool = Pool(self, node.cluster.scheduler.rng(f"pool {self.incarnation}"))
+        pool_rng = node.cluster.scheduler.rng(f"pool {self.incarnation}")
+        self.pool = Pool(self, pool_rng, node.cluster.swarm.disk_wait_ms)
         self.files.pool = self.pool
         self.broker_id = BrokerId(-1)
         self.broker_epoch = BrokerEpoch(-1)
@@ -231,7 +232,7 @@ class BrokerProcess(Actor):
             elif isinstance(outcome, Exception):
                 raise outcome
 
-        self.pool.run(lambda: logs.remove_directory(directory), removed)
+        self.pool.run("removal", lambda: logs.remove_directory(directory), removed)
 
     def cancelled(self, call: Call) -> None:
         self.clients.cancelled(call)
@@ -257,7 +258,7 @@ class BrokerProcess(Actor):
                 self.step(self.core.on_cold_read(self.now_ms(), effect))
 
         read: Any = effect.read
-        self.pool.run(read, warm)
+        self.pool.run("cold read", read, warm)
 
     def _sync_log(self, effect: SyncLog) -> None:
         def synced(_outcome: object) -> None:
@@ -265,7 +266,7 @@ class BrokerProcess(Actor):
             if not self.is_closing:
                 self.step(self.core.on_synced(self.now_ms(), effect))
 
-        self.pool.run(effect.task.run, synced)
+        self.pool.run("sync", effect.task.run, synced)
 
     def ask_controller(
         self, handler: Callable[..., None], value: object, on_answer: Callable[[Any], None]
@@ -327,7 +328,7 @@ class BrokerProcess(Actor):
         except (OSError, errors.PylogError) as error:
             closed(error)
         else:
-            self.pool.run(lambda: logs.close(clean=True), closed)
+            self.pool.run("close", lambda: logs.close(clean=True), closed)
 
     def _must_have_reason(self, error: object) -> None:
         """An orderly stop ends well, but for a disk that does not work, or is full."""

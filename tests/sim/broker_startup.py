@@ -59,7 +59,7 @@ class BrokerStartup:
         self._process.cluster.granted(self._process.node, claim.broker_id)
         self._process.is_opening = True
         self._process.node.disk.harmed.clear()
-        self._process.pool.run(lambda: self._open_logs(claim), self._opened)
+        self._process.pool.run("start", lambda: self._open_logs(claim), self._opened)
 
     def _opened(self, error: object) -> None:
         self._process.is_opening = False

@@ -96,7 +96,7 @@ class BrokerUpkeep:
         if removal is None:
             self._sync()
         else:
-            self._process.pool.run(removal.run, lambda _: self._tried(self._sync))
+            self._process.pool.run("removal", removal.run, lambda _: self._tried(self._sync))
 
     def _sync(self) -> None:
         if not self._is_over:
@@ -118,7 +118,7 @@ class BrokerUpkeep:
                 self._cluster.scheduler.note("sync", self._process.name, error)
             self._tried(lambda: self._sync_next(left))
 
-        self._process.pool.run(task.run, synced)
+        self._process.pool.run("sync", task.run, synced)
 
     def _checkpoint(self) -> None:
         self._process.take_failures()
@@ -133,7 +133,7 @@ class BrokerUpkeep:
                 self._tried(lambda: self._logs.on_checkpointed(task))
             self._next_round()
 
-        self._process.pool.run(task.run, written)
+        self._process.pool.run("checkpoint", task.run, written)
 
     def _maintain(self, logs: LogManager) -> None:
         """Rolls and retention; whatever goes must be allowed to."""
@@ -191,7 +191,7 @@ class BrokerUpkeep:
             self._process.timer(self._node.rng.random() * wait_ms, self._clean_on, task)
 
     def _clean_on(self, task: CleanTask) -> None:
-        self._process.pool.run(task.run, lambda _: self._cleaned(task))
+        self._process.pool.run("pass of the cleaner", task.run, lambda _: self._cleaned(task))
 
     def _cleaned(self, task: CleanTask) -> None:
         if self._process.is_closing:

@@ -517,6 +517,7 @@ class Cluster:
         says.
         """
         for node in self.brokers.values():
+            self.sometimes["access refused for a moment"] += node.disk.shortages
             assert node.process is not None
             node.process.check_all_serve()
         for producer in self.producers:

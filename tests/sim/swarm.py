@@ -118,6 +118,7 @@ class Swarm:
     away_ms: int
     write_back_ms: float  # how often the kernel syncs some file of its own accord
     flush_ms: int
+    disk_wait_ms: float  # of a thread of the pool, on average, where it waits for the disk
     producers: int
     weak_producers: int  # without an id: they leave tails to cut
     produce_interval_ms: float
@@ -227,6 +228,7 @@ def _late_lives(swarm: Swarm) -> Swarm:
         away_ms=200,
         write_back_ms=60_000.0,
         flush_ms=60_000,
+        disk_wait_ms=1.0,
         session_timeout_ms=1_000,
         # bursts: while nothing is written, an old position is still a good one
         producers=1,
@@ -279,6 +281,7 @@ def _draw(rng: random.Random, clients_rng: random.Random) -> Swarm:
         away_ms=rng.choice((200, 1_500, 5_000)),
         write_back_ms=rng.choice((100.0, 2_000.0, 60_000.0)),
         flush_ms=rng.choice((1, 200, 2_000, 60_000)),
+        disk_wait_ms=rng.choice((1.0, 3.0, 40.0)),
         producers=rng.choice((1, 1, 2)),
         weak_producers=rng.choice((0, 1)),
         produce_interval_ms=rng.choice((20.0, 60.0, 200.0)) if restless else 100.0,

@@ -2,12 +2,13 @@
 
 A variant overrides one decision of a core while it is installed. Each must be caught by the
 simulator: a checker that has never failed is not evidence. The rows cited (B-R..) are those of
-the reference of known bugs, each once in a real system; the last variant was once in this one.
+the reference of known bugs, each once in a real system.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from types import ModuleType
@@ -16,27 +17,40 @@ from typing import Any
 from broker.controller import brokers, topic_growth
 from broker.controller.brokers import Brokers
 from broker.controller.election import Elections
+from broker.controller.ledger import Ledger
 from broker.controller.returning import Loss, Returning, Whereabouts
+from broker.controller.settings import MIN_ISR, ControllerSettings
 from broker.metadata.image import BrokerRegistration
 from broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from broker.metadata.records import PartitionRecord
-from broker.replication import produces
+from broker.replication import fetches, isr, offsets, produces
 from broker.replication.follower import FollowerState
 from broker.replication.isr import FollowerProgress, LeaderState
-from broker.replication.messages import EpochEnd, ReplicaFailed
+from broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed
 from broker.replication.partition import Partition
 from broker.replication.replica_fetches import ReplicaFetches
+from broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
+from broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from broker.storage.cleaner.choice import Cleanable
 from broker.storage.cleaner.clean_plan import CleanPlan
 from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log import log_start
+from broker.storage.log import guard, log_reader, log_start
+from broker.storage.log.durability import Durability
 from broker.storage.log.guard import FaultGuard
 from broker.storage.log.log import Log, LogRead
 from broker.storage.manager.log_checkpoints import LogCheckpoints
 from broker.storage.manager.log_directories import LogDirectories
 from broker.storage.producers.producer_state import AppendedBatch, ProducerStates
 from broker.storage.recovery.recovery import SegmentLoader
+from broker.storage.segments.flush_task import FlushTask
 from broker.storage.segments.retention import RetentionClock
+from pylog.client.fetching.fetch_state import InFlight
+from pylog.client.fetching.fetch_state import Partition as FetchedPartition
+from pylog.client.sending.accumulator import Accumulator
+from pylog.client.sending.lanes import Lane
+from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.send_events import Ack
+from pylog.client.sending.sender import Sender
 from pylog.errors import KafkaStorageError
 from pylog.model import (
     NO_LEADER,
@@ -48,9 +62,9 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
-from pylog.records.batch import BatchHeader
+from pylog.records.batch import BatchHeader, Buffer
 from tests.sim.broker_calls import BrokerCalls
-from tests.sim.swarm import Swarm
+from tests.sim.swarm import Swarm, Upkeep
 
 
 @dataclass(frozen=True)
@@ -351,6 +365,243 @@ def _forgiven(_self: FaultGuard, error: KafkaStorageError, **_how: object) -> Ka
     return error
 
 
+# ---- clients ------------------------------------------------------------------------------------
+
+_production_on_acks = Sender.on_acks
+
+
+def _kept_in_memory(self: Accumulator, batch: Batch) -> None:
+    batch.resolved = True
+    del self.incomplete[batch]
+
+
+def _answers_turned_round(
+    self: Sender, now_ms: int, broker: int, answers: Iterable[tuple[int, Sequence[Ack]]]
+) -> Any:
+    turned = [(correlation, acks[::-1]) for correlation, acks in answers]
+    return _production_on_acks(self, now_ms, broker, turned)
+
+
+def _counts_on(self: Lane, producer_id: int, producer_epoch: int) -> None:
+    self.producer_id, self.producer_epoch = producer_id, producer_epoch
+    for batch in self.unresolved:
+        batch.refused = False
+        self.sequence(batch)
+
+
+def _one_sequence(self: Lane, batch: Batch, parts: Sequence[Batch]) -> None:
+    _production_lane_replace(self, batch, parts)
+    for part in parts:
+        part.base_sequence = batch.base_sequence
+
+
+_production_lane_replace = Lane.replace
+
+
+def _any_place(self: InFlight, partition: FetchedPartition) -> bool:
+    return partition.topic_partition in self.wanted
+
+
+_production_behind = fetches._behind
+
+
+def _one_batch_further(item: PartitionFetch, records: Buffer) -> PartitionFetch:
+    following = _production_behind(item, records)
+    return following._replace(fetch_offset=Offset(following.fetch_offset + 1))
+
+
+def _always_sure(_partition: Partition) -> None:
+    return None
+
+
+_production_first_at = log_reader.first_at_or_after
+
+
+def _at_any_offset(*args: Any, start: int, end: int) -> Any:
+    return _production_first_at(*args, start=start, end=_FOR_EVER)
+
+
+_production_end_of_epoch = LeaderEpochCache.end_offset_for
+
+
+def _ends_with_the_log(
+    self: LeaderEpochCache, epoch: LeaderEpoch, log_end_offset: Offset
+) -> EpochEndOffset:
+    found = _production_end_of_epoch(self, epoch, log_end_offset)
+    return found if found.end_offset < 0 else found._replace(end_offset=log_end_offset)
+
+
+def _many_clients(swarm: Swarm) -> Swarm:
+    """Several batches in flight, refused now and then, for several partitions."""
+    clients = replace(
+        swarm.clients,
+        max_in_flight=5,
+        batch_size=150,
+        linger_ms=5,
+        request_bytes_max=2_000,
+        request_timeout_ms=1_000,
+        delivery_timeout_ms=6_000,
+    )
+    return replace(
+        swarm,
+        partitions=2,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        producers=2,
+        produce_interval_ms=20.0,
+        records_max=10,
+        faults=("kill", "reset", "one_way", "pause", "reset"),
+        fault_interval_ms=400.0,
+        away_ms=500,
+        clients=clients,
+    )
+
+
+def _impatient(swarm: Swarm) -> Swarm:
+    """Batches that nobody answers in time, on logs that do not begin at 0."""
+    swarm = _much_forgotten(swarm)
+    clients = replace(swarm.clients, delivery_timeout_ms=1_500, request_bytes_max=100_000)
+    return replace(swarm, clients=clients, faults=("pause", "pause", "kill", "delete_records"))
+
+
+def _much_forgotten(swarm: Swarm) -> Swarm:
+    """Logs that do not begin at 0, of topics that change."""
+    upkeep = Upkeep("delete", 700, 3_000, 0, 40, 0.0, 700.0, ())
+    faults = ("reconfigure", "delete_records", "kill", "reset", "delete_records")
+    return replace(_many_clients(swarm), upkeep=upkeep, faults=faults, segment_bytes=1_024)
+
+
+# ---- syncs, checkpoints, closes, errors of the moment -------------------------------------------
+
+_production_settle = Durability.settle
+_production_place = OffsetCheckpoint.place
+
+
+def _of_any_generation(self: Durability, task: FlushTask, generation: int) -> None:
+    synced, made_for = self._synced, task.generation
+    task.generation = generation
+    _production_settle(self, task, generation)
+    if made_for != generation:
+        self._synced = synced
+
+
+def _in_any_order(
+    self: OffsetCheckpoint, staged: StagedCheckpoint | None, *, directory_synced: bool
+) -> None:
+    self._staged = staged
+    _production_place(self, staged, directory_synced=directory_synced)
+
+
+def _without_a_sync(self: FlushTask) -> None:
+    self._history.running.discard(self)
+
+
+def _said_to_be_durable(self: Durability, end: int, **_how: object) -> None:
+    self._synced = self.point = max(self.point, end)
+
+
+def _with_power(swarm: Swarm) -> Swarm:
+    """What was not synced is lost again and again, while syncs take their time."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        faults=("power", "one_way", "power", "isolate", "stop", "pause"),
+        fault_interval_ms=300.0,
+        away_ms=500,
+        replica_lag_ms=300,
+        write_back_ms=60_000.0,
+        flush_ms=1,
+        flush_messages=1,
+        disk_wait_ms=40.0,
+        weak_producers=2,
+        clients=replace(swarm.clients, weak_acks=1, life_ms=1e9),
+        produce_interval_ms=20.0,
+        session_timeout_ms=1_000,
+    )
+
+
+def _with_moments(swarm: Swarm) -> Swarm:
+    return replace(swarm, faults=("short_of_files", "one_short_moment", "kill"))
+
+
+# ---- the controller's commands ------------------------------------------------------------------
+
+_production_on_refused = LeaderState.on_proposal_refused
+
+
+def _refused_is_over(self: LeaderState, now_ms: int, code: int) -> Sequence[Any]:
+    if code in isr._REFUSALS_THAT_SETTLE:
+        self.unresolved = frozenset()
+    return _production_on_refused(self, now_ms, code)
+
+
+def _refused_and_repeated(swarm: Swarm) -> Swarm:
+    """Followers that are in sync, but fenced for a moment, and requests that come once more."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        partitions=1,
+        upkeep=None,
+        net=replace(
+            swarm.net, delay_mean_ms=25.0, tail_share=0.1, duplicate=0.7, drop=0.0, reset=0.0
+        ),
+        faults=("cut_controller", "one_way", "kill", "pause"),
+        fault_interval_ms=200.0,
+        away_ms=700,
+        session_timeout_ms=1_000,
+        replica_lag_ms=300,
+        produce_interval_ms=15.0,
+        slow_node_ms=50.0,
+    )
+
+
+def _own_or_default(
+    self: ControllerSettings, own: Mapping[str, str], _cluster: Mapping[str, str]
+) -> int:
+    return self.with_setting(MIN_ISR, own).min_insync_replicas
+
+
+def _prefers_whoever_lives(self: Elections, partition: PartitionRecord) -> bool:
+    first = partition.replicas[0]
+    if not self._ledger.decided.is_live(first):
+        return False
+    members = (first, *(broker for broker in partition.isr if broker != first))
+    return self._change(partition, isr=members, preferred=True) is not None
+
+
+def _sealed_at_once(self: Ledger, effects: list[Any]) -> list[Any]:
+    held, self._held = self._held, deque()
+    out = _production_seal(self, effects)
+    out += [effect for _, effect in self._held]
+    self._held = held
+    return out
+
+
+_production_seal = Ledger.seal
+
+
+def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
+    def leaning(swarm: Swarm) -> Swarm:
+        return replace(
+            swarm,
+            brokers=3,
+            replication_factor=3,
+            min_insync=2,
+            own_min_isr=False,
+            faults=(*faults, *faults, "kill", "one_way", "isolate"),
+            fault_interval_ms=400.0,
+            away_ms=1_500,
+            session_timeout_ms=1_000,
+        )
+
+    return leaning
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -492,5 +743,97 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a log goes on after an error of its disk",
         ((FaultGuard, "fail", _forgiven),),
         caught_by=248,
+    ),
+    "refused_not_counted": Variant(
+        "The members of a refused ISR change count no more while a copy of it is under way",
+        ((LeaderState, "on_proposal_refused", _refused_is_over),),
+        leaning=_refused_and_repeated,
+    ),
+    "sync_of_cut_log": Variant(
+        "A sync that began before a log was cut makes what was written since count as synced",
+        ((Durability, "settle", _of_any_generation),),
+        leaning=_with_power,
+    ),
+    "fresh_id_counts_on": Variant(
+        "A lane that goes on under a fresh producer id does not begin with sequence 0",
+        ((Lane, "adopt", _counts_on),),
+        leaning=_impatient,
+    ),
+    "split_under_one_sequence": Variant(
+        "The parts of a batch that was too large all bear its sequence",
+        ((Lane, "replace", _one_sequence),),
+        leaning=_much_forgotten,
+    ),
+    "acks_turned_round": Variant(
+        "The answers to a request for several partitions are taken in the wrong order",
+        ((Sender, "on_acks", _answers_turned_round),),
+        leaning=_many_clients,
+    ),
+    "memory_kept": Variant(
+        "The memory of batches that are done is not free again",
+        ((Accumulator, "resolve", _kept_in_memory),),
+        leaning=_many_clients,
+    ),
+    "answer_to_an_old_question": Variant(
+        "A consumer takes an answer about a place that it has left",
+        ((InFlight, "asks_for", _any_place),),
+        leaning=_many_clients,
+    ),
+    "standing_fetch_skips": Variant(
+        "A standing fetch goes on one record too far",
+        ((fetches, "_behind", _one_batch_further),),
+    ),
+    "latest_too_early": Variant(
+        "KIP-207: a new leader tells an end offset before it knows what is committed",
+        ((offsets, "_unsure", _always_sure),),
+        leaning=_many_clients,
+    ),
+    "offset_above_high_watermark": Variant(
+        "An offset by time may be of a record that is not committed",
+        ((log_reader, "first_at_or_after", _at_any_offset),),
+    ),
+    "epoch_ends_with_the_log": Variant(
+        "KIP-101: a leader tells the end of its log for the end of every epoch",
+        ((LeaderEpochCache, "end_offset_for", _ends_with_the_log),),
+    ),
+    "older_checkpoint_placed": Variant(
+        "A checkpoint that was staged before a newer one was written takes its place",
+        ((OffsetCheckpoint, "place", _in_any_order),),
+        leaning=_much_forgotten,
+    ),
+    "sync_not_done": Variant(
+        "Syncs of the pool are believed that never took place",
+        ((FlushTask, "run", _without_a_sync),),
+        leaning=_with_power,
+    ),
+    "closed_without_a_sync": Variant(
+        "A clean stop does not sync what it says to be synced",
+        ((Durability, "flush", _said_to_be_durable),),
+        leaning=_with_power,
+    ),
+    "moment_is_fatal": Variant(
+        "B-S13: a process that is short of descriptors for a moment gives healthy logs up",
+        ((guard, "OF_THE_MOMENT", frozenset()),),
+        leaning=_with_moments,
+    ),
+    "cluster_min_isr_unheard": Variant(
+        "The controller does not heed the cluster's min.insync.replicas",
+        ((ControllerSettings, "min_isr", _own_or_default),),
+        leaning=_with_commands("reconfigure_cluster"),
+    ),
+    "unregistered_stays_in_isr": Variant(
+        "A broker that was unregistered stays in its ISRs",
+        ((Elections, "on_unregistered", _not_at_all),),
+        leaning=_with_commands("unregister"),
+    ),
+    "preferred_out_of_sync": Variant(
+        "A preferred leader is elected whether it is in sync or not",
+        ((Elections, "_prefer", _prefers_whoever_lives),),
+        leaning=_with_commands("elect_preferred"),
+    ),
+    "answered_before_the_sync": Variant(
+        "I14: the controller answers what it has decided before that is durable",
+        ((Ledger, "seal", _sealed_at_once),),
+        leaning=_with_commands("controller_kill", "controller_kill"),
     ),
 }

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from tests.sim.rpc import Actor
 
 PAUSE_SHARE = 0.2
-PAUSE_MS = 3.0
 SLOW_SHARE = 0.05
-SLOW_MS = 300.0
+SLOW_TIMES = 20
 
 
 class Abandoned(BaseException):
@@ -30,25 +29,27 @@ class Abandoned(BaseException):
 class Pool:
     """Of one process."""
 
-    def __init__(self, actor: Actor, rng: random.Random) -> None:
+    def __init__(self, actor: Actor, rng: random.Random, wait_ms: float) -> None:
+        """`wait_ms`: how long a thread waits for the disk, on average."""
+        self._mean_ms = wait_ms
         self._actor = actor
         self._rng = rng
         self._workers: dict[_Worker, None] = {}
         self.current: _Worker | None = None
         """Whose turn it is; None: the process's own loop's."""
 
-    def run(self, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def run(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
         """Do `work` beside the loop; `then` hears, on the loop, what it returned, or the exception
         that it raised.
         """
-        worker = _Worker(self, work, then)
+        worker = _Worker(self, what, work, then)
         self._workers[worker] = None
         self._actor.timer(self._rng.random(), self._go_on, worker)
 
     @property
-    def is_busy(self) -> bool:
-        """Whether any work is under way."""
-        return bool(self._workers)
+    def under_way(self) -> list[str]:
+        """What has begun and has not ended."""
+        return [worker.what for worker in self._workers if worker.has_begun]
 
     def _go_on(self, worker: _Worker) -> None:
         self.current = worker
@@ -69,8 +70,8 @@ class Pool:
         worker.then(worker.outcome)
 
     def _wait_ms(self) -> float:
-        mean_ms = SLOW_MS if self._rng.random() < SLOW_SHARE else PAUSE_MS
-        return self._rng.expovariate(1.0 / mean_ms)
+        times = SLOW_TIMES if self._rng.random() < SLOW_SHARE else 1
+        return times * self._rng.expovariate(1.0 / self._mean_ms)
 
     def at_the_disk(self, *, long: bool) -> None:
         """The thread whose turn it is looks at the disk; `long`: it waits for it, always."""
@@ -87,7 +88,10 @@ class Pool:
 
 
 class _Worker:
-    def __init__(self, pool: Pool, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def __init__(
+        self, pool: Pool, what: str, work: Callable[[], Any], then: Callable[[Any], None]
+    ) -> None:
+        self.what = what
         self.then = then
         self.done = False
         self.outcome: Any = None
@@ -97,6 +101,11 @@ class _Worker:
         self._thread: threading.Thread | None = None
         self._its_turn = threading.Semaphore(0)
         self._turn_is_over = threading.Semaphore(0)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has come to the disk."""
+        return self._thread is not None
 
     def go_on(self) -> None:
         """Let it run up to its next pause, or its end."""
