@@ -57,6 +57,7 @@ class Administrator(Actor):
         self.busy = False
         self.rng = cluster.scheduler.rng("administrator")
         self._deletions = 0
+        self.asked_unclean: set[tuple[TopicId, int]] = set()
 
     def _ask(
         self, handler: Callable[..., None], request: object, heard: Callable[[Any], None]
@@ -135,6 +136,9 @@ class Administrator(Actor):
         empty = self._empty_partitions()
         if empty:
             self.cluster.sometimes["election by command"] += 1
+            topic = self.cluster.topic()
+            assert topic is not None
+            self.asked_unclean.update((topic.topic_id, number) for _, number in empty)
             request = ElectLeaders(unclean=True, partitions=empty)
             self._ask(ControllerProcess.serve_elect_leaders, request, lambda _: None)
         self.timer(1_000, self.help_empty_partitions)
@@ -165,7 +169,10 @@ class Administrator(Actor):
                 ("retention.bytes", self.rng.choice(("-1", "1500"))),
                 # never below what the budget of faults was reckoned by
                 ("min.insync.replicas", self._min_isr()),
-                ("max.message.bytes", self.rng.choice((str(swarm.clients.batch_size // 2), None))),
+                (
+                    "max.message.bytes",
+                    self.rng.choice((str(max(140, swarm.clients.batch_size // 2)), None)),
+                ),
                 ("segment.bytes", self.rng.choice(("1024", "4000"))),
             ),
         )
@@ -236,6 +243,16 @@ class Administrator(Actor):
                 self.cluster.sometimes["preferred leader by command"] += len(elected)
 
         self._ask(ControllerProcess.serve_elect_leaders, ElectLeaders(unclean=False), heard)
+
+    def elect_unclean(self, topic_id: TopicId, number: int, attempts: int = 10) -> None:
+        """Whoever is there leads, whatever it lacks; again until somebody does."""
+        record = self.cluster.image.partition(topic_id, number)
+        if record is None or record.leader >= 0 or not attempts:
+            return
+        self.asked_unclean.add((topic_id, number))
+        request = ElectLeaders(unclean=True, partitions=((self.cluster.TOPIC, number),))
+        self._ask(ControllerProcess.serve_elect_leaders, request, lambda _: None)
+        self.timer(300, self.elect_unclean, topic_id, number, attempts - 1)
 
     def unregister(self, node: BrokerNode) -> None:
         """Somebody takes a broker that is down for gone; it comes back all the same."""

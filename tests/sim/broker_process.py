@@ -64,7 +64,7 @@ class BrokerProcess(Actor):
         self.incarnation = f"{node.machine.name}-{node.lives}"
         self.files = SimFiles(node.disk, cold_share=node.cluster.swarm.cold_share, rng=node.rng)
         pool_rng = node.cluster.scheduler.rng(f"pool {self.incarnation}")
-        self.pool = Pool(self, pool_rng, node.cluster.swarm.disk_wait_ms)
+        self.pool = Pool(self, pool_rng, node.cluster.disk_wait_ms)
         self.files.pool = self.pool
         self.broker_id = BrokerId(-1)
         self.broker_epoch = BrokerEpoch(-1)
@@ -174,6 +174,8 @@ class BrokerProcess(Actor):
         """Whether a disk has given this life a reason to give the replica up."""
         disk, broker = self.node.disk, f"broker-{self.broker_id}"
         homes = {f"{mount}/{broker}/{topic_partition}" for mount in self.node.mounts}
+        if len(self.node.mounts) > 1 and disk.harmed:
+            return True  # an error of one log is taken for one of its disk
         return bool(homes & disk.harmed) or not all(map(disk.is_reachable, self.node.mounts))
 
     def directory_failed(self, manager: LogManager, error: Exception) -> None:
@@ -323,12 +325,16 @@ class BrokerProcess(Actor):
                 self._must_have_reason(error)
             self.node.kill(away_ms)
 
-        try:
-            logs.checkpoint_high_watermarks(core.high_watermarks())
-        except (OSError, errors.PylogError) as error:
-            closed(error)
-        else:
+        def close() -> None:
+            try:
+                logs.checkpoint_high_watermarks(marks)
+            except (OSError, errors.PylogError) as error:
+                self.cluster.scheduler.note("marks", self.name, error)
+            logs.retire()
             self.pool.run("close", lambda: logs.close(clean=True), closed)
+
+        marks = core.high_watermarks()
+        self.pool.end(close)
 
     def _must_have_reason(self, error: object) -> None:
         """An orderly stop ends well, but for a disk that does not work, or is full."""

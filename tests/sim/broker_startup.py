@@ -36,7 +36,12 @@ class BrokerStartup:
         """Ask which broker this process shall be."""
         process = self._process
         log_dirs = process.cluster.broker_config().log_dirs
-        found = find_directories(process.files, DATA_ROOT, log_dirs)
+        try:
+            found = find_directories(process.files, DATA_ROOT, log_dirs)
+        except (OSError, errors.PylogError) as error:
+            process.cluster.scheduler.note("looked", process.name, error)
+            process.node.kill(process.node.rng.randint(100, 1_000))
+            return
         request = ClaimBroker(
             process.incarnation, process.node.machine.name, found, process.node.number
         )
@@ -58,7 +63,6 @@ class BrokerStartup:
         self._process.broker_id = claim.broker_id
         self._process.cluster.granted(self._process.node, claim.broker_id)
         self._process.is_opening = True
-        self._process.node.disk.harmed.clear()
         self._process.pool.run("start", lambda: self._open_logs(claim), self._opened)
 
     def _opened(self, error: object) -> None:

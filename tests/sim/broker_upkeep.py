@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from broker.replication.manager import ReplicaManager
 from broker.storage.cleaner.clean_task import CleanTask
+from broker.storage.errors import PassingStorageError
+from broker.storage.files import is_of_the_moment
 from broker.storage.log.guard import DISK_FAILED
 from broker.storage.log.log import Log
 from broker.storage.manager.manager import LogManager
@@ -79,6 +81,10 @@ class BrokerUpkeep:
 
     def _ended_by(self, error: Exception) -> None:
         self._cluster.scheduler.note("upkeep", self._process.name, error)
+        if isinstance(error, PassingStorageError) or is_of_the_moment(error):
+            self._cluster.sometimes["upkeep put off"] += 1
+            self._next_round()
+            return
         if self._is_alone:
             # the product's broker ends, and is started again
             self._node.kill(self._node.rng.randint(100, 1_000))
@@ -111,6 +117,8 @@ class BrokerUpkeep:
         log, task = left.popleft()
 
         def synced(_outcome: object) -> None:
+            if self._is_over:
+                return
             self._cluster.sometimes["log synced by upkeep"] += 1
             try:
                 log.on_flushed(task)

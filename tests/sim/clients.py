@@ -178,7 +178,8 @@ class WandererClient(Client):
                 continue
             raw = bytes(data.records[position : position + header.size])
             batch, _ = self.ghost.identify(header, raw)
-            if self.ghost.committed_at(header.base_offset) != batch:
+            lossy = self.ghost.is_lossy
+            if self.ghost.committed_at(header.base_offset) != batch and not lossy:
                 raise Violation("I6", f"{self.name} reads {header}, which is not committed")
             self.position = header.last_offset + 1
             self.cluster.sometimes["read"] += 1
@@ -206,6 +207,11 @@ class WandererClient(Client):
     def _diverges(self, data: PartitionData) -> None:
         """What is committed diverges from no leader's log, as long as it remembers the epoch."""
         before = self.ghost.committed_before(self.position)
+        assert data.diverging is not None
+        if self.ghost.is_lossy:
+            return
+        if self.ghost.may_compact and data.diverging.end_offset >= self.position:
+            return  # a leader whose log has lost all records of an epoch need not know it any more
         if before is not None and before.last >= max(self.ghost.deleted_to, data.log_start_offset):
             raise Violation("E", f"{self.name} at {self.position}, behind {before}, is told {data}")
 

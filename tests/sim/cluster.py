@@ -36,7 +36,7 @@ from tests.sim.clients import WandererClient
 from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
-from tests.sim.ghost import Violation
+from tests.sim.ghost import PartitionGhost, Violation
 from tests.sim.net import Net
 from tests.sim.producers import ProducerApp
 from tests.sim.rpc import Rpc
@@ -146,6 +146,10 @@ class Cluster:
 
     true_ms = wall_ms
 
+    def disk_wait_ms(self) -> float:
+        """How long a thread waits where it waits for a disk, on average."""
+        return 1.0 if self.healing else self.swarm.disk_wait_ms
+
     def topic(self) -> TopicImage | None:
         """The topic as the controller published it."""
         return self.image.topics_by_name.get(self.TOPIC)
@@ -172,6 +176,8 @@ class Cluster:
             expected_brokers=self.swarm.brokers,
             claim_wait_ms=60_000,
             claim_hold_ms=2_000,
+            # a process that dies is back before a second has passed, and its id may be free
+            claim_unlocked_hold_ms=20,
             session_grace_ms=300,
             session_timeout_ms=self.swarm.session_timeout_ms,
             controlled_shutdown_wait_ms=500,
@@ -291,6 +297,7 @@ class Cluster:
             self.sometimes["leader changed"] += 1
             if partition.leader in known.eligible_leader_replicas:
                 self.sometimes["ELR election"] += 1
+            self._look_for_loss(known, partition, ghost)
         ghost.record = partition
         ghost.members = (*partition.isr, *partition.eligible_leader_replicas)
         if len(partition.isr) == 1 and self.swarm.replication_factor > 1:
@@ -299,6 +306,17 @@ class Cluster:
             self.sometimes["partition offline"] += 1
         self._check_isr(partition)
         ghost.check_members()
+
+    def _look_for_loss(
+        self, known: PartitionRecord, partition: PartitionRecord, ghost: PartitionGhost
+    ) -> None:
+        """An unclean election counts as one only where somebody has asked for it."""
+        asked = (partition.topic_id, partition.partition) in self.administrator.asked_unclean
+        members = (*known.isr, *known.eligible_leader_replicas)
+        if asked and partition.leader >= 0 and partition.leader not in members:
+            self.scheduler.note("unclean", partition.leader, partition.partition)
+            if ghost.led_uncleanly(partition.leader, partition.leader_epoch):
+                self.sometimes["unclean election with data"] += 1
 
     def _check_isr(self, partition: PartitionRecord) -> None:
         isr, elr = partition.isr, partition.eligible_leader_replicas
@@ -481,7 +499,8 @@ class Cluster:
         that never had enough in sync to commit any.
         """
         swarm = self.swarm
-        may = swarm.upkeep is not None or swarm.log_dirs > 1 or "unregister" in swarm.faults
+        may = swarm.upkeep is not None or swarm.log_dirs > 1
+        may = may or not {"unregister", "unclean"}.isdisjoint(swarm.faults)
         return may and any(
             {
                 broker

@@ -57,7 +57,12 @@ if TYPE_CHECKING:
 
 ANSWER_MS = 1_000
 POLLS_MAX = 20
-MAY_HEAR = (errors.OffsetOutOfRange, errors.UnknownTopicId, errors.NoOffsetForPartition)
+MAY_HEAR = (
+    errors.OffsetOutOfRange,
+    errors.UnknownTopicId,
+    errors.NoOffsetForPartition,
+    errors.LogTruncated,
+)
 _PLAIN = UserCode(None, None, Interceptors(()))
 
 
@@ -167,7 +172,7 @@ class ConsumerApp(Actor):
             tp = TopicPartition(topic.name, number)
             read = self._read.get(tp)
             end = self.cluster.shadows.ghost(topic.topic_id, number).committed_end
-            if read is None or read.topic_id != topic.topic_id or read.position < end:
+            if read is None or read.topic_id != topic.topic_id or read.position != end:
                 found.append(f"{tp} is read up to {read}, and ends at {end}")
         return found
 
@@ -200,7 +205,7 @@ class ConsumerApp(Actor):
             self.cluster.scheduler.note("consumer hears", self.name, str(tp), error)
             if type(error) not in MAY_HEAR:
                 raise Violation("C", f"{self.name} hears {error!r}")
-            if isinstance(error, errors.OffsetOutOfRange):
+            if isinstance(error, errors.OffsetOutOfRange | errors.LogTruncated):
                 self._must_be_gone(tp, f"hears {error}")
             self._forget_place(tp)
             self.fetcher.seek_to(partition, EARLIEST_TIMESTAMP)
@@ -226,7 +231,8 @@ class ConsumerApp(Actor):
                 )
             self._must_be_compacted(tp, read.position, record.offset)
             wanted = ghost.record_at(record.offset)
-            if wanted != (record.key, record.value, record.timestamp_ms):
+            told = (record.key, record.value, record.timestamp_ms)
+            if wanted != told and not ghost.is_lossy:
                 raise Violation(
                     "I6", f"{self.name}: {tp} gives {record}; {wanted} is committed there"
                 )
@@ -235,7 +241,7 @@ class ConsumerApp(Actor):
     def _must_be_compacted(self, tp: TopicPartition, begin: int, end: int) -> None:
         """What lies between the two offsets must be gone for good."""
         ghost, now_ms = self.ghost(tp), self.cluster.true_ms()
-        for missing in range(begin, end):
+        for missing in range(begin, end) if not ghost.is_lossy else ():
             if missing < ghost.deleted_to and ghost.may_compact:
                 continue
             if not ghost.may_compact or ghost.why_not_gone(missing, now_ms):
@@ -260,9 +266,10 @@ class ConsumerApp(Actor):
                 self._must_begin_early(tp, partition.position)
 
     def _must_begin_early(self, tp: TopicPartition, position: int) -> None:
-        deleted_to = self.ghost(tp).deleted_to
-        if self.reads_all and position > deleted_to:
-            raise Violation("C", f"{self.name}: {tp} begins at {position}, gone is {deleted_to}")
+        ghost = self.ghost(tp)
+        if self.reads_all and position > ghost.deleted_to and not ghost.is_lossy:
+            gone = f"gone is up to {ghost.deleted_to}"
+            raise Violation("C", f"{self.name}: {tp} begins at {position}, {gone}")
 
     def _must_be_gone(self, tp: TopicPartition, what: str) -> None:
         read = self._read.get(tp)
@@ -270,6 +277,8 @@ class ConsumerApp(Actor):
             return
         self.cluster.sometimes["reader out of range"] += 1
         ghost = self.ghost(tp)
+        if ghost.is_lossy:
+            return
         if read.position >= ghost.deleted_to and read.topic_id not in self.cluster.shadows.deleted:
             raise Violation(
                 "C", f"{self.name}: {tp} {what} from {read}; gone is up to {ghost.deleted_to}"

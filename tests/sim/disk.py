@@ -181,7 +181,7 @@ class Disk:
         self.short_once = False  # the next one ends it
         self.shortages = 0
         self.harmed: set[str] = set()
-        """Directories of logs whose disk said something bad since their process has opened them."""
+        """Directories of logs whose disk has said something bad, until they are removed."""
         self.wall_ms: Callable[[], int] = lambda: 0
         self.locked: set[str] = set()
         self.cuts: dict[str, int] = {}
@@ -377,6 +377,7 @@ class Disk:
         directory = self.directory(parent)
         directory.change({name: None})
         directory.fsync()
+        self.harmed.discard(path)
 
     def lose_power(self, rng: random.Random) -> None:
         """Back to what is durable, more or less; the machine has a new boot id."""

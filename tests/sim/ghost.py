@@ -48,6 +48,7 @@ class SequenceBook:
     def __init__(self) -> None:
         self._next: dict[tuple[int, int], int] = {}
         self._last: dict[tuple[int, int], int] = {}
+        self.is_lossy = False  # what was committed may be gone, and its producers unknown
         self.forgotten: set[int] = set()
         """Producers whose records were all deleted before a replica heard of them (KIP-360)."""
 
@@ -58,7 +59,8 @@ class SequenceBook:
         producer = (batch.producer_id, batch.producer_epoch)
         wanted = self._next.get(producer, 0)
         if batch.sequence != wanted:
-            if producer not in self._last or self._last[producer] >= deleted_to:
+            known = producer not in self._last or self._last[producer] >= deleted_to
+            if known and not self.is_lossy:
                 raise Violation("I11", f"sequence {batch.sequence} instead of {wanted}: {batch}")
             self.forgotten.add(batch.producer_id)
         self._next[producer] = (batch.sequence + batch.last - batch.base + 1) % 2**31
@@ -82,6 +84,7 @@ class Shadow:
     has_gaps: bool = False  # since the last look: batches are missing, or records of batches
     epochs: tuple[int, int] = (-1, -1)  # of the leader and of the partition, as last seen there
     agreed: int = 0  # number of leading batches that are known to equal `committed`
+    agrees: bool = True  # False from an unclean election until it has cut what nobody has now
     intact: bool = True  # False from a power loss until the controller took the new registration
 
     def agreed_end(self) -> int:
@@ -101,6 +104,7 @@ class PartitionGhost:
         self.deleted_to = 0  # log starts may move up to here
         self.acknowledged_start = 0  # a DeleteRecords up to here was answered with "ok"
         self.listed_end = 0  # the latest offset that a leader ever told
+        self.unclean_epoch = -1  # of the last leader that may lack what was committed
         self.may_compact = False  # its policy says, or once said, compact
         self.delete_retention_ms = 0
         self.shadows: dict[BrokerId, Shadow] = {}
@@ -232,6 +236,9 @@ class PartitionGhost:
                 "I3", f"{self._name(broker)}: starts at {start}, before at {shadow.log_start}"
             )
         shadow.log_start = start
+        if state.leader_epoch < self.unclean_epoch:
+            shadow.high_watermark = hw
+            return  # it has not heard that what it holds counts no more
         if not start <= hw <= end:
             raise Violation("I6", f"{self._name(broker)}: start {start} hw {hw} end {end}")
         if state.leader == broker:
@@ -246,7 +253,8 @@ class PartitionGhost:
         shadow.leads = state.leader_epoch if state.leader == broker else -1
         shadow.isr, shadow.min_insync = state.isr, min_insync
         shadow.high_watermark = hw
-        if self._agreed_end(shadow) < min(hw, end):
+        shadow.agrees = shadow.agrees or self._agreed_end(shadow) >= min(hw, end)
+        if shadow.agrees and self._agreed_end(shadow) < min(hw, end):
             raise Violation(
                 "I6",
                 f"{self._name(broker)}: below its hw {hw} the log equals what is committed "
@@ -301,6 +309,32 @@ class PartitionGhost:
             )
         self.check_members()
 
+    def led_uncleanly(self, leader: BrokerId, epoch: int) -> bool:
+        """Somebody had a replica elected that may lack what was committed: from `epoch` on what it
+        has is all that counts. Whether it has any of it.
+        """
+        shadow = self.shadow(leader)
+        kept = bisect_left(self._bases, self._agreed_end(shadow))
+        del self.committed[kept:], self._bases[kept:]
+        self.committed_end = self.committed[-1].last + 1 if kept else 0
+        self.unclean_epoch = epoch
+        self.acknowledged_start = min(self.acknowledged_start, shadow.log_start)
+        self.listed_end = min(self.listed_end, self.committed_end)
+        self.sequences = SequenceBook()
+        self.sequences.is_lossy = True
+        self._newest.clear()
+        for batch in self.committed:
+            for offset, key in enumerate(self.contents.of(batch.crc).keys, batch.base):
+                self._newest[key] = offset
+        for each in self.shadows.values():
+            each.agreed, each.agrees = 0, False
+        return kept > 0
+
+    @property
+    def is_lossy(self) -> bool:
+        """Whether an unclean election may have taken what was promised."""
+        return self.unclean_epoch >= 0
+
     def _note_keys(self, batch: Batch, now_ms: int) -> None:
         original = self.contents.of(batch.crc)
         pairs = zip(original.keys, original.values, strict=True)
@@ -316,6 +350,8 @@ class PartitionGhost:
         `delete.retention.ms` at least.
         """
         shadow.has_gaps = False
+        if self.is_lossy:
+            return
         there = {batch.base for batch in shadow.batches}
         end = self._agreed_end(shadow)
         first = bisect_left(self._bases, shadow.start)
@@ -415,6 +451,8 @@ class PartitionGhost:
 
     def check_ok(self, broker: BrokerId, base: int, crc: int) -> None:
         """I10: an acks=all "ok" is for a batch that is committed, at the offset told."""
+        if self.shadow(broker).epochs[0] < self.unclean_epoch:
+            return
         batch = self.committed_at(base)
         if batch is None or batch.crc != crc:
             raise Violation(

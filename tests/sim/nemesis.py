@@ -41,6 +41,7 @@ class Nemesis:
             "pause": self._pause,
             "isolate": self._isolate,
             "one_way": self._one_way,
+            "session_breaks": self._session_breaks,
             "reset": self._reset,
             "cut_controller": self._cut_controller,
             "controller_kill": self._controller_kill,
@@ -56,9 +57,11 @@ class Nemesis:
             "reconfigure_broker": cluster.administrator.reconfigure_broker,
             "elect_preferred": cluster.administrator.elect_preferred,
             "unregister": self._unregister,
+            "unclean": lambda: self._unclean(ATTEMPTS),
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
             "disk_fails": self._disk_fails,
+            "sync_fails": self._sync_fails,
             "short_of_files": self._short_of_files,
             "one_short_moment": self._one_short_moment,
             "directory_fails": self._directory_fails,
@@ -190,7 +193,13 @@ class Nemesis:
 
     def _disk_fails(self) -> None:
         # one access, which may be a while away; the budget is looked at then
-        self._target().disk.failing = self.rng.choice(("append", "fsync", "read"))
+        self._target().disk.failing = self.rng.choice(("append", "read"))
+
+    def _sync_fails(self) -> None:
+        """The same of a sync. The kernel drops pages, and a broker serves what is whole around
+        them, which the ghost state does not know of yet: seeds do not draw it.
+        """
+        self._target().disk.failing = "fsync"
 
     def _short_of_files(self) -> None:
         """For a while much that the process asks for is refused: a flood of connections, say."""
@@ -317,6 +326,27 @@ class Nemesis:
         if self.rng.random() < 0.3:
             self.cluster.administrator.recreate()
 
+    def _unclean(self, attempts: int) -> None:
+        """All who may lead die while somebody is left who may not, and is made to."""
+        cluster = self.cluster
+        if self.stopped or any(node.damaged for node in cluster.brokers.values()):
+            return
+        for partition in cluster.image.partitions():
+            members = {*partition.isr, *partition.eligible_leader_replicas}
+            left = [b for b in partition.replicas if b not in members and cluster.process(b)]
+            if not any(cluster.image.is_live(broker) for broker in left):
+                continue
+            away_ms = cluster.swarm.session_timeout_ms + 4_000
+            for node in cluster.brokers.values():
+                if node.broker_id in members:
+                    node.kill(away_ms)
+            wait_us = (cluster.swarm.session_timeout_ms + 500) * US_PER_MS
+            elect = cluster.administrator.elect_unclean
+            cluster.scheduler.after(wait_us, elect, partition.topic_id, partition.partition)
+            return
+        if attempts > 0:
+            self._later(10, lambda: self._unclean(attempts - 1))
+
     def _set_clock(self, node: BrokerNode) -> None:
         """Forward or back, by much or little; or right again."""
         clock = node.clock
@@ -347,7 +377,7 @@ class Nemesis:
 
     # ---- the network
 
-    def _cut(self, pairs: list[tuple[str, str]]) -> None:
+    def _cut(self, pairs: list[tuple[str, str]], for_ms: int = 0) -> None:
         net = self.cluster.net
         for source, target in pairs:
             net.cut(source, target)
@@ -356,7 +386,8 @@ class Nemesis:
             for source, target in pairs:
                 net.uncut(source, target)
 
-        self._later(self.rng.randint(100, max(200, self.cluster.swarm.away_ms)), heal)
+        drawn_ms = self.rng.randint(100, max(200, self.cluster.swarm.away_ms))
+        self._later(for_ms or drawn_ms, heal)
 
     def _others(self, node: BrokerNode) -> list[str]:
         others = [n.machine.name for n in self.cluster.brokers.values() if n is not node]
@@ -373,6 +404,15 @@ class Nemesis:
         other = self.rng.choice(self._others(node))
         pair = (node.machine.name, other)
         self._cut([pair if self.rng.random() < 0.5 else (pair[1], pair[0])])
+
+    def _session_breaks(self) -> None:
+        """A follower that goes on to fetch loses its session, and has it again a moment later."""
+        leaders = {partition.leader for partition in self.cluster.image.partitions()}
+        followers = [n for n in self.cluster.brokers.values() if n.broker_id not in leaders]
+        if followers:
+            name = self.rng.choice(followers).machine.name
+            self._cut([(name, "ctl"), ("ctl", name)], self.rng.randint(250, 1_000))
+            self.cluster.net.reset_between(name, "ctl")
 
     def _reset(self) -> None:
         for _ in range(self.rng.randint(1, 6)):

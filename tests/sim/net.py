@@ -120,6 +120,13 @@ class Net:
         connection.reset()
         return connection
 
+    def reset_between(self, client: str, server: str) -> None:
+        """Break what `client` has opened to `server`."""
+        for connection in self.connections:
+            if connection.open and (connection.client, connection.server) == (client, server):
+                connection.reset()
+        self.forget_broken()
+
     def break_all_of(self, node: str, *, seen_by_peer: bool) -> None:
         """The process on `node` is gone: its connections break.
 

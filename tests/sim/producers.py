@@ -277,7 +277,7 @@ class ProducerApp(Actor):
         count = self._kept.metadata.partition_count(buffer.name) or 0
         self._last_words = {TopicPartition(buffer.name, number) for number in range(count)}
         for tp in sorted(self._last_words):
-            self._add(buffer, b"0", tp.partition, is_deletion=False)
+            self._repeat_last_word(tp)
         self.accumulator.mark_all_due()
         self._step(self.sender.poll(self.now_ms()))
 
@@ -478,10 +478,16 @@ class ProducerApp(Actor):
 
     def _repeat_last_word(self, tp: TopicPartition) -> None:
         buffer = self._buffer()
-        if buffer is not None and tp in self._last_words:
-            self._add(buffer, b"0", tp.partition, is_deletion=False)
-            self.accumulator.mark_all_due()
-            self._step(self.sender.poll(self.now_ms()))
+        if buffer is None or tp not in self._last_words:
+            return
+        if any(batch.topic_partition == tp for batch in self.accumulator.incomplete):
+            self.timer(100, self._repeat_last_word, tp)
+            return
+        batch, _ = self._add(buffer, b"0", tp.partition, is_deletion=False)
+        if batch is None:
+            self.timer(100, self._repeat_last_word, tp)
+        self.accumulator.mark_all_due()
+        self._step(self.sender.poll(self.now_ms()))
 
     def _split(self, batch: Batch, parts: Sequence[Batch]) -> None:
         self.cluster.sometimes["batch split"] += 1
@@ -496,7 +502,8 @@ class ProducerApp(Actor):
         is there twice, and what it sent stands in the order in which it was sent.
         """
         places: dict[PartitionKey, dict[int, list[int]]] = {}
-        sent = [fate for fate in self.fates if fate.crcs]
+        shadows = self.cluster.shadows
+        sent = [f for f in self.fates if f.crcs and not shadows.ghost(*f.home).is_lossy]
         for fate in sent:
             if fate.home not in places:
                 found: dict[int, list[int]] = {}

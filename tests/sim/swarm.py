@@ -21,6 +21,7 @@ FAULTS = (
     "pause",
     "isolate",
     "one_way",
+    "session_breaks",
     "reset",
     "cut_controller",
     "controller_kill",
@@ -34,6 +35,11 @@ COMMANDS = ("reconfigure_cluster", "reconfigure_broker", "elect_preferred", "unr
 """What administrators do that takes no record away."""
 
 COMMANDS_SHARE = 0.3
+
+UNCLEAN_SHARE = 0.06
+"""Of seeds in which somebody has replicas elected that lack what was committed: the promises are
+off for what they led, and the replicas agree again all the same.
+"""
 
 MOMENTS = ("short_of_files", "one_short_moment")
 """Errors of the moment: no descriptor, no memory, an interrupted call. No disk is to blame."""
@@ -154,7 +160,7 @@ def draw(
     swarm = _draw(rng, clients_rng)
     late = rng.random() < LATE_LIVES_SHARE
     if late:
-        swarm = _late_lives(swarm)
+        swarm = late_lives(swarm)
     elif upkeep_rng.random() < UPKEEP_SHARE:
         swarm = _forgetful(swarm, upkeep_rng)
     if not late and disks_rng.random() < DISKS_SHARE:
@@ -165,6 +171,8 @@ def draw(
         chosen = tuple(fault for fault in COMMANDS if commands_rng.random() < 0.7)
         own_min_isr = commands_rng.random() < 0.3
         swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen), own_min_isr=own_min_isr)
+    if not late and commands_rng.random() < UNCLEAN_SHARE:
+        swarm = uncleanly_led(swarm)
     swarm = replace(swarm, task_ends=commands_rng.random() < 0.5)
     if not late and moments_rng.random() < MOMENTS_SHARE:
         swarm = replace(swarm, faults=(*swarm.faults, *MOMENTS, *MOMENTS))
@@ -208,7 +216,22 @@ def several_disks(swarm: Swarm, rng: random.Random) -> Swarm:
     )
 
 
-def _late_lives(swarm: Swarm) -> Swarm:
+def uncleanly_led(swarm: Swarm) -> Swarm:
+    """Followers fall behind, and then lead."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        faults=("unclean", "one_way", "isolate", "unclean", "kill"),
+        fault_interval_ms=700.0,
+        away_ms=3_000,
+        session_timeout_ms=1_000,
+        replica_lag_ms=300,
+    )
+
+
+def late_lives(swarm: Swarm) -> Swarm:
     """Messages of a broker's earlier life arrive while its next one has much to catch up with.
 
     Without this profile the race that KIP-903 closed takes thousands of seeds to meet.

@@ -29,12 +29,13 @@ class Abandoned(BaseException):
 class Pool:
     """Of one process."""
 
-    def __init__(self, actor: Actor, rng: random.Random, wait_ms: float) -> None:
-        """`wait_ms`: how long a thread waits for the disk, on average."""
-        self._mean_ms = wait_ms
+    def __init__(self, actor: Actor, rng: random.Random, mean_ms: Callable[[], float]) -> None:
+        """`mean_ms`: how long a thread waits for the disk, on average."""
+        self._mean_ms = mean_ms
         self._actor = actor
         self._rng = rng
         self._workers: dict[_Worker, None] = {}
+        self._is_ending = False
         self.current: _Worker | None = None
         """Whose turn it is; None: the process's own loop's."""
 
@@ -42,9 +43,23 @@ class Pool:
         """Do `work` beside the loop; `then` hears, on the loop, what it returned, or the exception
         that it raised.
         """
+        if self._is_ending:
+            return
         worker = _Worker(self, what, work, then)
         self._workers[worker] = None
         self._actor.timer(self._rng.random(), self._go_on, worker)
+
+    def end(self, then: Callable[[], None]) -> None:
+        """Begin nothing more, also of what was asked for; `then` hears when what runs has ended."""
+        self._is_ending = True
+        for worker in list(self._workers):
+            if not worker.has_begun:
+                del self._workers[worker]
+        if self._workers:
+            self._actor.timer(1, self.end, then)
+        else:
+            self._is_ending = False
+            then()
 
     @property
     def under_way(self) -> list[str]:
@@ -52,6 +67,8 @@ class Pool:
         return [worker.what for worker in self._workers if worker.has_begun]
 
     def _go_on(self, worker: _Worker) -> None:
+        if worker not in self._workers:
+            return
         self.current = worker
         try:
             worker.go_on()
@@ -71,7 +88,7 @@ class Pool:
 
     def _wait_ms(self) -> float:
         times = SLOW_TIMES if self._rng.random() < SLOW_SHARE else 1
-        return times * self._rng.expovariate(1.0 / self._mean_ms)
+        return times * self._rng.expovariate(1.0 / self._mean_ms())
 
     def at_the_disk(self, *, long: bool) -> None:
         """The thread whose turn it is looks at the disk; `long`: it waits for it, always."""

@@ -118,8 +118,6 @@ def _largest_in(reader: SegmentReader, start: int, end: int) -> int:
             break
         if not header.record_count:
             continue
-        if not header.record_count:
-            continue
         if header.base_offset >= start and header.last_offset < end:
             timestamps.append(header.max_timestamp)
             continue

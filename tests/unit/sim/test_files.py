@@ -135,3 +135,14 @@ def test_what_somebody_copied_is_there_for_good() -> None:
     disk.lose_power(random.Random(0))
     assert files.read_all("/disk1/c/f") == b"there"
     assert not files.exists("/data/b")
+
+
+def test_an_access_may_be_refused_for_a_moment() -> None:
+    disk = Disk()
+    files = SimFiles(disk, rng=random.Random(1))
+    handle = files.open("/data/f", create=True)
+    disk.short_share, disk.short_once = 1.0, True
+    with pytest.raises(OSError, match="not just now"):
+        files.append(handle, [b"x"])
+    assert files.append(handle, [b"x"]) == 1
+    assert disk.shortages == 1
