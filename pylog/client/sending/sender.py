@@ -168,6 +168,9 @@ class Sender:
         """With acks=0: the request went out, another may follow."""
         assert self.settings.acks == 0
         self.pipes.untrack(broker, correlation)
+        pipe = self.pipes.of(broker)
+        if pipe.faults and now_ms >= pipe.retry_at_ms + self.settings.retry_backoff_max_ms:
+            pipe.faults = 0  # no answer will show that the broker takes what comes
         return self.poll(now_ms)
 
     def on_disconnected(
@@ -217,6 +220,7 @@ class Sender:
     def _succeed(self, batch: Batch, ack: Ack, effects: list[Effect]) -> None:
         lane = self._lanes[batch.topic_partition]
         lane.acknowledge(batch)
+        self.dispatcher.is_unsettled |= lane.gap
         self._faults.passed(batch.topic_partition)
         if batch.resolved:
             return
@@ -384,6 +388,8 @@ class Sender:
             lane.retry_at_ms = now_ms + self._backoff(lane.unresolved[0].attempts)
             if batch.attempts > self.settings.retries:
                 self._fail(batch, errors.NetworkException(fault), effects)
+        if self.settings.acks == 0:  # brokers that do not lead any more tell so in no other way
+            topics = {tp.topic: None for tp, lane in self._lanes.items() if lane.broker == broker}
         if topics:
             effects.append(RefreshMetadata(tuple(topics)))
 

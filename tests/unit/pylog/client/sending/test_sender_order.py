@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pylog import errors
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import (
@@ -181,6 +183,27 @@ def test_the_answers_of_what_is_in_flight_are_awaited_before_anything_moves() ->
     (done, failed) = world.acks(1, 5, OK)
     assert done == BatchDone(second, 0, -1)
     assert [batch for batch, _ in failures([failed])] == [first]
+
+
+@pytest.mark.parametrize("answer", [OK, OUT_OF_ORDER, refused(errors.NotEnoughReplicas)])
+def test_a_batch_overtaken_while_it_is_in_flight_holds_nothing_up(answer: Ack) -> None:
+    world = begun()
+    first, second = world.add(), world.add()
+    world.poll()
+    moved = refused(errors.NotLeaderOrFollower, leader=3, leader_epoch=1)
+    assert world.acks(1, 4, moved)[1:] == [SendRequest(3, 6, (first,))]
+    assert world.acks(1, 5, OK) == [BatchDone(second, 0, -1)]
+    third = world.add()
+    assert world.poll() == []
+    effects = world.acks(3, 6, answer)
+    if answer is OK:
+        assert effects[0] == BatchDone(first, 0, -1)
+    else:
+        assert [batch for batch, _ in failures(effects)] == [first]
+    effects += world.poll(100)
+    if RequestProducerId() in effects:
+        effects += world.sender.on_producer_id(world.now_ms, 8, 0)
+    assert [e for e in effects if isinstance(e, SendRequest)] == [SendRequest(3, 7, (third,))]
 
 
 def test_nothing_moves_past_a_batch_that_may_be_stored() -> None:
