@@ -36,23 +36,40 @@ _BATCH: Final = attrgetter("batch")
 Perform = Callable[[Sequence[Effect]], None]
 Produced = Callable[[bytes], None]
 """Takes a `ProduceResponse`."""
+Unheard = Callable[[errors.PylogError], None]
+"""Takes what a batch was refused with of which nobody awaits an answer (acks=0). As in Kafka its
+connection ends then: else its producer would go on for ever to send to a broker that does not lead.
+"""
 Found = Callable[[Sequence[PartitionData]], None]
 Acked = Callable[[Sequence[PartitionAck]], None]
 Taken = list[tuple[Produce, Acked]]
 
 
 class _Answers:
-    """The answers to one message's requests; `done` gets them when the last one is there."""
+    """The answers to one message's requests; `done` gets them when the last one is there, and
+    `unheard` the first refusal in each request that nobody hears of.
+    """
 
-    __slots__ = ("_answers", "_done", "_due")
+    __slots__ = ("_answers", "_done", "_due", "_unheard")
 
-    def __init__(self, count: int, done: Produced) -> None:
+    def __init__(self, count: int, done: Produced, unheard: Unheard) -> None:
         self._answers: list[bytes | None] = [None] * count
         self._due = count
         self._done = done
+        self._unheard = unheard
 
-    def put(self, index: int, answer: bytes) -> None:
+    def put(self, index: int, request: Request, acks: Sequence[PartitionAck]) -> None:
         """Answer the request at `index`, once."""
+        if request.acks:
+            self._put(index, wire.produced(request.correlation, acks))
+            return
+        self._put(index, wire.produced(request.correlation, ()))
+        for ack in acks:
+            if ack.failure is not None:
+                self._unheard(_unheard_error(ack.failure))
+                return
+
+    def _put(self, index: int, answer: bytes) -> None:
         if len(self._answers) == 1:
             self._done(answer)
             return
@@ -126,15 +143,18 @@ class ClientRequests:
 
     # ---- produce -------------------------------------------------------------------------------
 
-    def produce(self, requests: Sequence[Request], done: Produced) -> asyncio.Task[None] | None:
-        """Hand a message's requests over; `done` gets the answer, maybe before this returns.
+    def produce(
+        self, requests: Sequence[Request], done: Produced, unheard: Unheard
+    ) -> asyncio.Task[None] | None:
+        """Hand a message's requests over; `done` gets the answer, maybe before this returns, and
+        `unheard` each refusal that no answer tells.
 
         Gives a task when their batches must be looked at in the pool first: until it is over
         nothing that came behind may be handed over. Cancelled, it hands nothing over and answers
         nothing. Raises InvalidRequest for a message that is no use.
         """
         _check_message(requests)
-        answers = _Answers(len(requests), done)
+        answers = _Answers(len(requests), done, unheard)
         memory = self.memory
         taken: Taken = []
         taken_bytes = 0
@@ -145,7 +165,7 @@ class ClientRequests:
                 sizes = [*map(len, map(_BATCH, produce.batches))]
                 size = sum(sizes)
                 if memory.in_flight + size > memory.bytes_max and memory.in_flight:
-                    answers.put(index, self._throttled(request))
+                    answers.put(index, request, self._throttled(produce))
                     continue
                 memory.handed_over(size)
                 taken_bytes += size
@@ -186,13 +206,12 @@ class ClientRequests:
     def _when_done(
         self, answers: _Answers, index: int, request: Request, sizes: list[int], size: int
     ) -> Acked:
-        correlation, wants_acks = request.correlation, request.acks != 0
         began = ticks()
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.memory.answered(size)
             self._count_produce(acks, sizes, ticks() - began)
-            answers.put(index, wire.produced(correlation, acks if wants_acks else ()))
+            answers.put(index, request, acks)
 
         return done
 
@@ -207,18 +226,14 @@ class ClientRequests:
             else:
                 counters.failed("Produce", ack.failure.code)
 
-    def _throttled(self, request: Request) -> bytes:
+    def _throttled(self, produce: Produce) -> Sequence[PartitionAck]:
         self.counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
         failure = Failure(
             errors.ThrottlingQuotaExceeded.code,
             f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
             f"broker; the limit is {self.memory.bytes_max} (queued.max.request.bytes); retry",
         )
-        acks = [
-            PartitionAck(item.topic_partition, failure)
-            for item in wire.produce_from(request).batches
-        ]
-        return wire.produced(request.correlation, acks)
+        return [PartitionAck(item.topic_partition, failure) for item in produce.batches]
 
     # ---- fetch ---------------------------------------------------------------------------------
 
@@ -250,6 +265,14 @@ class ClientRequests:
                 counters.failed("Fetch", item.failure.code)
             elif item.records:
                 counters.bytes_out.add(item.topic_partition.topic, len(item.records))
+
+
+def _unheard_error(failure: Failure) -> errors.PylogError:
+    return errors.from_code(
+        failure.code,
+        f"{failure.message}; the batch is lost, as it was sent with acks=0, and so is what was on "
+        f"its way behind it",
+    )
 
 
 def _is_checked(produce: Produce) -> bool:

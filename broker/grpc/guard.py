@@ -90,13 +90,18 @@ async def _checked_stream(requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         yield _checked(request)
 
 
+def told(error: errors.PylogError) -> str:
+    """The error in words, as its client gets it."""
+    return f"{error.name}: {error}"
+
+
 async def refuse(context: Context, error: errors.PylogError) -> None:
     """End the call with the status that goes with `error`."""
     status = next(
         (_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS),
         grpc.StatusCode.UNAVAILABLE if error.retriable else grpc.StatusCode.FAILED_PRECONDITION,
     )
-    await context.abort(status, f"{error.name}: {error}", ((ERROR_CODE_KEY, str(error.code)),))
+    await context.abort(status, told(error), ((ERROR_CODE_KEY, str(error.code)),))
 
 
 async def _guarded(

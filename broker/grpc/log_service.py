@@ -10,11 +10,17 @@ import grpc
 
 from broker.clients.answer_memory import SMALL_BYTES
 from broker.clients.producer_id_quota import ProducerIdQuota, address_of
-from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests, Perform, bound
+from broker.clients.requests import (
+    PRODUCE_PIPELINE_MAX,
+    ClientRequests,
+    Perform,
+    Unheard,
+    bound,
+)
 from broker.clients.wire import error_of, fetched
 from broker.grpc import wire
 from broker.grpc.answering import Call
-from broker.grpc.guard import Context
+from broker.grpc.guard import Context, refuse, told
 from broker.grpc.metadata_view import metadata_response
 from broker.metadata.image import MetadataImage
 from broker.metadata.messages import Failure
@@ -54,7 +60,9 @@ class LogService(log_pb2_grpc.LogServicer):
         controller: Callable[[], Endpoint | None],
         take_producer_id: Callable[[], Any],
         producer_id_quota: ProducerIdQuota,
+        report: Callable[[str], None],
     ) -> None:
+        """`report`: a line about a stream that was ended; bounded by who takes it."""
         self._manager = manager
         self._perform = perform
         self._clock = clock
@@ -64,6 +72,7 @@ class LogService(log_pb2_grpc.LogServicer):
         self._take_producer_id = take_producer_id
         self._producer_id_quota = producer_id_quota
         self._answers = requests.answers
+        self._report = report
 
     # ---- metadata ------------------------------------------------------------------------------
 
@@ -76,10 +85,10 @@ class LogService(log_pb2_grpc.LogServicer):
     # ---- produce -------------------------------------------------------------------------------
 
     async def _produce(
-        self, message: log_pb2.ProduceRequest
+        self, message: log_pb2.ProduceRequest, unheard: Unheard
     ) -> asyncio.Future[log_pb2.ProduceResponse]:
         """Hand a message's requests over, now or when their compressed batches are checked; the
-        future gets the answer.
+        future gets the answer, `unheard` what no answer tells.
         """
         answer: asyncio.Future[log_pb2.ProduceResponse]
         answer = asyncio.get_running_loop().create_future()
@@ -88,7 +97,7 @@ class LogService(log_pb2_grpc.LogServicer):
             if not answer.done():
                 answer.set_result(log_pb2.ProduceResponse.FromString(response))
 
-        checking = self._requests.produce(requests_of(message), done)
+        checking = self._requests.produce(requests_of(message), done, unheard)
         if checking is not None:
             await checking
         return answer
@@ -96,24 +105,31 @@ class LogService(log_pb2_grpc.LogServicer):
     async def Produce(
         self, request: log_pb2.ProduceRequest, context: Context
     ) -> log_pb2.ProduceResponse:
-        """One request; for acks=0 an answer without acks."""
-        return await (await self._produce(request))
+        """One request; for acks=0 an answer without acks, or the batch's error."""
+        faults: list[errors.PylogError] = []
+        answer = await (await self._produce(request, faults.append))
+        if faults:
+            await refuse(context, faults[0])
+        return answer
 
     async def ProduceStream(
         self, requests: AsyncIterator[log_pb2.ProduceRequest], context: Context
     ) -> None:
         """Requests are appended as they come, a message at a time; answers keep their order, and a
-        message of which nobody wants acks gets none.
+        message of which nobody wants acks gets none: a batch in it that is refused ends the stream.
 
         One that is being checked in the pool holds back those behind it in its own stream only.
         """
         answers: asyncio.Queue[asyncio.Future[log_pb2.ProduceResponse] | None]
         answers = asyncio.Queue(PRODUCE_PIPELINE_MAX)
+        faults: list[errors.PylogError] = []
 
         async def read() -> None:
             try:
                 async for message in requests:
-                    answer = await self._produce(message)
+                    answer = await self._produce(message, faults.append)
+                    if faults:
+                        return
                     if message.acks != 0 or any(r.acks != 0 for r in message.following):
                         await answers.put(answer)
             finally:
@@ -126,6 +142,9 @@ class LogService(log_pb2_grpc.LogServicer):
             await reader
         finally:
             reader.cancel()
+        if faults:
+            self._report(f"produce stream: closed {context.peer()}: {told(faults[0])}")
+            await refuse(context, faults[0])
 
     # ---- fetch ---------------------------------------------------------------------------------
 

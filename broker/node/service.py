@@ -291,6 +291,7 @@ class BrokerService:
             controller=lambda: gateway,
             take_producer_id=self._producer_ids.take,
             producer_id_quota=quota,
+            report=StrangerReports(self._clock, _log.warning).tell,
         )
         self._parts.requests = requests
         self._parts.logs = self._logs

@@ -89,7 +89,7 @@ class Listener(Protocol):
         """It is gone."""
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
-        """It was ended because of what came."""
+        """It was ended because of what came in that state; CLOSED: the fault is counted already."""
 
     def greet(self, connection: StreamConnection, said: stream_pb2.StreamHello) -> bytes:
         """The answer to a greeting; raises what it is refused with."""
@@ -282,8 +282,8 @@ class StreamConnection(asyncio.BufferedProtocol):
             self._transport.abort()
             self._server.refused(self, before, fault)
 
-    def refuse(self, fault: errors.PylogError) -> None:
-        """Say why, and end the connection."""
+    def refuse(self, fault: errors.PylogError, *, is_counted: bool = False) -> None:
+        """Say why, and end the connection. `is_counted`: the fault stands in the metrics."""
         before = self.state
         if self._transport is None or before is State.CLOSED:
             return
@@ -291,7 +291,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._waiting.clear()
         self._transport.write(streams.fault_frame(fault))
         self._transport.close()
-        self._server.refused(self, before, fault)
+        self._server.refused(self, State.CLOSED if is_counted else before, fault)
 
     # ---- frames --------------------------------------------------------------------------------
 
@@ -394,10 +394,14 @@ class StreamConnection(asyncio.BufferedProtocol):
                 slot.answer = answer
                 self._flush()
 
-        checking = self._server.requests.produce(requests, done)
+        checking = self._server.requests.produce(requests, done, self._end_unheard)
         if checking is not None:
             self._checking = checking
             checking.add_done_callback(self._on_checked)
+
+    def _end_unheard(self, fault: errors.PylogError) -> None:
+        """Nobody hears of a refused batch otherwise, and that another leads by now."""
+        self.refuse(fault, is_counted=True)
 
     def _on_checked(self, task: asyncio.Task[None]) -> None:
         self._checking = None

@@ -142,7 +142,7 @@ class StreamServer:
         self._idle.pop(connection, None)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
-        """It was ended because of what came."""
+        """It was ended because of what came in that state; CLOSED: the fault is counted already."""
         request = _REQUESTS.get(state)
         if request is not None:
             self.requests.counters.failed(request, fault.code)

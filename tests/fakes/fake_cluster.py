@@ -285,6 +285,8 @@ class _Service(log_pb2_grpc.LogServicer):
                     lost = str(fault) if isinstance(fault, str) else lost
                 if request.acks != 0:
                     response.acks.append(ack)
+                elif ack.error.code:
+                    lost = "drop"
             cluster.changed.notify_all()
         return lost or response
 

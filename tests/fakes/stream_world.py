@@ -13,6 +13,7 @@ from broker.clients.answer_memory import AnswerMemory
 from broker.clients.batch_checks import BatchChecks
 from broker.clients.request_memory import RequestMemory
 from broker.clients.requests import ClientRequests
+from broker.metadata.messages import Failure
 from broker.metrics.counters import RequestCounters
 from broker.network.acceptor import Gate, Place
 from broker.replication.manager import ReplicaManager
@@ -91,13 +92,19 @@ class HeldManager:
         self.fetched: list[tuple[Fetch, Callable[[Sequence[PartitionData]], None]]] = []
         self.cancelled: list[object] = []
         self.at_once = False
+        self.refuses: errors.PylogError | None = None
+        """What batches are refused with, at once."""
 
     def produce_all(self, _now: int, _wall: int, requests: Sequence[Any]) -> list[Effect]:
         self.produced += requests
         if not self.at_once:
             return []
+        error = self.refuses
+        failure = Failure(error.code, str(error)) if error is not None else None
         return [
-            ProduceDone(token, tuple(PartitionAck(i.topic_partition) for i in produce.batches))
+            ProduceDone(
+                token, tuple(PartitionAck(i.topic_partition, failure) for i in produce.batches)
+            )
             for produce, token in requests
         ]
 
@@ -197,6 +204,12 @@ class World:
         """Answer the produce request that came at that place."""
         produce, done = self.manager.produced[index]
         done([PartitionAck(i.topic_partition, base_offset=Offset(9)) for i in produce.batches])
+
+    def refuse(self, index: int, error: errors.PylogError) -> None:
+        """Refuse the batches of the produce request that came at that place."""
+        produce, done = self.manager.produced[index]
+        failure = Failure(error.code, str(error))
+        done([PartitionAck(i.topic_partition, failure) for i in produce.batches])
 
 
 WELCOME = bytes(memoryview(streams.welcome(3, 17, FRAME_MAX))[5:])

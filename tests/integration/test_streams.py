@@ -20,6 +20,8 @@ from pylog.rpc import streams
 from pylog.rpc.framing import FrameCutter
 from pylog.rpc.produce_wire import Item, Request, encode_message
 from pylog.rpc.v1 import log_pb2
+from tests.fakes.raw_client import RawClient
+from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -97,6 +99,53 @@ def test_without_acks_too(cluster: LocalCluster, topic: str, transport: str) -> 
         for number in range(300):
             producer.send(topic, b"%d" % number, partition=number % 3)
     assert read(cluster, topic, 300) == [b"%d" % number for number in range(300)]
+
+
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_without_acks_records_go_on_at_the_new_leader(
+    cluster: LocalCluster, topic: str, transport: str
+) -> None:
+    with RawClient(cluster.bootstrap_servers) as raw:
+        preferred = raw.partition(topic).leader
+        cluster.stop(preferred)
+        cluster.start(preferred)
+        eventually(30, lambda: len(raw.partition(topic).isr) == 3, "all are in sync again")
+        assert raw.partition(topic).leader != preferred
+    sent = 0
+    read: list[int] = []
+    with (
+        Producer(
+            bootstrap_servers=cluster.bootstrap_servers, client_transport=transport, acks="0"
+        ) as producer,
+        Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer,
+        AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin,
+    ):
+        consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek_to_beginning()
+
+        def arrives() -> bool:
+            nonlocal sent
+            before = len(read)
+            producer.send(topic, b"%d" % sent, partition=0)
+            sent += 1
+            read.extend(int(record.value or b"") for record in consumer.poll(0.1))
+            return len(read) > before
+
+        eventually(20, arrives, "the leader stores records")
+        # Its broker lives on and keeps the connection; metadata is minutes from being renewed.
+        assert admin.elect_leaders([TopicPartition(topic, 0)]) == {
+            TopicPartition(topic, 0): preferred
+        }
+        moved = sent
+        eventually(20, lambda: arrives() and read[-1] >= moved, "the new leader stores records")
+        for number in range(sent, sent + 50):
+            producer.send(topic, b"%d" % number, partition=0)
+        while read[-1] < sent + 49:
+            records = consumer.poll(10)
+            assert records, f"{read[-1]} of {sent + 49}"
+            read.extend(int(record.value or b"") for record in records)
+    assert read == sorted(set(read))
+    assert read[-50:] == [*range(sent, sent + 50)]
 
 
 def test_through_the_gateway_it_stays_grpc(cluster: LocalCluster, topic: str) -> None:

@@ -97,7 +97,8 @@ class LogServicer:
 
     def ProduceStream(self, request_iterator, context):
         """One stream per (producer, broker); requests are handled and answered in order, each message of
-        requests by one message of answers (none when all its requests have acks=0).
+        requests by one message of answers (none when all its requests have acks=0). A batch of acks=0 that is refused ends
+        the stream: nothing else tells its producer to look for the leader.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, cast
 
+import grpc
 import pytest
 
 from broker.clients.answer_memory import AnswerMemory
@@ -21,6 +22,7 @@ from broker.clients.requests import ClientRequests
 from broker.config import BrokerConfig, TopicConfig
 from broker.grpc.log_service import LogService
 from broker.metadata.image import MetadataImage
+from broker.metadata.messages import Failure
 from broker.metrics.counters import RequestCounters
 from broker.replication.manager import ReplicaManager
 from broker.replication.messages import (
@@ -32,7 +34,12 @@ from broker.replication.messages import (
 )
 from broker.storage.log.recompression import Recompressed
 from pylog.clock import SYSTEM_CLOCK
-from pylog.errors import InvalidRequest, PylogError, ThrottlingQuotaExceeded
+from pylog.errors import (
+    InvalidRequest,
+    NotLeaderOrFollower,
+    PylogError,
+    ThrottlingQuotaExceeded,
+)
 from pylog.model import Offset, TopicPartition
 from pylog.records.batch import CompressionType, read_header
 from pylog.records.builder import encode_batch
@@ -55,10 +62,13 @@ CONFIGS = {
 
 
 class Appends:
-    """A manager that acknowledges everything, with the number of appends before as the offset."""
+    """A manager that acknowledges everything, with the number of appends before as the offset, or
+    refuses it all.
+    """
 
     def __init__(self) -> None:
         self.requests: list[Produce] = []
+        self.refuses: PylogError | None = None
 
     def produce_all(
         self, now_ms: int, wall_ms: int, requests: Iterable[tuple[Produce, object]]
@@ -69,6 +79,9 @@ class Appends:
         self.requests.append(request)
         offset = Offset(len(self.requests) - 1)
         names = (item.topic_partition for item in request.batches)
+        if self.refuses is not None:
+            failure = Failure(self.refuses.code, str(self.refuses))
+            return ProduceDone(token, tuple(PartitionAck(name, failure) for name in names))
         return ProduceDone(token, tuple(PartitionAck(n, base_offset=offset) for n in names))
 
 
@@ -91,13 +104,18 @@ class GatedPool(ThreadPoolExecutor):
         return super().submit(gated)
 
 
+class Aborted(Exception):
+    """The call was ended: with which status, in which words, for which error."""
+
+
 class Bench:
-    """A Log service over `Appends`, and a stream into it."""
+    """A Log service over `Appends`, and a stream into it, of which it is the context."""
 
     def __init__(self) -> None:
         self.manager = Appends()
         self.pool = GatedPool()
         self.answers: list[log_pb2.ProduceResponse] = []
+        self.lines: list[str] = []
         self.counters = RequestCounters()
         manager = cast(ReplicaManager, self.manager)
         self.requests = ClientRequests(
@@ -109,6 +127,7 @@ class Bench:
             manager, self._perform, SYSTEM_CLOCK, self.requests,
             image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
             producer_id_quota=ProducerIdQuota(BrokerConfig),
+            report=self.lines.append,
         )  # fmt: skip
 
     def _perform(self, effects: Sequence[Effect]) -> None:
@@ -118,6 +137,13 @@ class Bench:
 
     async def write(self, answer: log_pb2.ProduceResponse) -> None:
         self.answers.append(answer)
+
+    async def abort(self, status: grpc.StatusCode, details: str, trailing: Any) -> None:
+        ((_, code),) = trailing
+        raise Aborted(status, details, int(code))
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:5"
 
     async def stream(self, *batches: bytes) -> None:
         await self.messages(*(request(batch, number) for number, batch in enumerate(batches)))
@@ -247,6 +273,36 @@ def test_a_message_of_several_requests_gets_one_of_several_answers() -> None:
         answers = [answer, *answer.following]
         assert [(a.correlation, len(a.acks)) for a in answers] == [(1, 1), (2, 1), (3, 0)]
         assert [a.acks[0].base_offset for a in answers[:2]] == [0, 1]
+
+    run(test)
+
+
+@pytest.mark.parametrize("batch", [PLAIN, PACKED], ids=["at once", "in the pool"])
+def test_a_batch_that_is_refused_without_acks_ends_the_stream(batch: bytes) -> None:
+    async def test(bench: Bench) -> None:
+        bench.manager.refuses = NotLeaderOrFollower("another leads")
+        silent = request(batch, 1)
+        silent.acks = 0
+        with pytest.raises(Aborted) as ended:
+            await bench.messages(silent, message(acks=0))
+        status, details, code = ended.value.args
+        assert status is grpc.StatusCode.UNAVAILABLE
+        assert code == NotLeaderOrFollower.code
+        assert details.startswith(
+            "NOT_LEADER_OR_FOLLOWER: another leads; the batch is lost, as it was sent with acks=0"
+        )
+        assert len(bench.manager.requests) == 1
+        assert bench.lines == [f"produce stream: closed ipv4:127.0.0.1:5: {details}"]
+        assert bench.counters.errors == {("Produce", code): 1}
+
+    run(test)
+
+
+def test_one_request_that_is_refused_without_acks_fails() -> None:
+    async def test(bench: Bench) -> None:
+        bench.manager.refuses = NotLeaderOrFollower("another leads")
+        with pytest.raises(Aborted, match="another leads; the batch is lost"):
+            await bench.service.Produce(message(acks=0), cast(Any, bench))
 
     run(test)
 

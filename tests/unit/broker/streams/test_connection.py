@@ -228,6 +228,68 @@ def test_nobody_wants_acks_and_nobody_gets_any() -> None:
     assert len(world.manager.produced) == 3
 
 
+def test_a_batch_that_is_refused_without_acks_ends_the_stream() -> None:
+    world = World(streams.PRODUCE)
+    world.feed(produce(1, acks=0) + produce(2, acks=0) + produce(3, acks=0))
+    world.ack(0)
+    assert world.transport.sent == b""
+    world.refuse(1, errors.NotLeaderOrFollower("broker 3 does not lead t-0"))
+    world.refuse(2, errors.NotLeaderOrFollower("broker 3 does not lead t-0"))
+    fault = world.refusal()
+    assert isinstance(fault, errors.NotLeaderOrFollower)
+    assert str(fault) == (
+        "broker 3 does not lead t-0; the batch is lost, as it was sent with acks=0, and so is what "
+        "was on its way behind it"
+    )
+    assert world.lines == [f"stream listener: closed 127.0.0.1:5: {fault}"]
+    assert world.counters.errors == {("Produce", fault.code): 2}
+    assert world.requests.in_flight_bytes == 0
+
+
+def test_nothing_is_taken_behind_a_batch_that_is_refused_without_acks() -> None:
+    world = World(streams.PRODUCE)
+    world.manager.at_once = True
+    world.manager.refuses = errors.NotEnoughReplicas("too few")
+    world.feed(produce(1, acks=0) + produce(2, acks=0))
+    assert len(world.manager.produced) == 1
+    assert isinstance(world.refusal(), errors.NotEnoughReplicas)
+
+
+def test_a_batch_refused_without_acks_after_it_was_in_the_pool_ends_the_stream() -> None:
+    async def test() -> None:
+        world = World(streams.PRODUCE)
+        world.manager.at_once = True
+        world.manager.refuses = errors.NotLeaderOrFollower("another leads")
+        world.feed(produce(1, PACKED, acks=0) + produce(2, acks=0))
+        checking = world.connection._checking
+        assert checking is not None
+        await checking
+        await asyncio.sleep(0)
+        assert len(world.manager.produced) == 1
+        assert isinstance(world.refusal(), errors.NotLeaderOrFollower)
+
+    run(test)
+
+
+def test_too_much_in_flight_ends_a_stream_without_acks() -> None:
+    world = World(streams.PRODUCE)
+    large = bytes(FRAME_MAX - 200)
+    world.feed(produce(1, large) + produce(2, large, acks=0))
+    fault = world.refusal()
+    assert isinstance(fault, errors.ThrottlingQuotaExceeded)
+    assert "queued.max.request.bytes" in str(fault)
+    assert world.counters.errors == {("Produce", fault.code): 1}
+
+
+def test_a_batch_refused_with_acks_does_not_end_the_stream() -> None:
+    world = World(streams.PRODUCE)
+    world.feed(produce(1) + produce(2))
+    world.refuse(0, errors.NotLeaderOrFollower("another leads"))
+    world.ack(1)
+    assert world.correlations() == [1, 2]
+    assert world.lines == []
+
+
 def test_a_stream_of_unanswered_messages_is_not_read_on() -> None:
     world = World(streams.PRODUCE)
     world.feed(b"".join(produce(n) for n in range(PRODUCE_PIPELINE_MAX + 3)))

@@ -249,6 +249,41 @@ def test_without_acknowledgements_a_batch_is_done_when_it_is_sent() -> None:
     assert world.accumulator.used == 0
 
 
+def test_without_acknowledgements_a_closed_stream_has_leaders_looked_for() -> None:
+    world = World(settings=SenderSettings(acks=0, idempotent=False), producer_id=None)
+    for tp in (T0, T1):
+        world.add(tp)
+    world.poll()
+    world.sender.on_written(world.now_ms, 1, 1)
+    # Broker 1 closes its stream: it was deposed, and nothing else tells of it.
+    assert world.sender.on_disconnected(world.now_ms, 1, "NOT_LEADER") == [RefreshMetadata(("t",))]
+    first, second = world.add(), world.add()
+    assert world.poll() == []
+    world.lead(3, 2, 1, epoch=1)
+    assert world.sender.on_metadata(world.now_ms) == [
+        SendRequest(3, 3, (first,)),
+        BatchDone(first, -1, -1),
+        SendRequest(3, 4, (second,)),
+        BatchDone(second, -1, -1),
+    ]
+    assert world.sender.on_disconnected(world.now_ms, 2, "reset") == [RefreshMetadata(("t",))]
+
+
+def test_without_acknowledgements_a_broker_is_spared_less_again_after_a_while() -> None:
+    world = World(settings=SenderSettings(acks=0, idempotent=False), producer_id=None)
+    for correlation in (1, 2, 3):
+        world.add()
+        world.poll(1_000)
+        world.sender.on_written(world.now_ms, 1, correlation)
+        world.sender.on_disconnected(world.now_ms, 1, "reset")
+    assert world.sender.pipes.of(1).retry_at_ms == world.now_ms + 400
+    world.add()
+    world.poll(1_400)
+    world.sender.on_written(world.now_ms, 1, 4)
+    world.sender.on_disconnected(world.now_ms, 1, "reset")
+    assert world.sender.pipes.of(1).retry_at_ms == world.now_ms + 100
+
+
 def test_without_idempotence_batches_carry_no_sequence() -> None:
     world = World(settings=SenderSettings(acks=1, idempotent=False), producer_id=None)
     batch = world.add()

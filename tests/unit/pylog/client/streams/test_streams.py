@@ -80,6 +80,30 @@ def test_without_acks_the_last_records_go_too(fake: FakeCluster, transport: str)
     assert consume(fake, 20) == [b"%d" % number for number in range(20)]
 
 
+@pytest.mark.parametrize("transport", ["auto", "grpc"])
+def test_without_acks_records_go_on_at_a_new_leader(transport: str) -> None:
+    with FakeCluster(2) as fake:
+        stored = fake.create_topic("t").partitions[0].batches
+        with producer(fake, acks="0", client_transport=transport) as sending:
+            sending.send("t", b"0")
+            eventually(20, lambda: len(stored) == 1, "the first record is stored")
+            fake.move_leader("t", 0, 2)
+            sent = 0
+
+            def arrives() -> bool:
+                nonlocal sent
+                sent += 1
+                sending.send("t", b"%d" % sent)
+                return len(stored) > 1
+
+            eventually(20, arrives, "a record is stored at the new leader")
+            for number in range(sent + 1, sent + 21):
+                sending.send("t", b"%d" % number)
+        values = [int(value or b"") for value in consume(fake, stored[-1][0].last_offset + 1)]
+        assert values == sorted(values)
+        assert values[-20:] == [*range(sent + 1, sent + 21)]
+
+
 def test_a_refused_port_means_grpc_and_one_line(
     fake: FakeCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
