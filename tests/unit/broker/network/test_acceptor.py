@@ -121,6 +121,32 @@ def test_above_the_rate_connections_wait_and_none_is_refused() -> None:
     run(test, Limits(creation_rate=10))
 
 
+def test_nothing_is_made_for_who_says_nothing_and_the_oldest_gives_way() -> None:
+    async def test(door: Door) -> None:
+        silent = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(3)]
+        while door.open < 3:
+            await asyncio.sleep(0)
+        assert len(door.acceptor._silent) == 3
+        _, writer, said = await door.connect()
+        assert said == b"hello!!\n"
+        assert await silent[0][0].read() == b""
+        silent[1][1].write(b"at last\n")
+        assert await silent[1][0].readline() == b"at last\n"
+        assert len(door.acceptor._silent) == 1
+        for _ in range(2):
+            assert door.open == 3
+            door.acceptor._look_for_silence()
+        assert await silent[2][0].read() == b""
+        assert door.open == 2
+        assert door.gate.quotas.refused == {("door", Refusal.UNPROVEN): 2}
+        for other in (writer, *(each for _, each in silent)):
+            other.close()
+        while door.open:
+            await asyncio.sleep(0)
+
+    run(test)
+
+
 class Scarce:
     """A listening socket for which the kernel has no descriptor."""
 
