@@ -465,8 +465,8 @@ class ConsumerApp(Actor):
 
 def _listed(told: OffsetAnswer, generations: dict[TopicPartition, int]) -> Listed:
     tp, failure = told.topic_partition, told.failure
-    code = 0 if failure is None else failure.code
-    return Listed(tp, generations[tp], code, "" if not failure else failure.message, told.offset)
+    code, message = (0, "") if failure is None else (failure.code, failure.message)
+    return Listed(tp, generations[tp], code, message, told.offset, told.topic_id or "")
 
 
 def _fetched(data: PartitionData) -> Fetched:

@@ -331,9 +331,8 @@ class FetchLoop:
         answers = []
         for told in response.partitions:
             tp = TopicPartition(told.topic, told.partition)
-            answers.append(
-                Listed(tp, generations[tp], told.error.code, told.error.message, told.offset)
-            )
+            code, message = told.error.code, told.error.message
+            answers.append(Listed(tp, generations[tp], code, message, told.offset, told.topic_id))
         self.step(self.fetcher.on_listed, answers)
 
     async def close(self) -> None:

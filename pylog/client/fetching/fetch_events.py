@@ -42,6 +42,8 @@ class Listed:
     code: int = 0
     message: str = ""
     offset: int = -1
+    topic_id: str = ""
+    """Of the topic whose log the broker looked into; "" is not told."""
 
 
 # ---- effects -----------------------------------------------------------------------------------

@@ -480,7 +480,13 @@ class Fetcher:
             if partition is None or partition.generation != answer.generation:
                 continue
             partition.reset_in_flight = False
+            if self._is_of_another_topic(answer):
+                partition.failures += 1
+                partition.retry_at_ms = now_ms + self._backoff(partition.failures)
+                stale[answer.topic_partition.topic] = None
+                continue
             if answer.code == 0:
+                partition.topic_id = partition.topic_id or answer.topic_id
                 offset = answer.offset
                 if offset < 0:  # no record is that late: the end
                     partition.reset_to = LATEST_TIMESTAMP
@@ -496,6 +502,13 @@ class Fetcher:
                 stale[answer.topic_partition.topic] = None
         refresh: list[Effect] = [RefreshMetadata(tuple(stale))] if stale else []
         return refresh + self.poll(now_ms)
+
+    def _is_of_another_topic(self, answer: Listed) -> bool:
+        """Whether broker and client disagree about which topic has the name: one of them has not
+        heard yet that the topic was created anew, and offsets of the one mean nothing in the other.
+        """
+        known = self._metadata.topic_id(answer.topic_partition.topic)
+        return bool(answer.topic_id and known) and answer.topic_id != known
 
     def on_metadata(self, now_ms: int) -> list[Effect]:
         """New metadata: partitions whose leader is back need not wait."""

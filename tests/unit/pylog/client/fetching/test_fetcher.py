@@ -439,6 +439,37 @@ def test_a_topic_created_anew_is_read_from_its_start() -> None:
     assert any(isinstance(e, ListOffsets) for e in effects)
 
 
+def test_a_start_in_the_log_of_a_deleted_topic_is_looked_up_again() -> None:
+    world = World()
+    world.fetcher.assign([T0])
+    partition = world.fetcher.partitions[T0]
+    world.poll()
+    world.lead(1, 2, 1, topic_id="other")
+    lagging = Listed(T0, partition.generation, offset=559, topic_id="id")
+    assert world.fetcher.on_listed(world.now_ms, [lagging]) == [RefreshMetadata(("t",))]
+    assert partition.position is None
+    assert world.poll(100) == [ListOffsets(1, ((T0, EARLIEST_TIMESTAMP, 0, partition.generation),))]
+    found = Listed(T0, partition.generation, offset=0, topic_id="other")
+    fetch = Fetch(1, 1, 500, (FetchItem(T0, "other", 0, 0, -1),))
+    assert world.fetcher.on_listed(world.now_ms, [found]) == [fetch]
+
+
+def test_a_topic_created_anew_between_look_up_and_fetch_is_read_from_its_start() -> None:
+    world = World("latest")
+    world.fetcher.assign([T0])
+    world.fetcher.active = False
+    partition = world.fetcher.partitions[T0]
+    world.poll()
+    world.fetcher.on_listed(
+        world.now_ms, [Listed(T0, partition.generation, offset=559, topic_id="id")]
+    )
+    assert partition.position == 559
+    world.lead(1, 2, 1, topic_id="other")
+    notice, look_up = world.fetcher.on_metadata(world.now_ms)
+    assert isinstance(notice, Notice)
+    assert look_up == ListOffsets(1, ((T0, EARLIEST_TIMESTAMP, 0, partition.generation),))
+
+
 def test_a_time_later_than_all_records_means_the_end() -> None:
     world = World()
     partition = world.at(T0, 0)
