@@ -279,6 +279,10 @@ class ReplicaManager:
         self._replicas.delete([partition for partition in gone if partition is not None])
         self._replicas.reconfigure_all(delta.configs)
         self._replicas.take_up(delta.partitions)
+        if delta.brokers:
+            # After the partitions: the change that takes a broker from those that a deletion waits
+            # for may take it from the ISR, too, which is then too small for an answer.
+            self._room.deletions.check_all()
         return self._finish()
 
     def _start_if_ready(self) -> None:
@@ -313,7 +317,6 @@ class ReplicaManager:
             leading = partition.leading
             if leading is not None:
                 self._lead(partition, tuple(leading.on_eligibility_changed(self._room.now_ms)))
-        self._room.deletions.check_all()
 
     def on_logs_failed(self, now_ms: int, logs: Iterable[Log]) -> list[Effect]:
         """Logs went offline over something that nobody asked for here: upkeep, a sync."""

@@ -156,3 +156,27 @@ def test_deleting_waits_for_as_many_replicas_as_a_commit(tmp_path: Path) -> None
     group.tell()
     group.advance(1_000)
     assert low(group, again) == [(0, 1)]
+
+
+def test_a_replica_fenced_out_of_the_isr_does_not_complete_a_deletion(tmp_path: Path) -> None:
+    """One change fences it and takes it from the ISR, and it may lead next: it does not count as
+    away before the ISR counts as too small.
+    """
+    group = BrokerGroup(tmp_path)
+    group.create_topic(replicas=(1, 2), min_isr=2)
+    group.run()
+    group.produce(1, b"a", b"b")
+    group.advance(10)
+    group.cut_links = {(TWO, ONE)}
+    token = delete(group, (T0, 1))
+    group.run()
+    assert token not in group.answers
+    old = group.record()
+    epoch = PartitionEpoch(old.partition_epoch + 1)
+    group.append(
+        replace(group.image.brokers[TWO], fenced=True),
+        replace(old, isr=(ONE,), partition_epoch=epoch, eligible_leader_replicas=(TWO,)),
+    )
+    group.tell()
+    group.run()
+    assert token not in group.answers
