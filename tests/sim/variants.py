@@ -242,6 +242,30 @@ def _deletions_among_cuts(swarm: Swarm) -> Swarm:
     )
 
 
+def _new_logs_without_power(swarm: Swarm) -> Swarm:
+    """Logs of several segments, none of which was ever synced."""
+    upkeep = Upkeep("delete", -1, -1, 0, 40, 0.0, 700.0, ())
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        partitions=1,
+        log_dirs=1,
+        upkeep=upkeep,
+        segment_bytes=1_024,
+        faults=("recreate", "power", "power", "recreate"),
+        fault_interval_ms=100.0,
+        away_ms=200,
+        write_back_ms=60_000.0,
+        flush_ms=60_000,
+        flush_messages=LONG_MAX,
+        disk_wait_ms=100.0,
+        produce_interval_ms=10.0,
+        session_timeout_ms=1_000,
+    )
+
+
 def _many_topics(swarm: Swarm) -> Swarm:
     """Of one name after the other, of which records are deleted."""
     if swarm.upkeep is None:
@@ -306,6 +330,34 @@ def _with_lives(*faults: str) -> Callable[[Swarm], Swarm]:
         )
 
     return leaning
+
+
+def _late_changes(swarm: Swarm) -> Swarm:
+    """Followers go and come while they live, and what was asked for them comes once more, late."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        partitions=1,
+        upkeep=None,
+        net=replace(
+            swarm.net, delay_mean_ms=3.0, tail_share=0.0, duplicate=0.9, drop=0.0, reset=0.0
+        ),
+        faults=("one_way",),
+        fault_interval_ms=250.0,
+        away_ms=1_200,
+        session_timeout_ms=3_000,
+        replica_lag_ms=300,
+        produce_interval_ms=20.0,
+        quiet_share=0.0,
+        slow_node_ms=0.0,
+    )
+
+
+def _late_and_empty(swarm: Swarm) -> Swarm:
+    """Lives of which the next has all to fetch again, for want of a full segment to sync."""
+    return replace(late_lives(swarm), segment_bytes=1_000_000)
 
 
 # ---- several log directories ---------------------------------------------------------------------
@@ -516,10 +568,6 @@ def _in_any_order(
     _production_place(self, staged, directory_synced=directory_synced)
 
 
-def _without_a_sync(self: FlushTask) -> None:
-    self._history.running.discard(self)
-
-
 def _said_to_be_durable(self: Durability, end: int, **_how: object) -> None:
     self._synced = self.point = max(self.point, end)
 
@@ -546,6 +594,54 @@ def _with_power(swarm: Swarm) -> Swarm:
         clients=replace(swarm.clients, weak_acks=1, life_ms=1e9),
         produce_interval_ms=20.0,
         session_timeout_ms=1_000,
+    )
+
+
+def _cut_under_syncs(swarm: Swarm) -> Swarm:
+    """Leaders without followers leave long tails, and a sync is always under way."""
+    return replace(
+        _with_power(swarm),
+        segment_bytes=2_000,
+        faults=("isolate", "isolate", "one_way", "power"),
+        fault_interval_ms=400.0,
+        away_ms=2_500,
+        disk_wait_ms=150.0,
+    )
+
+
+def _never_synced(swarm: Swarm) -> Swarm:
+    """Segments of many pages; losses of power, each of a broker that was up for a while."""
+    return replace(
+        _with_power(swarm),
+        segment_bytes=4_000,
+        faults=("power",),
+        fault_interval_ms=400.0,
+        away_ms=200,
+        disk_wait_ms=1.0,
+    )
+
+
+def _power_after_stops(swarm: Swarm) -> Swarm:
+    """What was closed in order loses its power before it is back."""
+    return replace(
+        _with_power(swarm),
+        segment_bytes=4_000,
+        faults=("stop", "power"),
+        fault_interval_ms=150.0,
+        away_ms=1_500,
+        flush_ms=60_000,
+        disk_wait_ms=1.0,
+    )
+
+
+def _deaths_over_checkpoints(swarm: Swarm) -> Swarm:
+    """Log starts move while a checkpoint waits for the disk."""
+    return replace(
+        _much_forgotten(swarm),
+        faults=("delete_records", "delete_records", "delete_records", "kill"),
+        fault_interval_ms=100.0,
+        away_ms=100,
+        disk_wait_ms=60.0,
     )
 
 
@@ -631,6 +727,28 @@ def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
     return leaning
 
 
+def _forgotten_before_it_is_fenced(swarm: Swarm) -> Swarm:
+    """A controller that has just begun takes the dead for living, and one is unregistered."""
+    return replace(
+        _with_commands("unregister")(swarm),
+        faults=("unregister", "controller_kill", "controller_kill"),
+        fault_interval_ms=300.0,
+        away_ms=300,
+        session_timeout_ms=3_000,
+    )
+
+
+def _controllers_lose_power(swarm: Swarm) -> Swarm:
+    """While there is much to decide."""
+    return replace(
+        _with_commands("controller_kill", "controller_kill")(swarm),
+        faults=("controller_kill", "controller_kill", "session_breaks", "kill"),
+        fault_interval_ms=80.0,
+        away_ms=200,
+        replica_lag_ms=300,
+    )
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -654,12 +772,12 @@ VARIANTS: dict[str, Variant] = {
             (LeaderState, "_is_eligible", _eligible_whatever_the_life),
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
-        leaning=late_lives,
+        leaning=_late_and_empty,
     ),
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
         ((Elections, "_refusal", _any_partition_epoch),),
-        leaning=_with_lives("kill", "one_way", "reset"),
+        leaning=_late_changes,
     ),
     "ok_too_early": Variant(
         "I10: acks=all is answered once the leader has the records",
@@ -672,6 +790,7 @@ VARIANTS: dict[str, Variant] = {
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
         ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
+        leaning=_new_logs_without_power,
         caught_by=14,
     ),
     "retention_beyond_high_watermark": Variant(
@@ -781,7 +900,7 @@ VARIANTS: dict[str, Variant] = {
     "sync_of_cut_log": Variant(
         "A sync that began before a log was cut makes what was written since count as synced",
         ((Durability, "settle", _of_any_generation),),
-        leaning=_with_power,
+        leaning=_cut_under_syncs,
     ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",
@@ -816,6 +935,7 @@ VARIANTS: dict[str, Variant] = {
         "KIP-207: a new leader tells an end offset before it knows what is committed",
         ((offsets, "_unsure", _always_sure),),
         leaning=_many_clients,
+        caught_by=3,
     ),
     "offset_above_high_watermark": Variant(
         "An offset by time may be of a record that is not committed",
@@ -828,17 +948,17 @@ VARIANTS: dict[str, Variant] = {
     "older_checkpoint_placed": Variant(
         "A checkpoint that was staged before a newer one was written takes its place",
         ((OffsetCheckpoint, "place", _in_any_order),),
-        leaning=_much_forgotten,
+        leaning=_deaths_over_checkpoints,
     ),
     "sync_not_done": Variant(
         "Syncs of the pool are believed that never took place",
-        ((FlushTask, "run", _without_a_sync),),
-        leaning=_with_power,
+        ((FlushTask, "run", _not_at_all),),
+        leaning=_never_synced,
     ),
     "closed_without_a_sync": Variant(
         "A clean stop does not sync what it says to be synced",
         ((Durability, "flush", _said_to_be_durable),),
-        leaning=_with_power,
+        leaning=_power_after_stops,
     ),
     "moment_is_fatal": Variant(
         "B-S13: a process that is short of descriptors for a moment gives healthy logs up",
@@ -853,7 +973,7 @@ VARIANTS: dict[str, Variant] = {
     "unregistered_stays_in_isr": Variant(
         "A broker that was unregistered stays in its ISRs",
         ((Elections, "on_unregistered", _not_at_all),),
-        leaning=_with_commands("unregister"),
+        leaning=_forgotten_before_it_is_fenced,
     ),
     "preferred_out_of_sync": Variant(
         "A preferred leader is elected whether it is in sync or not",
@@ -863,6 +983,6 @@ VARIANTS: dict[str, Variant] = {
     "answered_before_the_sync": Variant(
         "I14: the controller answers what it has decided before that is durable",
         ((Ledger, "seal", _sealed_at_once),),
-        leaning=_with_commands("controller_kill", "controller_kill"),
+        leaning=_controllers_lose_power,
     ),
 }
