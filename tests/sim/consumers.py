@@ -484,4 +484,5 @@ def _fetched(data: PartitionData) -> Fetched:
         data.current_leader_epoch,
         diverging.end_offset if diverging else None,
         diverging.epoch if diverging else None,
+        data.damaged_end if data.damaged_end > 0 else None,
     )
