@@ -226,19 +226,20 @@ def _any_isr_will_do(_self: Partition) -> bool:
     return False
 
 
-def _deletions_among_cuts(swarm: Swarm) -> Swarm:
-    """The leader that answers must be replaced by one that was out of the ISR meanwhile."""
-    if swarm.upkeep is None:
-        return swarm
+def _deletions_among_deaths(swarm: Swarm) -> Swarm:
+    """The leader that answers is alone, and is replaced by one that was away meanwhile."""
     return replace(
         swarm,
         brokers=3,
         replication_factor=3,
         min_insync=2,
-        faults=(*("delete_records",) * 2, *("one_way", "isolate", "kill", "power")),
-        fault_interval_ms=250.0,
+        log_dirs=1,
+        upkeep=Upkeep("delete", -1, -1, 0, 40, 0.0, 700.0, ()),
+        faults=("delete_records", "delete_records", "kill", "kill"),
+        fault_interval_ms=150.0,
+        away_ms=2_000,
         replica_lag_ms=300,
-        away_ms=1_500,
+        disk_wait_ms=1.0,
     )
 
 
@@ -355,9 +356,16 @@ def _late_changes(swarm: Swarm) -> Swarm:
     )
 
 
-def _late_and_empty(swarm: Swarm) -> Swarm:
-    """Lives of which the next has all to fetch again, for want of a full segment to sync."""
-    return replace(late_lives(swarm), segment_bytes=1_000_000)
+def _late_and_slow(swarm: Swarm) -> Swarm:
+    """It fetches batch by batch what it has lost, and what comes late comes meanwhile."""
+    swarm = late_lives(swarm)
+    return replace(
+        swarm,
+        net=replace(swarm.net, tail_share=0.0, tail_ms=(300, 1_200), linger=1.0),
+        clients=replace(swarm.clients, batch_size=150, linger_ms=0),
+        fetch_max_bytes=150,
+        segment_bytes=20_000,
+    )
 
 
 # ---- several log directories ---------------------------------------------------------------------
@@ -547,6 +555,18 @@ def _much_forgotten(swarm: Swarm) -> Swarm:
     return replace(_many_clients(swarm), upkeep=upkeep, faults=faults, segment_bytes=1_024)
 
 
+def _too_large(swarm: Swarm) -> Swarm:
+    """Batches of many records, of which a broker takes only small ones now and then."""
+    swarm = _many_clients(swarm)
+    return replace(
+        swarm,
+        upkeep=Upkeep("delete", -1, -1, 0, 40, 0.0, 700.0, ()),
+        clients=replace(swarm.clients, batch_size=1_000, linger_ms=40),
+        faults=("reconfigure", "reconfigure", "reset"),
+        fault_interval_ms=200.0,
+    )
+
+
 # ---- syncs, checkpoints, closes, errors of the moment -------------------------------------------
 
 _production_settle = Durability.settle
@@ -621,14 +641,14 @@ def _never_synced(swarm: Swarm) -> Swarm:
     )
 
 
-def _deaths_over_checkpoints(swarm: Swarm) -> Swarm:
-    """Log starts move while a checkpoint waits for the disk."""
+def _new_topics_over_checkpoints(swarm: Swarm) -> Swarm:
+    """Of one name after the other, while a checkpoint waits for the disk."""
     return replace(
         _much_forgotten(swarm),
-        faults=("delete_records", "delete_records", "delete_records", "kill"),
+        faults=("recreate", "recreate", "delete_records", "kill"),
         fault_interval_ms=100.0,
         away_ms=100,
-        disk_wait_ms=60.0,
+        disk_wait_ms=100.0,
     )
 
 
@@ -718,10 +738,12 @@ def _forgotten_before_it_is_fenced(swarm: Swarm) -> Swarm:
     """A controller that has just begun takes the dead for living, and one is unregistered."""
     return replace(
         _with_commands("unregister")(swarm),
-        faults=("unregister", "controller_kill", "controller_kill"),
-        fault_interval_ms=300.0,
-        away_ms=300,
-        session_timeout_ms=3_000,
+        faults=("unregister", *("controller_kill",) * 7, *("session_breaks",) * 3),
+        fault_interval_ms=200.0,
+        away_ms=200,
+        session_timeout_ms=1_500,
+        replica_lag_ms=30_000,
+        task_ends=False,
     )
 
 
@@ -729,9 +751,9 @@ def _controllers_lose_power(swarm: Swarm) -> Swarm:
     """While there is much to decide."""
     return replace(
         _with_commands("controller_kill", "controller_kill")(swarm),
-        faults=("controller_kill", "controller_kill", "session_breaks", "kill"),
+        faults=("kill_all", *("controller_kill",) * 9),
         fault_interval_ms=80.0,
-        away_ms=200,
+        away_ms=100,
         replica_lag_ms=300,
     )
 
@@ -759,7 +781,7 @@ VARIANTS: dict[str, Variant] = {
             (LeaderState, "_is_eligible", _eligible_whatever_the_life),
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
-        leaning=_late_and_empty,
+        leaning=_late_and_slow,
     ),
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
@@ -814,8 +836,8 @@ VARIANTS: dict[str, Variant] = {
     "deleted_under_min_isr": Variant(
         "DeleteRecords is answered by a leader that may be replaced without its ISR",
         ((Partition, "is_under_min_isr", property(_any_isr_will_do)),),
-        caught_by=26,
-        leaning=_deletions_among_cuts,
+        caught_by=7,
+        leaning=_deletions_among_deaths,
     ),
     "old_marks_under_new_name": Variant(
         "B-R32: a re-created topic takes up the checkpoints of the old one",
@@ -897,7 +919,7 @@ VARIANTS: dict[str, Variant] = {
     "split_under_one_sequence": Variant(
         "The parts of a batch that was too large all bear its sequence",
         ((Lane, "replace", _one_sequence),),
-        leaning=_much_forgotten,
+        leaning=_too_large,
     ),
     "acks_turned_round": Variant(
         "The answers to a request for several partitions are taken in the wrong order",
@@ -935,7 +957,7 @@ VARIANTS: dict[str, Variant] = {
     "older_checkpoint_placed": Variant(
         "A checkpoint that was staged before a newer one was written takes its place",
         ((OffsetCheckpoint, "place", _in_any_order),),
-        leaning=_deaths_over_checkpoints,
+        leaning=_new_topics_over_checkpoints,
     ),
     "sync_not_done": Variant(
         "Syncs of the pool are believed that never took place",
@@ -974,5 +996,6 @@ VARIANTS: dict[str, Variant] = {
         "I14: the controller answers what it has decided before that is durable",
         ((Ledger, "seal", _sealed_at_once),),
         leaning=_controllers_lose_power,
+        caught_by=2,
     ),
 }
