@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -365,6 +365,11 @@ def _late_and_slow(swarm: Swarm) -> Swarm:
         clients=replace(swarm.clients, batch_size=150, linger_ms=0),
         fetch_max_bytes=150,
         segment_bytes=20_000,
+        upkeep=None,
+        log_dirs=1,
+        flush_messages=LONG_MAX,
+        slow_node_ms=0.0,
+        faults=("power_in_fetch",),
     )
 
 
@@ -442,6 +447,14 @@ def _many_deletions(swarm: Swarm) -> Swarm:
     """Of keys of a compacted topic, which is cleaned again and again."""
     upkeep = Upkeep("compact", -1, -1, 6_000, 10, 0.3, 100.0, ())
     return replace(swarm, upkeep=upkeep, segment_bytes=1_024, produce_interval_ms=20.0)
+
+
+def _syncs_what_it_can(self: FlushTask) -> None:
+    self._history.begin(self)
+    for path in self._paths:
+        with suppress(OSError):
+            self._sync(path)
+    self._history.end(self)
 
 
 def _forgiven(_self: FaultGuard, error: KafkaStorageError, **_how: object) -> KafkaStorageError:
@@ -897,8 +910,8 @@ VARIANTS: dict[str, Variant] = {
         leaning=_with_disks("replica_copied"),
     ),
     "failed_disk_believed": Variant(
-        "B-S13: a log goes on after an error of its disk",
-        ((FaultGuard, "fail", _forgiven),),
+        "B-S13: a log goes on after an error of its disk, and its next sync is believed",
+        ((FaultGuard, "fail", _forgiven), (FlushTask, "run", _syncs_what_it_can)),
         leaning=_failing_disks,
     ),
     "refused_not_counted": Variant(
@@ -920,6 +933,7 @@ VARIANTS: dict[str, Variant] = {
         "The parts of a batch that was too large all bear its sequence",
         ((Lane, "replace", _one_sequence),),
         leaning=_too_large,
+        caught_by=1,
     ),
     "acks_turned_round": Variant(
         "The answers to a request for several partitions are taken in the wrong order",
