@@ -361,7 +361,7 @@ def _late_and_slow(swarm: Swarm) -> Swarm:
     swarm = late_lives(swarm)
     return replace(
         swarm,
-        net=replace(swarm.net, tail_share=0.0, tail_ms=(300, 1_200), linger=1.0),
+        net=replace(swarm.net, tail_share=0.0, tail_ms=(400, 1_500), linger=1.0),
         clients=replace(swarm.clients, batch_size=150, linger_ms=0),
         fetch_max_bytes=150,
         segment_bytes=20_000,
@@ -370,6 +370,7 @@ def _late_and_slow(swarm: Swarm) -> Swarm:
         flush_messages=LONG_MAX,
         slow_node_ms=0.0,
         faults=("power_in_fetch",),
+        quiet_share=0.15,
     )
 
 
@@ -913,6 +914,7 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a log goes on after an error of its disk, and its next sync is believed",
         ((FaultGuard, "fail", _forgiven), (FlushTask, "run", _syncs_what_it_can)),
         leaning=_failing_disks,
+        caught_by=2,
     ),
     "refused_not_counted": Variant(
         "The members of a refused ISR change count no more while a copy of it is under way",
@@ -989,7 +991,7 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a process that is short of descriptors for a moment gives healthy logs up",
         ((guard, "OF_THE_MOMENT", frozenset()),),
         leaning=_with_moments,
-        caught_by=2,
+        caught_by=3,
     ),
     "min_isr_of_two_minds": Variant(
         "Controller and leaders judge by two values of min.insync.replicas",
