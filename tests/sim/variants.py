@@ -496,7 +496,7 @@ _production_lane_replace = Lane.replace
 
 
 def _any_place(self: InFlight, partition: FetchedPartition) -> bool:
-    return partition.topic_partition in self.wanted
+    return partition.topic_partition in self.wanted and partition.position is not None
 
 
 _production_behind = fetches._behind
