@@ -128,14 +128,19 @@ def _start(cluster: LocalCluster, process: EndedProcess, stop: _Stop) -> None:
     except errors.PylogError as error:
         stop.breaks_off = False
         _tell(f"{process.name} could not be started again: {' '.join(str(error).split())}")
-        if process.broker is None:  # it may hang
-            cluster.kill_controller()
-        else:
-            cluster.kill(process.broker)
+        if isinstance(error, errors.RequestTimedOut):  # it hangs; else it ends by itself
+            _kill(cluster, process)
     else:
         _tell(f"{process.name} runs again")
     finally:
         stop.breaks_off = False
+
+
+def _kill(cluster: LocalCluster, process: EndedProcess) -> None:
+    if process.broker is None:
+        cluster.kill_controller()
+    else:
+        cluster.kill(process.broker)
 
 
 def _how(status: int) -> str:
