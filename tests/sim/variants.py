@@ -23,13 +23,13 @@ from broker.controller.settings import ControllerSettings
 from broker.metadata.image import BrokerRegistration
 from broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from broker.metadata.records import PartitionRecord
-from broker.replication import fetches, isr, offsets, produces
+from broker.replication import fetches, offsets, produces
 from broker.replication.follower import FollowerState
 from broker.replication.isr import FollowerProgress, LeaderState
-from broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed
+from broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from broker.replication.partition import Partition
 from broker.replication.replica_fetches import ReplicaFetches
-from broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
+from broker.replication.sessions import FIRST, FetchSession, FetchSessions
 from broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from broker.storage.cleaner.choice import Cleanable
 from broker.storage.cleaner.clean_plan import CleanPlan
@@ -126,6 +126,16 @@ def _only_the_isr(self: LeaderState, _now_ms: int) -> Iterable[FollowerProgress]
 
 def _any_life(_self: ReplicaFetches, _request: object) -> None:
     return None
+
+
+_production_begin = FetchSessions.begin
+
+
+def _any_session(self: FetchSessions, request: ReplicaFetch) -> FetchSession | Failure:
+    session = self.by_follower.get(request.replica_id)
+    if session is not None and request.session_epoch > FIRST:
+        return session
+    return _production_begin(self, request)
 
 
 def _eligible_whatever_the_life(
@@ -361,7 +371,7 @@ def _late_and_slow(swarm: Swarm) -> Swarm:
     swarm = late_lives(swarm)
     return replace(
         swarm,
-        net=replace(swarm.net, tail_share=0.0, tail_ms=(400, 1_500), linger=1.0),
+        net=replace(swarm.net, tail_share=0.0, tail_ms=(700, 1_800), linger=1.0),
         clients=replace(swarm.clients, batch_size=150, linger_ms=0),
         fetch_max_bytes=150,
         segment_bytes=20_000,
@@ -556,10 +566,25 @@ def _many_clients(swarm: Swarm) -> Swarm:
 
 
 def _impatient(swarm: Swarm) -> Swarm:
-    """Batches that nobody answers in time, on logs that do not begin at 0."""
+    """Batches that nobody answers in time, on logs that do not begin at 0. What is refused again
+    and again is not asked for too often, or a run takes long.
+    """
     swarm = _much_forgotten(swarm)
-    clients = replace(swarm.clients, delivery_timeout_ms=1_500, request_bytes_max=100_000)
-    return replace(swarm, clients=clients, faults=("pause", "pause", "kill", "delete_records"))
+    clients = replace(
+        swarm.clients,
+        delivery_timeout_ms=1_500,
+        request_bytes_max=100_000,
+        retry_backoff_ms=500,
+    )
+    return replace(
+        swarm,
+        clients=clients,
+        partitions=1,
+        producers=1,
+        weak_producers=0,
+        produce_interval_ms=100.0,
+        faults=("pause", "pause", "kill", "delete_records"),
+    )
 
 
 def _much_forgotten(swarm: Swarm) -> Swarm:
@@ -582,24 +607,6 @@ def _too_large(swarm: Swarm) -> Swarm:
 
 
 # ---- syncs, checkpoints, closes, errors of the moment -------------------------------------------
-
-_production_settle = Durability.settle
-_production_place = OffsetCheckpoint.place
-
-
-def _of_any_generation(self: Durability, task: FlushTask, generation: int) -> None:
-    synced, made_for = self._synced, task.generation
-    task.generation = generation
-    _production_settle(self, task, generation)
-    if made_for != generation:
-        self._synced = synced
-
-
-def _in_any_order(
-    self: OffsetCheckpoint, staged: StagedCheckpoint | None, *, directory_synced: bool
-) -> None:
-    self._staged = staged
-    _production_place(self, staged, directory_synced=directory_synced)
 
 
 def _said_to_be_durable(self: Durability, end: int, **_how: object) -> None:
@@ -631,18 +638,6 @@ def _with_power(swarm: Swarm) -> Swarm:
     )
 
 
-def _cut_under_syncs(swarm: Swarm) -> Swarm:
-    """Leaders without followers leave long tails, and a sync is always under way."""
-    return replace(
-        _with_power(swarm),
-        segment_bytes=2_000,
-        faults=("isolate", "isolate", "one_way", "power"),
-        fault_interval_ms=400.0,
-        away_ms=2_500,
-        disk_wait_ms=150.0,
-    )
-
-
 def _never_synced(swarm: Swarm) -> Swarm:
     """Segments of many pages; losses of power, each of a broker that was up for a while."""
     return replace(
@@ -655,54 +650,11 @@ def _never_synced(swarm: Swarm) -> Swarm:
     )
 
 
-def _new_topics_over_checkpoints(swarm: Swarm) -> Swarm:
-    """Of one name after the other, while a checkpoint waits for the disk."""
-    return replace(
-        _much_forgotten(swarm),
-        faults=("recreate", "recreate", "delete_records", "kill"),
-        fault_interval_ms=100.0,
-        away_ms=100,
-        disk_wait_ms=100.0,
-    )
-
-
 def _with_moments(swarm: Swarm) -> Swarm:
     return replace(swarm, faults=("short_of_files", "one_short_moment", "kill"))
 
 
 # ---- the controller's commands ------------------------------------------------------------------
-
-_production_on_refused = LeaderState.on_proposal_refused
-
-
-def _refused_is_over(self: LeaderState, now_ms: int, code: int) -> Sequence[Any]:
-    if code in isr._REFUSALS_THAT_SETTLE:
-        self.unresolved = frozenset()
-    return _production_on_refused(self, now_ms, code)
-
-
-def _refused_and_repeated(swarm: Swarm) -> Swarm:
-    """Followers whose sessions break while they fetch, and requests that come late, and once more:
-    a broker may be fenced when it is to join an ISR, and not when the copy comes.
-    """
-    return replace(
-        swarm,
-        brokers=3,
-        replication_factor=3,
-        min_insync=2,
-        partitions=1,
-        upkeep=None,
-        net=replace(
-            swarm.net, delay_mean_ms=25.0, tail_share=0.03, duplicate=0.8, drop=0.0, reset=0.0
-        ),
-        faults=("session_breaks",),
-        fault_interval_ms=250.0,
-        session_timeout_ms=3_000,
-        replica_lag_ms=1_000,
-        flush_messages=LONG_MAX,
-        produce_interval_ms=10.0,
-        slow_node_ms=0.0,
-    )
 
 
 _production_min_isr = ControllerSettings.min_isr
@@ -748,19 +700,6 @@ def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
     return leaning
 
 
-def _forgotten_before_it_is_fenced(swarm: Swarm) -> Swarm:
-    """A controller that has just begun takes the dead for living, and one is unregistered."""
-    return replace(
-        _with_commands("unregister")(swarm),
-        faults=("unregister", *("controller_kill",) * 7, *("session_breaks",) * 3),
-        fault_interval_ms=200.0,
-        away_ms=200,
-        session_timeout_ms=1_500,
-        replica_lag_ms=30_000,
-        task_ends=False,
-    )
-
-
 def _controllers_lose_power(swarm: Swarm) -> Swarm:
     """While there is much to decide."""
     return replace(
@@ -792,6 +731,7 @@ VARIANTS: dict[str, Variant] = {
         "B-R17: fetches of a broker's earlier life count for the present one",
         (
             (ReplicaFetches, "_replica_epoch_fault", _any_life),
+            (FetchSessions, "begin", _any_session),
             (LeaderState, "_is_eligible", _eligible_whatever_the_life),
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
@@ -916,16 +856,6 @@ VARIANTS: dict[str, Variant] = {
         leaning=_failing_disks,
         caught_by=2,
     ),
-    "refused_not_counted": Variant(
-        "The members of a refused ISR change count no more while a copy of it is under way",
-        ((LeaderState, "on_proposal_refused", _refused_is_over),),
-        leaning=_refused_and_repeated,
-    ),
-    "sync_of_cut_log": Variant(
-        "A sync that began before a log was cut makes what was written since count as synced",
-        ((Durability, "settle", _of_any_generation),),
-        leaning=_cut_under_syncs,
-    ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",
         ((Lane, "adopt", _counts_on),),
@@ -970,11 +900,6 @@ VARIANTS: dict[str, Variant] = {
         "KIP-101: a leader tells the end of its log for the end of every epoch",
         ((LeaderEpochCache, "end_offset_for", _ends_with_the_log),),
     ),
-    "older_checkpoint_placed": Variant(
-        "A checkpoint that was staged before a newer one was written takes its place",
-        ((OffsetCheckpoint, "place", _in_any_order),),
-        leaning=_new_topics_over_checkpoints,
-    ),
     "sync_not_done": Variant(
         "Syncs of the pool are believed that never took place",
         ((FlushTask, "run", _not_at_all),),
@@ -997,11 +922,6 @@ VARIANTS: dict[str, Variant] = {
         "Controller and leaders judge by two values of min.insync.replicas",
         ((ControllerSettings, "min_isr", _one_more),),
         leaning=_with_commands("reconfigure_cluster"),
-    ),
-    "unregistered_stays_in_isr": Variant(
-        "A broker that was unregistered stays in its ISRs",
-        ((Elections, "on_unregistered", _not_at_all),),
-        leaning=_forgotten_before_it_is_fenced,
     ),
     "preferred_out_of_sync": Variant(
         "A preferred leader is elected whether it is in sync or not",
