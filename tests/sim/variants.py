@@ -367,12 +367,15 @@ def _late_changes(swarm: Swarm) -> Swarm:
 
 
 def _late_and_slow(swarm: Swarm) -> Swarm:
-    """It fetches batch by batch what it has lost, and what comes late comes meanwhile."""
+    """The last fetch before a quiet time comes when the next life has little of what it lost."""
     swarm = late_lives(swarm)
+    net = replace(
+        swarm.net, delay_mean_ms=80.0, tail_share=0.0, tail_ms=(400, 1_600), linger=1.0, drop=0.0
+    )
     return replace(
         swarm,
-        net=replace(swarm.net, tail_share=0.0, tail_ms=(700, 1_800), linger=1.0),
-        clients=replace(swarm.clients, batch_size=150, linger_ms=0),
+        net=net,
+        clients=replace(swarm.clients, batch_size=150, linger_ms=0, max_in_flight=5),
         fetch_max_bytes=150,
         segment_bytes=20_000,
         upkeep=None,
@@ -380,7 +383,9 @@ def _late_and_slow(swarm: Swarm) -> Swarm:
         flush_messages=LONG_MAX,
         slow_node_ms=0.0,
         faults=("power_in_fetch",),
-        quiet_share=0.15,
+        fault_interval_ms=150.0,
+        quiet_share=0.3,
+        task_ends=False,
     )
 
 
@@ -736,6 +741,7 @@ VARIANTS: dict[str, Variant] = {
             (LeaderState, "_epoch_of", _newest_epoch),
         ),
         leaning=_late_and_slow,
+        caught_by=19,
     ),
     "late_isr_change": Variant(
         "B-R19: the controller takes an ISR change whatever partition epoch it was made for",
