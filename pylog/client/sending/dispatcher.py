@@ -114,8 +114,19 @@ class Dispatcher:
             return None  # it takes more records meanwhile
         if not self.settings.idempotent:
             return batch
+        topic_id = self.metadata.topic_id(tp.topic)
+        if lane is not None and topic_id != lane.topic_id:
+            self.start_over(lane, topic_id)
         needs_id = lane is None or lane.producer_id == NO_PRODUCER_ID
         return None if needs_id and not self.id.have(now_ms, effects) else batch
+
+    def start_over(self, lane: Lane, topic_id: str) -> None:
+        """The partition's topic is another one now, and its sequences begin again. So the lane
+        leaves the producer id that it has used: metadata of a broker that lags may turn back to the
+        topic before, whose log would take a new batch for the one that it has.
+        """
+        self.id.used_up(lane.producer_id)
+        lane.start_over(topic_id)
 
     def enter(self, now_ms: int, tp: TopicPartition, batch: Batch, broker: int) -> None:
         """The batch is being sent: into its lane if this is the first time."""
@@ -124,9 +135,7 @@ class Dispatcher:
             lane = self.lanes[tp] = Lane(tp)
         lane.broker = broker
         if batch.attempts == 0:
-            topic_id = self.metadata.topic_id(tp.topic)
-            if topic_id != lane.topic_id:
-                lane.start_over(topic_id)
+            lane.topic_id = self.metadata.topic_id(tp.topic)
             taken = self.accumulator.take(tp, now_ms)
             assert taken is batch
             if self.settings.idempotent:

@@ -121,8 +121,9 @@ class Lane:
         )
 
     def start_over(self, topic_id: str) -> None:
-        """The topic is another one, whose logs know nothing of this producer."""
+        """The topic is another one: the next batch goes there as the first of a fresh id."""
         self.topic_id = topic_id
+        self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         self.next_sequence = 0
         self.acked_sequence = NO_SEQUENCE
 

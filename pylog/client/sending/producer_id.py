@@ -33,6 +33,13 @@ class ProducerId:
         self._requested = False
         self.attempts = 0
 
+    def used_up(self, number: int) -> None:
+        """A lane leaves this id, whose sequences it may not use again; others keep it while it
+        works.
+        """
+        if number == self.number:
+            self.number = NO_PRODUCER_ID
+
     def failed(self) -> None:
         """No broker could give one."""
         self._requested = False

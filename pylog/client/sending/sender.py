@@ -53,7 +53,6 @@ from pylog.client.sending.send_faults import (
     topic_replaced,
 )
 from pylog.client.sending.send_settings import SenderSettings
-from pylog.model import NO_PRODUCER_ID
 
 
 class Sender:
@@ -311,7 +310,7 @@ class Sender:
             self._fail(batch, topic_replaced(tp.topic), effects)
         lane.gap = False
         self._busy.pop(tp, None)
-        lane.start_over(self._metadata.topic_id(tp.topic))
+        self.dispatcher.start_over(lane, self._metadata.topic_id(tp.topic))
 
     # ---- failing ------------------------------------------------------------------------------
 
@@ -419,8 +418,7 @@ class Sender:
 
     def _adopt_fresh_id(self, now_ms: int, lane: Lane, effects: list[Effect]) -> bool:
         """Leave the producer id whose sequence broke; the batches that are left come along."""
-        if lane.producer_id == self._id.number:
-            self._id.number = NO_PRODUCER_ID  # used up; other lanes keep it while it works
+        self._id.used_up(lane.producer_id)
         if not self._id.have(now_ms, effects):
             return False
         lane.adopt(self._id.number, self._id.epoch)

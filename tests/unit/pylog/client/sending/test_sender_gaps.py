@@ -214,9 +214,11 @@ def test_records_for_a_deleted_topic_do_not_go_to_its_successor() -> None:
     assert [(e.batch, type(e.error)) for e in effects if isinstance(e, BatchFailed)] == [
         (sent, errors.UnknownTopicId)
     ]
+    assert RequestProducerId() in effects
     queued = world.add()
-    assert sequences(world.poll(1_000)) == [(1, [0])]
-    assert queued.producer_id == 7
+    assert world.poll(1_000) == []
+    assert sequences(world.sender.on_producer_id(world.now_ms, 8, 0)) == [(1, [0])]
+    assert queued.producer_id == 8
 
 
 @pytest.mark.parametrize("takes_any", [False, True])

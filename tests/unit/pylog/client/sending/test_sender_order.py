@@ -109,7 +109,25 @@ def test_in_a_topic_made_anew_the_first_acknowledgement_is_awaited_again() -> No
     world.lead(1, 2, 1, topic_id="new")
     first = world.add()
     world.add()
-    assert world.poll() == [SendRequest(1, 4, (first,))]
+    assert world.poll() == [RequestProducerId()]
+    assert world.sender.on_producer_id(world.now_ms, 8, 0) == [SendRequest(1, 4, (first,))]
+
+
+def test_metadata_that_turn_back_to_the_topic_before_give_no_batch_anothers_place() -> None:
+    """A broker that lags tells of the topic that was deleted, and a fresher one of the new topic
+    once more: its log must not take the next batch for the one that it has under that sequence.
+    """
+    world = begun()
+    used = []
+    for topic_id, producer_id in (("new", 8), ("id", 9), ("new", 10)):
+        world.lead(1, 2, 1, topic_id=topic_id)
+        effects = world.sender.on_metadata(world.now_ms)
+        batch = world.add()
+        effects += world.poll(1_000)
+        assert RequestProducerId() in effects
+        world.sender.on_producer_id(world.now_ms, producer_id, 0)
+        used.append((batch.producer_id, batch.base_sequence))
+    assert used == [(8, 0), (9, 0), (10, 0)]
 
 
 def test_without_idempotence_nothing_waits() -> None:
