@@ -31,7 +31,7 @@ unit: setup ## pure logic, in three processes, for some tests wait; about a minu
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)
 
-variants: setup ## the simulator: 200 fresh seeds, each planted bug caught, equal traces
+variants: setup ## the simulator: 200 seeds, each planted bug caught, equal traces
 	$(PYTEST) -m sim tests/sim
 
 integration: setup ## real broker processes; two files at a time, which mostly wait

@@ -23,7 +23,7 @@ from broker.controller.settings import ControllerSettings
 from broker.metadata.image import BrokerRegistration
 from broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from broker.metadata.records import PartitionRecord
-from broker.replication import fetches, offsets, produces
+from broker.replication import fetches, produces
 from broker.replication.follower import FollowerState
 from broker.replication.isr import FollowerProgress, LeaderState
 from broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
@@ -522,10 +522,6 @@ def _one_batch_further(item: PartitionFetch, records: Buffer) -> PartitionFetch:
     return following._replace(fetch_offset=Offset(following.fetch_offset + 1))
 
 
-def _always_sure(_partition: Partition) -> None:
-    return None
-
-
 _production_first_at = log_reader.first_at_or_after
 
 
@@ -803,7 +799,7 @@ VARIANTS: dict[str, Variant] = {
         "B-R32: a re-created topic takes up the checkpoints of the old one",
         ((LogCheckpoints, "forget", _not_at_all), (LogCheckpoints, "deleted", _not_at_all)),
         leaning=_many_topics,
-        caught_by=11,
+        caught_by=34,
     ),
     "min_isr_not_raised": Variant(
         "B-R14: a leader does not hear that min.insync.replicas has changed",
@@ -891,12 +887,6 @@ VARIANTS: dict[str, Variant] = {
     "standing_fetch_skips": Variant(
         "A standing fetch goes on one record too far",
         ((fetches, "_behind", _one_batch_further),),
-    ),
-    "latest_too_early": Variant(
-        "KIP-207: a new leader tells an end offset before it knows what is committed",
-        ((offsets, "_unsure", _always_sure),),
-        leaning=_many_clients,
-        caught_by=3,
     ),
     "offset_above_high_watermark": Variant(
         "An offset by time may be of a record that is not committed",
