@@ -52,7 +52,6 @@ REQUIRED = (
     "log directory came back",
     "replica moved",
     "replica copied",
-    "replica restored",
     # producers
     "late producer",
     "producer left",
