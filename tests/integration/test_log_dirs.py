@@ -77,8 +77,21 @@ def partitions(admin: AdminClient, topic: str) -> list[PartitionDescription]:
 
 
 def directories(admin: AdminClient, broker: int) -> dict[str, LogDirDescription]:
-    """By the last part of their paths."""
-    return {Path(d.path).name: d for d in admin.describe_log_dirs([broker])[broker]}
+    """By the last part of their paths. A broker that has just started is awaited: the server that
+    the client asks may hear of it later.
+    """
+    found: dict[str, LogDirDescription] = {}
+
+    def told() -> bool:
+        try:
+            described = admin.describe_log_dirs([broker])[broker]
+        except errors.BrokerNotAvailable:
+            return False
+        found.update({Path(d.path).name: d for d in described})
+        return True
+
+    eventually(20, told, f"every server knows that broker {broker} is live")
+    return found
 
 
 def assert_all_run(cluster: LocalCluster) -> None:
@@ -214,7 +227,6 @@ def test_a_directory_that_is_missing_at_the_start_is_not_made_anew(
     disk.rename(away)
     disk.mkdir()  # a mount point without its disk
     cluster.start(1)
-    eventually(10, lambda: "d1" in directories(admin, 1), "it is back")
     found = directories(admin, 1)
     assert "mount its disk and start this broker again" in str(found["d2"].error)
     assert set(found["d2"].replicas) == struck
