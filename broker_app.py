@@ -6,7 +6,7 @@ The driver becomes controller and gateway, each executor one broker. Settings: `
 import sys
 
 try:
-    from broker.spark.driver import main
+    from pylog_broker.spark.driver import main
 except ModuleNotFoundError as error:
     sys.exit(
         f"pylog: {error.name} is not installed for {sys.executable}: run spark-submit from the "

@@ -15,17 +15,17 @@ from pathlib import Path
 from crc32c import crc32c
 
 from bench.measure import alternating, median, stopwatch
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.files import OsFiles
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog.rpc import channel
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 
 _PARTITION = TopicPartition("bench", 0)
 _ID = TopicId("b" * 21 + "A")

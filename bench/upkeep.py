@@ -52,6 +52,6 @@ def _broker_seconds() -> dict[int, float]:
             command = (process / "cmdline").read_bytes().split(b"\0")
         except OSError:
             continue  # it has ended
-        if int(fields[1]) == os.getpid() and b"broker.node" in command:
+        if int(fields[1]) == os.getpid() and b"pylog_broker.node" in command:
             found[int(process.name)] = (int(fields[11]) + int(fields[12])) / _TICKS
     return found

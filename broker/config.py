@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
-from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
-from broker.log_dirs import check_log_dirs
-from broker.log_settings import FORMATS as LOG_FORMATS
-from broker.log_settings import parse_levels
-from broker.network.overrides import parse_overrides
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
+from pylog_broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
+from pylog_broker.log_dirs import check_log_dirs
+from pylog_broker.log_settings import FORMATS as LOG_FORMATS
+from pylog_broker.log_settings import parse_levels
+from pylog_broker.network.overrides import parse_overrides
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS

@@ -29,7 +29,7 @@ BROKER_ABSENT: Final[Mapping[str, str]] = {
     "delete.topic.enable": "topics can always be deleted",
     "fetch.purgatory.purge.interval.requests": _PURGATORY,
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
-    "listeners": "set spark.pylog.broker.listen (`python -m broker.node --listen`)",
+    "listeners": "set spark.pylog.broker.listen (`python -m pylog_broker.node --listen`)",
     "advertised.listeners": "set spark.pylog.advertised.host",
     "log.dir": "set spark.pylog.data.dir (`pylog local --data-dir`), or log.dirs",
     "log.flush.offset.checkpoint.interval.ms":

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from broker.log_settings import DEFAULT_LEVEL, FORMATS, parse_levels
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import InvalidConfig
 from pylog.plain_text import TEXT_CHARS_MAX, cut, escaped, escaped_json
+from pylog_broker.log_settings import DEFAULT_LEVEL, FORMATS, parse_levels
 
 TRACEBACK_CHARS_MAX: Final = 64_000
 WINDOW_MS: Final = 10_000

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from connector.errors import OffsetBeyondEnd, StartAfterEnd
-from connector.planning import ALLOW, UNKNOWN, Bounds, PartitionBounds, Story, assigned, too_old
-from connector.positions import EARLIEST, LATEST, Bound, Found
-from connector.ranges import Others, ReadRange
-from connector.selection import Selection
 from pylog.model import TopicPartition
+from pylog_connector.errors import OffsetBeyondEnd, StartAfterEnd
+from pylog_connector.planning import (
+    ALLOW,
+    UNKNOWN,
+    Bounds,
+    PartitionBounds,
+    Story,
+    assigned,
+    too_old,
+)
+from pylog_connector.positions import EARLIEST, LATEST, Bound, Found
+from pylog_connector.ranges import Others, ReadRange
+from pylog_connector.selection import Selection
 
 
 def batch_ranges(

@@ -6,18 +6,18 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from connector.clients import drop_reader, reader_for
-from connector.errors import ConnectorError, InvalidOption, ReadFailed
-from connector.forensics import why_deleted
-from connector.option_names import in_options
-from connector.options import SourceOptions
-from connector.planning import Bounds, PartitionBounds, TopicBounds
-from connector.selection import Selection
-from connector.warming import load_once
 from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog_connector.clients import drop_reader, reader_for
+from pylog_connector.errors import ConnectorError, InvalidOption, ReadFailed
+from pylog_connector.forensics import why_deleted
+from pylog_connector.option_names import in_options
+from pylog_connector.options import SourceOptions
+from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
+from pylog_connector.selection import Selection
+from pylog_connector.warming import load_once
 
 if TYPE_CHECKING:
     from pylog.client.ranges.range_reader import RangeReader

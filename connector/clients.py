@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark import TaskContext
 
-from connector.option_names import SINK_DEFAULTS
-from connector.options import SinkOptions, SourceOptions
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import PylogError
+from pylog_connector.option_names import SINK_DEFAULTS
+from pylog_connector.options import SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
     from pylog.client.producer.producer import Producer

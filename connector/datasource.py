@@ -13,9 +13,9 @@ from collections.abc import MutableMapping
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from connector.errors import SaveMode
-from connector.option_names import STREAM_ONLY, check_names
-from connector.options import (
+from pylog_connector.errors import SaveMode
+from pylog_connector.option_names import STREAM_ONLY, check_names
+from pylog_connector.options import (
     SinkOptions,
     SourceOptions,
     check_source,
@@ -23,10 +23,10 @@ from connector.options import (
     sink_options,
     source_options,
 )
-from connector.plainly import plainly
-from connector.schema import check_sink_schema, projection, source_schema
-from connector.sink import BatchWriter, StreamWriter
-from connector.source import BatchReader, StreamReader
+from pylog_connector.plainly import plainly
+from pylog_connector.schema import check_sink_schema, projection, source_schema
+from pylog_connector.sink import BatchWriter, StreamWriter
+from pylog_connector.source import BatchReader, StreamReader
 
 
 class PylogDataSource(DataSource):

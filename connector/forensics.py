@@ -11,10 +11,10 @@ import datetime
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from connector.options import SourceOptions
-from connector.planning import UNKNOWN
 from pylog.errors import PylogError
 from pylog.model import TopicPartition
+from pylog_connector.options import SourceOptions
+from pylog_connector.planning import UNKNOWN
 
 if TYPE_CHECKING:
     from pylog.client.ranges.range_reader import RangeReader

@@ -18,8 +18,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connector.errors import CheckpointInvalid
-from connector.values import shown
+from pylog_connector.errors import CheckpointInvalid
+from pylog_connector.values import shown
 
 VERSION: Final = 1
 

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-from connector.errors import (
+from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.config import ConfigKey, ConfigTable
+from pylog_connector.errors import (
     InvalidOption,
     OptionNotApplicable,
     OptionNotOffered,
     UnknownOption,
 )
-from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
-from pylog.config import ConfigKey, ConfigTable
 
 PREFIX: Final = "pylog."
 KAFKA_PREFIX: Final = "kafka."

@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from connector.errors import InvalidOption, MissingOption, OptionNotApplicable
-from connector.option_names import (
+from pylog.client.cluster.metadata import Address, parse_addresses
+from pylog.config import LONG_MAX, ConfigTable
+from pylog.errors import InvalidConfig
+from pylog_connector.errors import InvalidOption, MissingOption, OptionNotApplicable
+from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
     ENDS,
@@ -28,7 +31,7 @@ from connector.option_names import (
     spelled,
     told,
 )
-from connector.positions import (
+from pylog_connector.positions import (
     EARLIEST,
     LATEST,
     Bound,
@@ -36,8 +39,8 @@ from connector.positions import (
     time_bound,
     times_bound,
 )
-from connector.selection import Selection, by_names, by_partitions, by_pattern
-from connector.values import (
+from pylog_connector.selection import Selection, by_names, by_partitions, by_pattern
+from pylog_connector.values import (
     INT_MAX,
     duration_ms,
     flag,
@@ -47,9 +50,6 @@ from connector.values import (
     topic_names,
     whole,
 )
-from pylog.client.cluster.metadata import Address, parse_addresses
-from pylog.config import LONG_MAX, ConfigTable
-from pylog.errors import InvalidConfig
 
 MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 

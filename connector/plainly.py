@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import ParamSpec, TypeVar
 
-from connector.errors import ConnectorError
+from pylog_connector.errors import ConnectorError
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -1,8 +1,8 @@
 """What a stream's next batch is: pure functions from positions and the cluster's bounds to offsets.
 
 `initial` and `advance` decide a stream's offsets, `stream_ranges` what lies between two of them;
-`connector.batches` plans batch reads. Data loss is judged in `advance`, before Spark writes its
-plan, so that a plan which cannot be read never enters the checkpoint (tasks check once more).
+`pylog_connector.batches` plans batch reads. Data loss is judged in `advance`, before Spark writes
+its plan, so that a plan which cannot be read never enters the checkpoint (tasks check once more).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from connector.admission import Pace, limited, waiting
-from connector.errors import CheckpointMismatch, DataLoss, OffsetBeyondEnd, UnknownTopic
-from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
-from connector.positions import EARLIEST, LATEST, Bound, Found
-from connector.ranges import ReadRange
-from connector.selection import Selection
 from pylog.model import TopicPartition
+from pylog_connector.admission import Pace, limited, waiting
+from pylog_connector.errors import CheckpointMismatch, DataLoss, OffsetBeyondEnd, UnknownTopic
+from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition
+from pylog_connector.positions import EARLIEST, LATEST, Bound, Found
+from pylog_connector.ranges import ReadRange
+from pylog_connector.selection import Selection
 
 UNKNOWN: Final = "by retention or by request"
 ALLOW: Final = "set failOnDataLoss=false to go on with what is there"
@@ -301,7 +301,8 @@ def stream_ranges(
 ) -> list[ReadRange]:
     """What lies between two positions of a stream, without empty ranges, in order.
 
-    The start that the first batch recorded in its end wins over `start`: see `connector.offsets`.
+    The start that the first batch recorded in its end wins over `start`: see
+    `pylog_connector.offsets`.
     """
     booted = bool(end.boot) and not start.boot
     ranges = []

@@ -2,8 +2,8 @@
 
 Pure: text to values, and values against what the cluster has. The JSON is Spark's Kafka
 connector's: `{"topic":{"0":23,"1":-2}}`, where -2 means earliest and -1 latest; for a whole topic
-also `{"topic":"earliest"}`. An offset as the query's progress shows it (`connector.offsets`) is
-taken for `startingOffsets` as well.
+also `{"topic":"earliest"}`. An offset as the query's progress shows it (`pylog_connector.offsets`)
+is taken for `startingOffsets` as well.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
-from connector.offsets import VERSION
-from connector.values import INT_MAX, json_object, shown, whole_number
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
+from pylog_connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
+from pylog_connector.offsets import VERSION
+from pylog_connector.values import INT_MAX, json_object, shown, whole_number
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -14,17 +14,17 @@ from dataclasses import replace
 from socket import gethostname
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from connector.clients import reader_for
-from connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
-from connector.forensics import why_deleted
-from connector.option_names import in_options
-from connector.options import SourceOptions
-from connector.planning import ALLOW
-from connector.positions import EARLIEST, LATEST
-from connector.ranges import ReadRange
-from connector.warming import warm
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog_connector.clients import reader_for
+from pylog_connector.errors import ConnectorError, DamagedBatch, DataLoss, ReadFailed
+from pylog_connector.forensics import why_deleted
+from pylog_connector.option_names import in_options
+from pylog_connector.options import SourceOptions
+from pylog_connector.planning import ALLOW
+from pylog_connector.positions import EARLIEST, LATEST
+from pylog_connector.ranges import ReadRange
+from pylog_connector.warming import warm
 
 if TYPE_CHECKING:
     import pyarrow as pa

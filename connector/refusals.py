@@ -8,10 +8,6 @@ import re
 from socket import gethostname
 from typing import Final
 
-from connector.errors import ConnectorError, InvalidOption, SinkRow, UnknownTopic, WriteFailed
-from connector.option_names import in_options
-from connector.options import SinkOptions
-from connector.sink_rows import TopicRows, moment
 from pylog.errors import (
     InvalidConfig,
     InvalidRecord,
@@ -20,6 +16,10 @@ from pylog.errors import (
     PylogError,
     UnknownTopicOrPartition,
 )
+from pylog_connector.errors import ConnectorError, InvalidOption, SinkRow, UnknownTopic, WriteFailed
+from pylog_connector.option_names import in_options
+from pylog_connector.options import SinkOptions
+from pylog_connector.sink_rows import TopicRows, moment
 
 # What brokers and the producer say; a test holds them to it.
 _TIMESTAMP: Final = re.compile(r"\btimestamp (-?[0-9]+) is ")

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from connector.errors import SinkSchema, SourceSchema
+from pylog_connector.errors import SinkSchema, SourceSchema
 
 _HEADERS: Final = ArrayType(
     StructType([StructField("key", StringType()), StructField("value", BinaryType())])

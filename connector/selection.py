@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from connector.errors import InvalidOption
-from connector.values import INT_MAX, json_object, shown
 from pylog.model import topic_name_fault
 from pylog.topic_patterns import topic_pattern
+from pylog_connector.errors import InvalidOption
+from pylog_connector.values import INT_MAX, json_object, shown
 
 _ASSIGN_REMEDY: Final = 'use JSON with lists of partitions, like {"topic":[0,1]}'
 

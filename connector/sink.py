@@ -1,4 +1,4 @@
-"""Spark's writers: checks when they are made, `connector.writing` in the tasks.
+"""Spark's writers: checks when they are made, `pylog_connector.writing` in the tasks.
 
 Delivery is at least once: a task that fails is run again by Spark and writes its records again, and
 so does a batch that a streaming query replays. Within one attempt nothing is written twice (the
@@ -19,10 +19,10 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from connector.errors import SaveMode, WriteFailed
-from connector.options import SinkOptions
-from connector.plainly import plainly
-from connector.writing import write_batches
+from pylog_connector.errors import SaveMode, WriteFailed
+from pylog_connector.options import SinkOptions
+from pylog_connector.plainly import plainly
+from pylog_connector.writing import write_batches
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,10 +8,10 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from connector.errors import SinkRow
-from connector.options import SinkOptions
 from pylog.client.settings import PRODUCER_SETTINGS
 from pylog.model import NO_TIMESTAMP, topic_name_fault
+from pylog_connector.errors import SinkRow
+from pylog_connector.options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Spark's readers: the driver's side plans, `connector.reading` reads in the tasks.
+"""Spark's readers: the driver's side plans, `pylog_connector.reading` reads in the tasks.
 
 An instance is pickled into the tasks and into Spark's planner, so it holds options and plain
 values; connections are made where they are used. The stream reader of the driver lives as long as
@@ -20,18 +20,25 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from connector.admission import Pace
-from connector.batches import batch_ranges
-from connector.bounds import BoundsReader
-from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
-from connector.options import SourceOptions
-from connector.plainly import plainly, plainly_each
-from connector.planning import Bounds, advance, assigned, initial, require_topics, stream_ranges
-from connector.ranges import ReadRange
-from connector.reading import read_ranges
-from connector.splitting import packed, split
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import TopicPartition
+from pylog_connector.admission import Pace
+from pylog_connector.batches import batch_ranges
+from pylog_connector.bounds import BoundsReader
+from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
+from pylog_connector.options import SourceOptions
+from pylog_connector.plainly import plainly, plainly_each
+from pylog_connector.planning import (
+    Bounds,
+    advance,
+    assigned,
+    initial,
+    require_topics,
+    stream_ranges,
+)
+from pylog_connector.ranges import ReadRange
+from pylog_connector.reading import read_ranges
+from pylog_connector.splitting import packed, split
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -153,7 +160,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         only after topics and partitions were listed anew.
 
         The first batch's end always differs from its start, also when it is empty, because it
-        records that start (see `connector.offsets`). Raises DataLoss before Spark writes the plan.
+        records that start (see `pylog_connector.offsets`). Raises DataLoss before Spark writes the
+        plan.
         """
         position = read_offset(start)
         # A later position may equal the initial offset that a replay of the first batch asked for.

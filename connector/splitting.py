@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from connector.ranges import ReadRange
+from pylog_connector.ranges import ReadRange
 
 PACKED_MAX: Final = 1_000
 """A task costs tens of milliseconds of Spark's and Python's time, this many records one or two."""

@@ -10,11 +10,11 @@ import json
 import re
 from typing import Final
 
-from connector.errors import InvalidOption
 from pylog.config import LONG_MAX
 from pylog.errors import InvalidRegularExpression
 from pylog.model import topic_name_fault
 from pylog.topic_patterns import topic_pattern
+from pylog_connector.errors import InvalidOption
 
 INT_MAX: Final = 2**31 - 1
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Final
 
-from connector.spark_socket import hasten
+from pylog_connector.spark_socket import hasten
 
 _loaded: Final[set[Callable[[], None]]] = set()
 _hasten_once: Final = cache(hasten)

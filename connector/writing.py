@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from connector.clients import drop_producer, producer_for
-from connector.errors import ConnectorError
-from connector.options import SinkOptions
-from connector.refusals import failed
-from connector.sink_rows import TopicRows, check_rows, rows_by_topic
-from connector.warming import warm
 from pylog.errors import PylogError, UnknownTopicId
+from pylog_connector.clients import drop_producer, producer_for
+from pylog_connector.errors import ConnectorError
+from pylog_connector.options import SinkOptions
+from pylog_connector.refusals import failed
+from pylog_connector.sink_rows import TopicRows, check_rows, rows_by_topic
+from pylog_connector.warming import warm
 
 if TYPE_CHECKING:
     import pyarrow as pa

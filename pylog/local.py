@@ -1,8 +1,8 @@
 """`LocalCluster`: a real cluster of broker processes on this machine, without Spark.
 
-The processes are `python -m broker.head` and `python -m broker.node`: the code that Spark hosts.
-They live in sessions of their own (Ctrl-C in a notebook does not reach them), watch their owner's
-process and end with it. Ports are chosen once and stay the same over kill and start.
+The processes are `python -m pylog_broker.head` and `python -m pylog_broker.node`: the code that
+Spark hosts. They live in sessions of their own (Ctrl-C in a notebook does not reach them), watch
+their owner's process and end with it. Ports are chosen once and stay the same over kill and start.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Process:
         self._ready, ready_write = os.pipe()
         environment = dict(os.environ)
         environment["PYLOG_CLUSTER_SECRET"] = secret
-        root = str(Path(__file__).resolve().parent.parent)
+        root = str(Path(__file__).parent.parent.absolute())
         path = environment.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{root}{os.pathsep}{path}" if path else root
         try:
@@ -463,7 +463,7 @@ class LocalCluster:
 
     def _spawn_head(self) -> _Process:
         command = [
-            *PYTHON, "broker.head", "--brokers", str(self._count),
+            *PYTHON, "pylog_broker.head", "--brokers", str(self._count),
             "--listen", self._gateway, *self._common_arguments(),
         ]  # fmt: skip
         if "broker.claim.wait.ms" not in self._config:
@@ -476,7 +476,7 @@ class LocalCluster:
 
     def _spawn_node(self, broker: int, ports: _Ports) -> _Process:
         command = [
-            *PYTHON, "broker.node",
+            *PYTHON, "pylog_broker.node",
             "--controller", self._gateway,
             "--listen", f"127.0.0.1:{ports[0]}", "--replication-listen", f"127.0.0.1:{ports[1]}",
             "--stream-listen", f"127.0.0.1:{ports[2]}",

@@ -2,7 +2,7 @@
 by themselves, so `format("pylog")` works after `pip install` without a line of set-up.
 """
 
-from connector.datasource import PylogDataSource
+from pylog_connector.datasource import PylogDataSource
 
 DefaultSource = PylogDataSource
 

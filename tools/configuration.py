@@ -9,9 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from broker.config import (
+from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.config import REQUIRED, ConfigKey
+from pylog_broker.config import (
     BROKER_CONFIG,
     BROKER_NAMES,
     CLUSTER_WIDE_NAMES,
@@ -19,12 +21,10 @@ from broker.config import (
     TOPIC_CONFIG,
     as_text,
 )
-from broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT
-from broker.spark.settings import TABLE as SPARK_SETTINGS
-from connector import option_names as options
-from connector.described_options import DESCRIBED
-from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
-from pylog.config import REQUIRED, ConfigKey
+from pylog_broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT
+from pylog_broker.spark.settings import TABLE as SPARK_SETTINGS
+from pylog_connector import option_names as options
+from pylog_connector.described_options import DESCRIBED
 
 PAGE = Path(__file__).resolve().parent.parent / "docs/configuration.md"
 

@@ -407,7 +407,7 @@ def module(api: Api, source: str) -> str:
         "from struct import Struct",
         "from typing import Final",
         "",
-        "from broker.kafka.wire import (",
+        "from pylog_broker.kafka.wire import (",
         *(f"    {name}," for name in wire),
         ")",
         "",

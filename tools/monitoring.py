@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from broker.metrics.names import ALL
+from pylog_broker.metrics.names import ALL
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/metrics.md"

@@ -58,5 +58,5 @@ pip install --no-deps --no-build-isolation -e .
 # Compiled once here, so that no broker compiles at its start.
 env -u PYTHONDONTWRITEBYTECODE .venv/bin/python -m compileall -q pylog broker connector pyspark_pylog
 .venv/bin/python -c 'from pylog.records import kernels; print(f"setup: compiled the record kernels in {kernels.warm():.0f} ms")'
-.venv/bin/python -c 'import broker.storage.cleaner.kernels'
+.venv/bin/python -c 'import pylog_broker.storage.cleaner.kernels'
 printf '%s' "$wanted" > "$stamp"

@@ -18,18 +18,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.replication.messages import PartitionBatch, Produce
-from broker.storage.log.recompression import (
-    Recompressed,
-    checked_and_recompressed,
-    wanted_compression,
-)
 from pylog.errors import PylogError
 from pylog.model import TopicPartition
 from pylog.records.batch import CODEC_MASK, HEADER_SIZE, Buffer
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
+from pylog_broker.config import TopicConfig
+from pylog_broker.replication.messages import PartitionBatch, Produce
+from pylog_broker.storage.log.recompression import (
+    Recompressed,
+    checked_and_recompressed,
+    wanted_compression,
+)
 
 INLINE_BYTES_MAX: Final = 16 * 1024
 """Of compressed batches in one request that are checked on the loop: the default `batch.size`."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from broker.clients import answer_memory, request_memory
-from broker.clients.answer_memory import AnswerMemory
-from broker.clients.request_memory import RequestMemory
 from pylog import errors
+from pylog_broker.clients import answer_memory, request_memory
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.clients.request_memory import RequestMemory
 
 
 class MemoryWatch:

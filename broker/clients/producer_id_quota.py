@@ -6,8 +6,8 @@ broker counts by itself, so a cluster of three gives three times as many. An add
 stranger cannot choose; a client id keeps one bad application from taking what others at its
 address, or behind the same gateway, may have.
 
-Not here: how many ids a partition knows (`broker.storage.producers.producer_budget`). That holds
-also against ids that were never given out.
+Not here: how many ids a partition knows (`pylog_broker.storage.producers.producer_budget`). That
+holds also against ids that were never given out.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from math import ceil
 from typing import Final
 from urllib.parse import unquote
 
-from broker.config import BrokerConfig
 from pylog.errors import InvalidConfig, ThrottlingQuotaExceeded
+from pylog_broker.config import BrokerConfig
 
 SOURCES_MAX: Final = 10_000
 """Addresses, and client ids, that are counted one by one. The others share one count."""

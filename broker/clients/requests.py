@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
-from broker.clients import wire
-from broker.clients.answer_memory import AnswerMemory
-from broker.clients.batch_checks import BatchChecks
-from broker.clients.request_memory import RequestMemory
-from broker.metadata.messages import Failure
-from broker.metrics.counters import RequestCounters
-from broker.replication.messages import Effect, PartitionAck, PartitionData, Produce
 from pylog import errors
 from pylog.clock import Clock, ticks
 from pylog.rpc.produce_wire import Request
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients import wire
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.clients.batch_checks import BatchChecks
+from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.replication.messages import Effect, PartitionAck, PartitionData, Produce
 
 if TYPE_CHECKING:
-    from broker.replication.manager import ReplicaManager
+    from pylog_broker.replication.manager import ReplicaManager
 
 PRODUCE_PIPELINE_MAX: Final = 64
 """Messages of one produce stream that wait for their answer; then its reading pauses."""

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.messages import (
+from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.rpc.fetch_wire import Partition, encode_pieces
+from pylog.rpc.framing import Chunks
+from pylog.rpc.plain_answers import encode_found, encode_stored
+from pylog.rpc.produce_wire import Request
+from pylog.rpc.v1 import common_pb2, log_pb2
+from pylog.rpc.varint import varint
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.messages import (
     Fetch,
     PartitionAck,
     PartitionBatch,
@@ -16,13 +23,6 @@ from broker.replication.messages import (
     Produce,
     Standing,
 )
-from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog.rpc.fetch_wire import Partition, encode_pieces
-from pylog.rpc.framing import Chunks
-from pylog.rpc.plain_answers import encode_found, encode_stored
-from pylog.rpc.produce_wire import Request
-from pylog.rpc.v1 import common_pb2, log_pb2
-from pylog.rpc.varint import varint
 
 _FOLLOWING: Final = b"\x1a"
 """The tag of `ProduceResponse.following`."""

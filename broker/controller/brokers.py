@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import ipaddress
 
-from broker.controller.claims import Claims
-from broker.controller.configs import Configs
-from broker.controller.effects import Effect, RejectSession, Report, TellSession
-from broker.controller.election import Elections, Returned
-from broker.controller.ledger import Ledger
-from broker.controller.returning import Loss, Returning
-from broker.controller.sessions import Session, Sessions
-from broker.metadata.image import BrokerRegistration
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
+from pylog_broker.controller.claims import Claims
+from pylog_broker.controller.configs import Configs
+from pylog_broker.controller.effects import Effect, RejectSession, Report, TellSession
+from pylog_broker.controller.election import Elections, Returned
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.returning import Loss, Returning
+from pylog_broker.controller.sessions import Session, Sessions
+from pylog_broker.metadata.image import BrokerRegistration
+from pylog_broker.metadata.messages import (
     BrokerRegistered,
     BrokerUnregistered,
     Failure,
@@ -27,14 +29,12 @@ from broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from broker.metadata.records import (
+from pylog_broker.metadata.records import (
     BrokerChangeRecord,
     Endpoint,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
 
 BROKER_ID_MAX = 1_000_000
 """Far above any cluster; only so that a garbled request is recognised."""

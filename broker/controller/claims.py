@@ -19,12 +19,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.controller.sessions import Sessions
-from broker.controller.settings import ControllerSettings
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 from pylog.errors import InconsistentClusterId, InvalidRegistration, StaleBrokerEpoch
 from pylog.model import NO_BROKER_EPOCH, BrokerId
+from pylog_broker.controller.sessions import Sessions
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
 
 RETRY_MS: Final = 200
 """Short beside the 300 ms that Spark takes to restart a task, and one small call per slot."""

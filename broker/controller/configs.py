@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from broker.config import (
+from pylog import errors
+from pylog.model import BrokerId, TopicId
+from pylog_broker.config import (
     BROKER_CONFIG,
     CLUSTER_WIDE_NAMES,
     DYNAMIC_BROKER_NAMES,
@@ -19,11 +21,11 @@ from broker.config import (
     TopicConfig,
     as_text,
 )
-from broker.controller.effects import Report
-from broker.controller.election import UNCLEAN, Elections
-from broker.controller.ledger import Ledger
-from broker.controller.settings import MIN_ISR, ControllerSettings
-from broker.metadata.admin import (
+from pylog_broker.controller.effects import Report
+from pylog_broker.controller.election import UNCLEAN, Elections
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.settings import MIN_ISR, ControllerSettings
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
     ConfigChange,
@@ -31,12 +33,10 @@ from broker.metadata.admin import (
     ConfigsQuestion,
     DescribedConfig,
 )
-from broker.metadata.config_view import broker_of, describe
-from broker.metadata.image import CLUSTER_CONFIG, MetadataImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import ConfigRecord, ConfigResourceType
-from pylog import errors
-from pylog.model import BrokerId, TopicId
+from pylog_broker.metadata.config_view import broker_of, describe
+from pylog_broker.metadata.image import CLUSTER_CONFIG, MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
 
 _Values = Mapping[str, str | None]
 

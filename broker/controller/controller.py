@@ -15,18 +15,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.controller.brokers import Brokers, stale, stale_session
-from broker.controller.claims import Claims
-from broker.controller.configs import Configs
-from broker.controller.effects import Effect, Reply, Report, SnapshotDue
-from broker.controller.election import Elections
-from broker.controller.ledger import ElectionCounts, Ledger
-from broker.controller.sessions import ObservedTime, Session, Sessions
-from broker.controller.settings import ControllerSettings
-from broker.controller.topic_growth import TopicGrowth
-from broker.controller.topics import Topics
-from broker.controller.waiting import Shutdowns, TopicWaits
-from broker.metadata.admin import (
+from pylog.model import (
+    BrokerDescription,
+    BrokerEpoch,
+    BrokerId,
+    ClusterDescription,
+    ControllerEpoch,
+    Offset,
+    ProducerId,
+)
+from pylog_broker.controller.brokers import Brokers, stale, stale_session
+from pylog_broker.controller.claims import Claims
+from pylog_broker.controller.configs import Configs
+from pylog_broker.controller.effects import Effect, Reply, Report, SnapshotDue
+from pylog_broker.controller.election import Elections
+from pylog_broker.controller.ledger import ElectionCounts, Ledger
+from pylog_broker.controller.sessions import ObservedTime, Session, Sessions
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.controller.topic_growth import TopicGrowth
+from pylog_broker.controller.topics import Topics
+from pylog_broker.controller.waiting import Shutdowns, TopicWaits
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     ConfigsQuestion,
     CreatePartitions,
@@ -36,8 +45,8 @@ from broker.metadata.admin import (
     ElectLeaders,
     TopicsCreated,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     AlterPartition,
     ClaimBroker,
     Failure,
@@ -48,16 +57,7 @@ from broker.metadata.messages import (
     ReplicasFailed,
     ShutdownPermitted,
 )
-from broker.metadata.records import ClusterRecord, ControllerEpochRecord, ProducerIdsRecord
-from pylog.model import (
-    BrokerDescription,
-    BrokerEpoch,
-    BrokerId,
-    ClusterDescription,
-    ControllerEpoch,
-    Offset,
-    ProducerId,
-)
+from pylog_broker.metadata.records import ClusterRecord, ControllerEpochRecord, ProducerIdsRecord
 
 
 @dataclass(slots=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.metadata.messages import Failure, MetadataBatch
-from broker.metadata.records import MetadataRecord
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
+from pylog_broker.metadata.messages import Failure, MetadataBatch
+from pylog_broker.metadata.records import MetadataRecord
 
 
 @dataclass(frozen=True, slots=True)

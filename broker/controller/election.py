@@ -9,12 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from broker.controller.ledger import Ledger
-from broker.controller.partitions import joined, next_state, without
-from broker.controller.returning import Loss, Returning
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId, TopicId
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.partitions import joined, next_state, without
+from pylog_broker.controller.returning import Loss, Returning
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
+from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
     Failure,
@@ -23,9 +25,7 @@ from broker.metadata.messages import (
     RegisterBroker,
     ReplicaKey,
 )
-from broker.metadata.records import PartitionRecord
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerId, TopicId
+from pylog_broker.metadata.records import PartitionRecord
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 

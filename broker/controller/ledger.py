@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections import deque
 from itertools import takewhile
 
-from broker.controller.effects import AppendRecords, Effect, Publish
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import MetadataBatch
-from broker.metadata.records import MetadataRecord, PartitionRecord
 from pylog.model import NO_LEADER, Offset
+from pylog_broker.controller.effects import AppendRecords, Effect, Publish
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import MetadataBatch
+from pylog_broker.metadata.records import MetadataRecord, PartitionRecord
 
 
 class ElectionCounts:

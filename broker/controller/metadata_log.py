@@ -21,21 +21,6 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, Self
 
-from broker.config import TopicConfig
-from broker.controller.effects import AppendRecords
-from broker.metadata.image import MetadataImage
-from broker.metadata.record_codec import record_from_bytes, record_to_bytes
-from broker.metadata.records import MetadataRecord
-from broker.storage.errors import (
-    DamagedBatch,
-    DirectoryLocked,
-    MetaPropertiesInvalid,
-    StorageStartError,
-)
-from broker.storage.files import Files
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL
-from broker.storage.recovery.recovery import LastStop
 from pylog.config import INT_MAX
 from pylog.errors import CorruptMessage, PylogError
 from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
@@ -43,6 +28,21 @@ from pylog.records import kernels_pure
 from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack_header, seal
 from pylog.records.record_columns import RowColumns
 from pylog.records.sections import check_crc, open_section
+from pylog_broker.config import TopicConfig
+from pylog_broker.controller.effects import AppendRecords
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
+from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.storage.errors import (
+    DamagedBatch,
+    DirectoryLocked,
+    MetaPropertiesInvalid,
+    StorageStartError,
+)
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL
+from pylog_broker.storage.recovery.recovery import LastStop
 
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
 SNAPSHOT_SUFFIX: Final = ".checkpoint"

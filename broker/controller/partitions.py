@@ -35,8 +35,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from broker.metadata.records import PartitionRecord
 from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
+from pylog_broker.metadata.records import PartitionRecord
 
 Live = Callable[[BrokerId], bool]
 

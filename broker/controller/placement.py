@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from broker.metadata.image import BrokerRegistration
 from pylog.model import BrokerId
+from pylog_broker.metadata.image import BrokerRegistration
 
 
 @dataclass(frozen=True, slots=True)

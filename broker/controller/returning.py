@@ -17,8 +17,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from broker.metadata.image import BrokerRegistration
-from broker.metadata.messages import RegisterBroker, ReplicaKey
+from pylog_broker.metadata.image import BrokerRegistration
+from pylog_broker.metadata.messages import RegisterBroker, ReplicaKey
 
 
 class Loss(Enum):

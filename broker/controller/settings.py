@@ -1,4 +1,4 @@
-"""What the controller can be set to. Values only; `broker.config` names and checks them."""
+"""What the controller can be set to. Values only; `pylog_broker.config` names and checks them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
+from pylog_broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
 
 MIN_ISR: Final = "min.insync.replicas"
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from broker.controller.ledger import Ledger
-from broker.controller.settings import ControllerSettings
-from broker.controller.topics import (
+from pylog import errors
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.controller.topics import (
     INTERNAL_PREFIX,
     NO_SUCH_TOPIC,
     THE_CLUSTERS_OWN,
@@ -19,8 +20,12 @@ from broker.controller.topics import (
     placed_replicas,
     write_partition,
 )
-from broker.metadata.admin import CreatePartitions, GrownTopic, NewPartitionsOf, PartitionsCreated
-from pylog import errors
+from pylog_broker.metadata.admin import (
+    CreatePartitions,
+    GrownTopic,
+    NewPartitionsOf,
+    PartitionsCreated,
+)
 
 
 class TopicGrowth:

@@ -10,12 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.controller.ledger import Ledger
-from broker.controller.partitions import is_enough
-from broker.controller.placement import place, ring
-from broker.controller.settings import MIN_ISR, ControllerSettings
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId, topic_name_fault
+from pylog_broker.config import TopicConfig
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.partitions import is_enough
+from pylog_broker.controller.placement import place, ring
+from pylog_broker.controller.settings import MIN_ISR, ControllerSettings
+from pylog_broker.metadata.admin import (
     CreatedTopic,
     CreateTopics,
     DeletedTopic,
@@ -23,17 +25,15 @@ from broker.metadata.admin import (
     TopicsCreated,
     TopicsDeleted,
 )
-from broker.metadata.image import MetadataImage, TopicImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import (
+from pylog_broker.metadata.image import MetadataImage, TopicImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import (
     ConfigRecord,
     ConfigResourceType,
     PartitionRecord,
     RemoveTopicRecord,
     TopicRecord,
 )
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId, topic_name_fault
 
 INTERNAL_PREFIX: Final = "__"
 REPLICATION_FACTOR_MAX: Final = 32_767

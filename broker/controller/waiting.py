@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from broker.controller.effects import Effect, Reply
-from broker.controller.ledger import Ledger
-from broker.controller.sessions import Sessions
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, Offset
+from pylog_broker.controller.effects import Effect, Reply
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.sessions import Sessions
+from pylog_broker.metadata.admin import (
     ConfigsAltered,
     CreatedTopic,
     GrownTopic,
     PartitionsCreated,
     TopicsCreated,
 )
-from broker.metadata.image import MetadataImage, TopicImage
-from broker.metadata.messages import Failure, ShutdownPermitted
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, Offset
+from pylog_broker.metadata.image import MetadataImage, TopicImage
+from pylog_broker.metadata.messages import Failure, ShutdownPermitted
 
 Answer = TopicsCreated | PartitionsCreated | ConfigsAltered
 

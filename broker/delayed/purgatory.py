@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from broker.delayed.timing_wheel import TimerEntry, TimingWheel
+from pylog_broker.delayed.timing_wheel import TimerEntry, TimingWheel
 
 K = TypeVar("K", bound=Hashable)
 

@@ -15,7 +15,7 @@ import click
 from pylog.cli.context import Settings, print_json, with_settings
 
 if TYPE_CHECKING:
-    from broker.dump.rows import Row
+    from pylog_broker.dump.rows import Row
 
 
 @click.command()
@@ -32,8 +32,8 @@ def dump(settings: Settings, paths: tuple[Path, ...], batches_only: bool, segmen
     is changed.
     """
     # what decodes is not loaded for `pylog --help`
-    from broker.dump.rows import BadFile, rows_of
-    from broker.dump.segments import segment_rows
+    from pylog_broker.dump.rows import BadFile, rows_of
+    from pylog_broker.dump.segments import segment_rows
 
     damaged = 0
     for path in paths:

@@ -14,20 +14,26 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.directories.clock_checkpoint import parse_reading
-from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.directories.roster import ROSTER, Roster
-from broker.storage.errors import InvalidOffset
-from broker.storage.indexes import offset_index, time_index
-from broker.storage.indexes.txn_index import decode_entries
-from broker.storage.producers.producer_snapshot import (
+from pylog.errors import CorruptMessage, PylogError
+from pylog.records import compiled
+from pylog.records.batch import BatchHeader, CompressionType, crc_matches, read_header
+from pylog.records.builder import read_control
+from pylog.records.reader import decode_columns
+from pylog.records.record_columns import RecordColumns
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.directories.clock_checkpoint import parse_reading
+from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from pylog_broker.storage.directories.roster import ROSTER, Roster
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.indexes import offset_index, time_index
+from pylog_broker.storage.indexes.txn_index import decode_entries
+from pylog_broker.storage.producers.producer_snapshot import (
     BadSnapshot,
     decode_companion,
     decode_snapshot,
 )
-from broker.storage.segments.segment import (
+from pylog_broker.storage.segments.segment import (
     CUT_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -36,12 +42,6 @@ from broker.storage.segments.segment import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
-from pylog.errors import CorruptMessage, PylogError
-from pylog.records import compiled
-from pylog.records.batch import BatchHeader, CompressionType, crc_matches, read_header
-from pylog.records.builder import read_control
-from pylog.records.reader import decode_columns
-from pylog.records.record_columns import RecordColumns
 
 Row = dict[str, Any]
 
@@ -189,7 +189,7 @@ def _control_rows(header: BatchHeader, columns: RecordColumns) -> Iterator[Row]:
 
 
 def _metadata_rows(columns: RecordColumns) -> Iterator[Row]:
-    from broker.metadata.record_codec import record_from_bytes
+    from pylog_broker.metadata.record_codec import record_from_bytes
 
     lines = zip(columns.offsets(), columns.values(), columns.timestamps(), strict=True)
     for offset, value, timestamp in lines:
@@ -221,7 +221,7 @@ def plain(value: object) -> Any:
 
 def metadata_snapshot_rows(path: Path) -> Iterator[Row]:
     """The records of a snapshot of the metadata."""
-    from broker.controller.metadata_log import read_snapshot
+    from pylog_broker.controller.metadata_log import read_snapshot
 
     try:
         records = read_snapshot(path.read_bytes())

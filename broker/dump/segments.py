@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from broker.dump.rows import (
+from pylog_broker.dump.rows import (
     BadFile,
     Row,
     batches,
@@ -13,7 +13,7 @@ from broker.dump.rows import (
     time_index_rows,
     txn_index_rows,
 )
-from broker.storage.segments.segment import (
+from pylog_broker.storage.segments.segment import (
     CUT_SUFFIX,
     INDEX_SUFFIX,
     LOG_SUFFIX,

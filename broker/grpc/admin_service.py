@@ -7,9 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.clients.wire import error_of
-from broker.controller.controller import Controller
-from broker.grpc.admin_wire import (
+from pylog.model import BrokerId
+from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
+from pylog_broker.clients.wire import error_of
+from pylog_broker.controller.controller import Controller
+from pylog_broker.grpc.admin_wire import (
     bounded,
     changes_from,
     described_message,
@@ -18,10 +20,10 @@ from broker.grpc.admin_wire import (
     question_from,
     resource_message,
 )
-from broker.grpc.cluster_service import Ask
-from broker.grpc.guard import Context
-from broker.grpc.metadata_view import broker_messages, endpoint_message
-from broker.metadata.admin import (
+from pylog_broker.grpc.cluster_service import Ask
+from pylog_broker.grpc.guard import Context
+from pylog_broker.grpc.metadata_view import broker_messages, endpoint_message
+from pylog_broker.metadata.admin import (
     AlteredConfig,
     ConfigsAltered,
     CreatedTopic,
@@ -35,10 +37,8 @@ from broker.metadata.admin import (
     TopicsCreated,
     TopicsDeleted,
 )
-from broker.metadata.messages import Failure
-from broker.metadata.records import Endpoint
-from pylog.model import BrokerId
-from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import Endpoint
 
 TIMEOUT_DEFAULT_MS: Final = 30_000
 TIMEOUT_MS_MAX: Final = 300_000

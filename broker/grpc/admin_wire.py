@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.clients.wire import error_of
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import BrokerId, NewTopic
+from pylog.rpc.v1 import admin_pb2
+from pylog_broker.clients.wire import error_of
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     ConfigChange,
     ConfigsQuestion,
@@ -13,10 +16,7 @@ from broker.metadata.admin import (
     DescribedConfig,
     NewPartitionsOf,
 )
-from broker.metadata.records import ConfigResourceType
-from pylog import errors
-from pylog.model import BrokerId, NewTopic
-from pylog.rpc.v1 import admin_pb2
+from pylog_broker.metadata.records import ConfigResourceType
 
 BROKERS_KNOW_MS_MAX: Final = 10_000
 """A change holds once it is durable; a broker that stands still shall not hold up the answer."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.clients.answer_memory import SMALL_BYTES, AnswerMemory
-from broker.grpc.guard import Context
 from pylog import errors
+from pylog_broker.clients.answer_memory import SMALL_BYTES, AnswerMemory
+from pylog_broker.grpc.guard import Context
 
 
 class Call:

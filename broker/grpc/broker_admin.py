@@ -7,16 +7,16 @@ import shutil
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
-from broker.grpc.admin_wire import bounded, described_message, question_from
-from broker.grpc.guard import Context
-from broker.metadata.config_view import describe
-from broker.metadata.image import MetadataImage
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import PartitionState
-from broker.storage.manager.log_directories import LogDirectories
 from pylog import errors
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, common_pb2
+from pylog_broker.grpc.admin_wire import bounded, described_message, question_from
+from pylog_broker.grpc.guard import Context
+from pylog_broker.metadata.config_view import describe
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import PartitionState
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 
 class BrokerAdminService(admin_pb2_grpc.BrokerAdminServicer):

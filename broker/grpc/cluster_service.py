@@ -13,17 +13,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from broker.controller.controller import Controller
-from broker.controller.effects import Effect, RejectSession, TellSession
-from broker.grpc.guard import Context
-from broker.metadata import codec
-from broker.metadata.messages import Failure, MetadataBatch
-from broker.metadata.record_codec import encode_record
-from broker.network.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import Effect, RejectSession, TellSession
+from pylog_broker.grpc.guard import Context
+from pylog_broker.metadata import codec
+from pylog_broker.metadata.messages import Failure, MetadataBatch
+from pylog_broker.metadata.record_codec import encode_record
+from pylog_broker.network.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
 
 STREAM_QUEUE_MAX: Final = 100
 """Messages that a session stream has not taken; a broker that is so far behind reconnects."""

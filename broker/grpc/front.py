@@ -20,7 +20,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from broker.grpc.tunnels import (
+from pylog.clock import Clock
+from pylog.model import BrokerId
+from pylog_broker.grpc.tunnels import (
     CONNECT,
     ESTABLISHED,
     HEAD_BYTES_MAX,
@@ -29,13 +31,11 @@ from broker.grpc.tunnels import (
     not_a_broker,
     unreachable,
 )
-from broker.metadata.records import Endpoint
-from broker.network.acceptor import Acceptor, Gate, Place
-from broker.network.quotas import ConnectionQuotas, Refusal
-from broker.network.shares import CONNECTIONS_MAX
-from broker.network.strangers import StrangerReports
-from pylog.clock import Clock
-from pylog.model import BrokerId
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.network.acceptor import Acceptor, Gate, Place
+from pylog_broker.network.quotas import ConnectionQuotas, Refusal
+from pylog_broker.network.shares import CONNECTIONS_MAX
+from pylog_broker.network.strangers import StrangerReports
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0

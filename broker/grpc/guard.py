@@ -14,10 +14,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
-from broker.metrics.counters import RequestCounters
 from pylog import errors
 from pylog.clock import ticks
 from pylog.rpc.channel import ERROR_CODE_KEY
+from pylog_broker.metrics.counters import RequestCounters
 
 _log = logging.getLogger("pylog.grpc")
 

@@ -33,8 +33,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from broker.network.strangers import StrangerReports
 from pylog.clock import Clock
+from pylog_broker.network.strangers import StrangerReports
 
 _log = logging.getLogger("pylog.grpc")
 

@@ -8,37 +8,37 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import grpc
 
-from broker.clients.answer_memory import SMALL_BYTES
-from broker.clients.producer_id_quota import ProducerIdQuota, address_of
-from broker.clients.requests import (
+from pylog import errors
+from pylog.clock import Clock
+from pylog.model import BrokerId, LeaderEpoch, ProducerId
+from pylog.rpc.produce_wire import requests_of
+from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+from pylog_broker.clients.answer_memory import SMALL_BYTES
+from pylog_broker.clients.producer_id_quota import ProducerIdQuota, address_of
+from pylog_broker.clients.requests import (
     PRODUCE_PIPELINE_MAX,
     ClientRequests,
     Perform,
     Unheard,
     bound,
 )
-from broker.clients.wire import error_of, fetched
-from broker.grpc import wire
-from broker.grpc.answering import Call
-from broker.grpc.guard import Context, refuse, told
-from broker.grpc.metadata_view import metadata_response
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import Endpoint
-from broker.replication.messages import (
+from pylog_broker.clients.wire import error_of, fetched
+from pylog_broker.grpc import wire
+from pylog_broker.grpc.answering import Call
+from pylog_broker.grpc.guard import Context, refuse, told
+from pylog_broker.grpc.metadata_view import metadata_response
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.replication.messages import (
     EpochEndQuery,
     OffsetAnswer,
     PartitionData,
     ReplicaEpochQuery,
 )
-from pylog import errors
-from pylog.clock import Clock
-from pylog.model import BrokerId, LeaderEpoch, ProducerId
-from pylog.rpc.produce_wire import requests_of
-from pylog.rpc.v1 import log_pb2, log_pb2_grpc
 
 if TYPE_CHECKING:
-    from broker.replication.manager import ReplicaManager
+    from pylog_broker.replication.manager import ReplicaManager
 
 CONSUMER: Final = BrokerId(-1)
 SERVICE: Final = "pylog.v1.Log"

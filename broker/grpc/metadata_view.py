@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from broker.clients.wire import error_of
-from broker.metadata.image import MetadataImage, TopicImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import Endpoint, PartitionRecord
 from pylog import errors
 from pylog.model import NO_LEADER, TopicId, topic_name_fault
 from pylog.rpc.v1 import common_pb2, log_pb2
+from pylog_broker.clients.wire import error_of
+from pylog_broker.metadata.image import MetadataImage, TopicImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import Endpoint, PartitionRecord
 
 TOPICS_PER_REQUEST_MAX: Final = 10_000
 

@@ -9,11 +9,11 @@ import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from broker.grpc.guard import Guard
-from broker.metrics.counters import RequestCounters
-from broker.network.shares import CONNECTIONS_MAX
 from pylog.config import INT_MAX
 from pylog.errors import BrokerNotAvailable
+from pylog_broker.grpc.guard import Guard
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.network.shares import CONNECTIONS_MAX
 
 CONCURRENT_STREAMS_MAX: Final = 256
 """Calls of one connection that run at once; a client of pylog keeps a handful."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.clients.wire import error_of
-from broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
 from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients.wire import error_of
+from pylog_broker.replication.messages import DeleteRecords, LowWatermark, OffsetAnswer, OffsetQuery
 
 
 def queries_from(request: log_pb2.ListOffsetsRequest) -> list[OffsetQuery]:

@@ -1,1 +1,1 @@
-"""Controller and gateway: `python -m broker.head`, or `Head` inside someone else's process."""
+"""Controller and gateway: `python -m pylog_broker.head`, or `Head` in someone else's process."""

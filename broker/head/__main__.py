@@ -1,12 +1,12 @@
-"""`python -m broker.head`: controller and gateway of a cluster without Spark."""
+"""`python -m pylog_broker.head`: controller and gateway of a cluster without Spark."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 
-from broker.head.settings import HeadSettings
-from broker.node.process import (
+from pylog_broker.head.settings import HeadSettings
+from pylog_broker.node.process import (
     EXIT_FAULT,
     Stops,
     add_arguments,
@@ -22,14 +22,15 @@ CLUSTER_STOP_SECONDS_MAX = 15.0
 def main() -> int:
     """Parse the arguments, serve, give the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m broker.head", description="The controller and gateway of a pylog cluster."
+        prog="python -m pylog_broker.head",
+        description="The controller and gateway of a pylog cluster.",
     )
     parser.add_argument("--brokers", type=int, default=1, help="how many brokers there shall be")
     add_arguments(parser)
     arguments = parser.parse_args()
 
     async def serve(stops: Stops) -> int:
-        from broker.head.head import Head
+        from pylog_broker.head.head import Head
 
         head = Head(
             HeadSettings(

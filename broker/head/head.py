@@ -9,35 +9,35 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from broker.config import BrokerConfig, without_secrets
-from broker.controller.controller import Controller
-from broker.controller.metadata_log import MetadataLog
-from broker.controller.settings import ControllerSettings
-from broker.grpc.admin_service import AdminService
-from broker.grpc.cluster_service import ClusterService
-from broker.grpc.front import Front
-from broker.grpc.log_service import GatewayLog
-from broker.grpc.server import GrpcServer
-from broker.head.metrics import HeadMetrics
-from broker.head.settings import HeadSettings
-from broker.head.shell import ControllerShell
-from broker.ids import random_id
-from broker.logs import IDENTITY, follow, hide
-from broker.metadata.image import MetadataImage
-from broker.metadata.records import Endpoint
-from broker.metrics.counters import RequestCounters
-from broker.metrics.listen import Metrics, metrics_port
-from broker.network.acceptor import Gate
-from broker.network.shares import gateway_connections_max
-from broker.node.gate import gate_of, limits_of
-from broker.node.host import boot_id, open_files_max
-from broker.node.places import look_at
-from broker.node.settings import Address, check_listener, parse_address
-from broker.storage.errors import DirectoryLocked
-from broker.storage.files import OsFiles
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
+from pylog_broker.config import BrokerConfig, without_secrets
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.grpc.admin_service import AdminService
+from pylog_broker.grpc.cluster_service import ClusterService
+from pylog_broker.grpc.front import Front
+from pylog_broker.grpc.log_service import GatewayLog
+from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.head.metrics import HeadMetrics
+from pylog_broker.head.settings import HeadSettings
+from pylog_broker.head.shell import ControllerShell
+from pylog_broker.ids import random_id
+from pylog_broker.logs import IDENTITY, follow, hide
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.metrics.listen import Metrics, metrics_port
+from pylog_broker.network.acceptor import Gate
+from pylog_broker.network.shares import gateway_connections_max
+from pylog_broker.node.gate import gate_of, limits_of
+from pylog_broker.node.host import boot_id, open_files_max
+from pylog_broker.node.places import look_at
+from pylog_broker.node.settings import Address, check_listener, parse_address
+from pylog_broker.storage.errors import DirectoryLocked
+from pylog_broker.storage.files import OsFiles
 
 _log = logging.getLogger("pylog.head")
 

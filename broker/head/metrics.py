@@ -6,19 +6,19 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.metadata.records import Endpoint
-from broker.metrics import names
-from broker.metrics.common import add_common, add_connections, version
-from broker.metrics.counters import RequestCounters
-from broker.metrics.exposition import Page
-from broker.metrics.http import Health
-from broker.metrics.listen import metrics_port
-from broker.metrics.process import LoopLag
 from pylog.model import NO_LEADER
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metrics import names
+from pylog_broker.metrics.common import add_common, add_connections, version
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.metrics.exposition import Page
+from pylog_broker.metrics.http import Health
+from pylog_broker.metrics.listen import metrics_port
+from pylog_broker.metrics.process import LoopLag
 
 if TYPE_CHECKING:
-    from broker.grpc.front import Front
-    from broker.head.shell import ControllerShell
+    from pylog_broker.grpc.front import Front
+    from pylog_broker.head.shell import ControllerShell
 
 SLICE: Final = 1_000
 """Partitions between two turns of the loop: well under a millisecond."""

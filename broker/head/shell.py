@@ -9,8 +9,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, assert_never, cast
 
-from broker.controller.controller import Controller
-from broker.controller.effects import (
+from pylog.clock import Clock, ticks
+from pylog.errors import KafkaStorageError, PylogError
+from pylog.model import Offset
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import (
     AppendRecords,
     Effect,
     Publish,
@@ -20,15 +23,12 @@ from broker.controller.effects import (
     SnapshotDue,
     TellSession,
 )
-from broker.controller.metadata_log import MetadataLog
-from broker.grpc.cluster_service import ClusterService
-from broker.metadata.messages import Failure
-from broker.metrics.counters import Histogram
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import PASSES
-from pylog.clock import Clock, ticks
-from pylog.errors import KafkaStorageError, PylogError
-from pylog.model import Offset
+from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.grpc.cluster_service import ClusterService
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import Histogram
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import PASSES
 
 _log = logging.getLogger("pylog.controller")
 

@@ -11,27 +11,27 @@ import secrets
 from collections.abc import Callable
 from typing import Final, Protocol, cast
 
-from broker.kafka import follower_fetch
-from broker.kafka.generated import (
+from pylog.errors import PylogError, SaslAuthenticationFailed, from_code
+from pylog.model import BrokerId
+from pylog.rpc.framing import FrameCutter, frame
+from pylog_broker.kafka import follower_fetch
+from pylog_broker.kafka.generated import (
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
 )
-from broker.kafka.handshake import MECHANISM, NONCE_BYTES, ClientHandshake
-from broker.kafka.headers import correlation_of, encode_request_header, response_body
-from broker.kafka.translate import (
+from pylog_broker.kafka.handshake import MECHANISM, NONCE_BYTES, ClientHandshake
+from pylog_broker.kafka.headers import correlation_of, encode_request_header, response_body
+from pylog_broker.kafka.translate import (
     IdOf,
     NameOf,
     ends_from_wire,
     query_to_wire,
 )
-from broker.kafka.wire import Chunks, MalformedMessage
-from broker.metadata.records import Endpoint
-from broker.replication.messages import EpochEndQuery, EpochEnds, ReplicaFetch, ReplicaFetched
-from pylog.errors import PylogError, SaslAuthenticationFailed, from_code
-from pylog.model import BrokerId
-from pylog.rpc.framing import FrameCutter, frame
+from pylog_broker.kafka.wire import Chunks, MalformedMessage
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.replication.messages import EpochEndQuery, EpochEnds, ReplicaFetch, ReplicaFetched
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ANSWER_SECONDS_MAX: Final = 30.0

@@ -25,30 +25,30 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final
 
-from broker.kafka import translate
-from broker.kafka.generated import fetch
-from broker.kafka.translate import (
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from pylog.records.batch import Buffer
+from pylog_broker.kafka import translate
+from pylog_broker.kafka.generated import fetch
+from pylog_broker.kafka.translate import (
     UNTOLD,
     failure_of,
     id_from_bytes,
     id_to_bytes,
 )
-from broker.kafka.wire import (
+from pylog_broker.kafka.wire import (
     INLINE_RECORDS_MAX,
     Chunks,
     MalformedMessage,
     read_varint,
     write_varint,
 )
-from broker.replication.messages import (
+from pylog_broker.replication.messages import (
     EpochEnd,
     ReplicaFetch,
     ReplicaFetched,
     ReplicaPartitionData,
     ReplicaPartitionFetch,
 )
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
-from pylog.records.batch import Buffer
 
 VERSION: Final = 18
 

@@ -11,14 +11,14 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-from broker.kafka.generated import (
+from pylog_broker.kafka.generated import (
     api_versions,
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
 )
-from broker.kafka.wire import MalformedMessage, skip_tagged_fields
+from pylog_broker.kafka.wire import MalformedMessage, skip_tagged_fields
 
 _REQUEST: Final = Struct(">hhih")
 _CORRELATION: Final = Struct(">i")

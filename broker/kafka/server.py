@@ -15,35 +15,6 @@ from collections.abc import Callable, Sequence
 from struct import Struct
 from typing import TYPE_CHECKING, Final, cast
 
-from broker.kafka import follower_fetch
-from broker.kafka.generated import (
-    api_versions,
-    fetch,
-    offset_for_leader_epoch,
-    sasl_authenticate,
-    sasl_handshake,
-)
-from broker.kafka.handshake import MECHANISM, NONCE_BYTES, ServerHandshake
-from broker.kafka.headers import (
-    OFFERED,
-    RequestHeader,
-    decode_request_header,
-    encode_response_header,
-)
-from broker.kafka.translate import (
-    IdOf,
-    NameOf,
-    ends_to_wire,
-    fetch_from_wire,
-    fetched_to_wire,
-    query_from_wire,
-)
-from broker.kafka.wire import Chunks, MalformedMessage
-from broker.metrics.counters import RequestCounters
-from broker.network.acceptor import Acceptor, Gate, Place
-from broker.network.quotas import ConnectionQuotas, Refusal
-from broker.network.shares import REPLICATION_MAX, UNPROVEN_MAX
-from broker.replication.messages import Effect, ReplicaFetched
 from pylog.clock import Clock, ticks
 from pylog.errors import (
     PylogError,
@@ -52,9 +23,38 @@ from pylog.errors import (
     UnsupportedVersion,
 )
 from pylog.rpc.framing import FrameCutter, FrameRefused, frame
+from pylog_broker.kafka import follower_fetch
+from pylog_broker.kafka.generated import (
+    api_versions,
+    fetch,
+    offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from pylog_broker.kafka.handshake import MECHANISM, NONCE_BYTES, ServerHandshake
+from pylog_broker.kafka.headers import (
+    OFFERED,
+    RequestHeader,
+    decode_request_header,
+    encode_response_header,
+)
+from pylog_broker.kafka.translate import (
+    IdOf,
+    NameOf,
+    ends_to_wire,
+    fetch_from_wire,
+    fetched_to_wire,
+    query_from_wire,
+)
+from pylog_broker.kafka.wire import Chunks, MalformedMessage
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.network.acceptor import Acceptor, Gate, Place
+from pylog_broker.network.quotas import ConnectionQuotas, Refusal
+from pylog_broker.network.shares import REPLICATION_MAX, UNPROVEN_MAX
+from pylog_broker.replication.messages import Effect, ReplicaFetched
 
 if TYPE_CHECKING:
-    from broker.replication.manager import ReplicaManager
+    from pylog_broker.replication.manager import ReplicaManager
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Requests of followers are small: 33 bytes a partition."""

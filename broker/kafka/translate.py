@@ -10,20 +10,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from broker.kafka.generated import fetch as wire_fetch
-from broker.kafka.generated import offset_for_leader_epoch as wire_epochs
-from broker.metadata.messages import Failure
-from broker.replication.messages import (
-    EpochEnd,
-    EpochEndQuery,
-    EpochEnds,
-    ReplicaEpochEnd,
-    ReplicaEpochQuery,
-    ReplicaFetch,
-    ReplicaFetched,
-    ReplicaPartitionData,
-    ReplicaPartitionFetch,
-)
 from pylog import errors
 from pylog.model import (
     BrokerEpoch,
@@ -33,6 +19,20 @@ from pylog.model import (
     TopicId,
     topic_id_from_bytes,
     topic_id_to_bytes,
+)
+from pylog_broker.kafka.generated import fetch as wire_fetch
+from pylog_broker.kafka.generated import offset_for_leader_epoch as wire_epochs
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.messages import (
+    EpochEnd,
+    EpochEndQuery,
+    EpochEnds,
+    ReplicaEpochEnd,
+    ReplicaEpochQuery,
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
 )
 
 NameOf = Callable[[TopicId], str | None]

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from broker.metadata.messages import Failure
-from broker.metadata.records import ConfigResourceType
 from pylog.model import NO_LEADER, BrokerId, NewTopic, TopicId
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import ConfigResourceType
 
 
 @dataclass(frozen=True, slots=True)

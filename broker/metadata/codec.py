@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.metadata.messages import (
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    ProducerId,
+    TopicId,
+)
+from pylog.rpc.v1 import cluster_pb2, common_pb2
+from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
     BrokerClaim,
@@ -29,23 +40,12 @@ from broker.metadata.messages import (
     ReplicasFailed,
     ShutdownPermitted,
 )
-from broker.metadata.record_codec import (
+from pylog_broker.metadata.record_codec import (
     decode_endpoint,
     decode_record,
     encode_endpoint,
     encode_record,
 )
-from pylog.model import (
-    BrokerEpoch,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    Offset,
-    PartitionEpoch,
-    ProducerId,
-    TopicId,
-)
-from pylog.rpc.v1 import cluster_pb2, common_pb2
 
 
 def encode_failure(failure: Failure | None) -> common_pb2.Error | None:

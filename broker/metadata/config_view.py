@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from broker.config import (
+from pylog import errors
+from pylog.config import INT_MAX, ConfigKey, ConfigTable
+from pylog.model import BrokerId
+from pylog_broker.config import (
     BROKER_CONFIG,
     BROKER_NAMES,
     CLUSTER_WIDE_NAMES,
@@ -18,19 +21,16 @@ from broker.config import (
     as_text,
     without_cluster_wide,
 )
-from broker.metadata.admin import (
+from pylog_broker.metadata.admin import (
     ConfigEntry,
     ConfigSource,
     ConfigsQuestion,
     ConfigValue,
     DescribedConfig,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import ConfigResourceType
-from pylog import errors
-from pylog.config import INT_MAX, ConfigKey, ConfigTable
-from pylog.model import BrokerId
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import ConfigResourceType
 
 BROKER_DIGITS_MAX: Final = 10
 """As many as 2^31-1 has; Python refuses to make numbers of some thousand."""

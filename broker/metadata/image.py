@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from broker.metadata.messages import MetadataBatch
-from broker.metadata.records import (
+from pylog.model import BrokerId, ControllerEpoch, Offset, ProducerId, TopicId
+from pylog_broker.metadata.messages import MetadataBatch
+from pylog_broker.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
@@ -28,7 +29,6 @@ from broker.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from pylog.model import BrokerId, ControllerEpoch, Offset, ProducerId, TopicId
 
 BrokerRegistration = RegisterBrokerRecord
 """A broker's newest incarnation, with `fenced` and `in_controlled_shutdown` as last changed."""

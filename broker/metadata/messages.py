@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from broker.metadata.records import Endpoint, MetadataRecord
 from pylog.model import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
@@ -19,6 +18,7 @@ from pylog.model import (
     ProducerId,
     TopicId,
 )
+from pylog_broker.metadata.records import Endpoint, MetadataRecord
 
 ReplicaKey = tuple[TopicId, int]
 """A replica of whoever speaks: topic id and partition."""

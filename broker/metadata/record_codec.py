@@ -11,7 +11,18 @@ from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
-from broker.metadata.records import (
+from pylog.errors import CorruptMessage, UnsupportedVersion
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    PartitionEpoch,
+    ProducerId,
+    TopicId,
+)
+from pylog.rpc.v1 import common_pb2, records_pb2
+from pylog_broker.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
@@ -26,17 +37,6 @@ from broker.metadata.records import (
     TopicRecord,
     UnregisterBrokerRecord,
 )
-from pylog.errors import CorruptMessage, UnsupportedVersion
-from pylog.model import (
-    BrokerEpoch,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    PartitionEpoch,
-    ProducerId,
-    TopicId,
-)
-from pylog.rpc.v1 import common_pb2, records_pb2
 
 
 def encode_endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib import metadata
 
-from broker.metrics import names
-from broker.metrics.counters import Histogram, RequestCounters
-from broker.metrics.exposition import Page
-from broker.network.quotas import ConnectionQuotas, Refusal
 from pylog import errors
+from pylog_broker.metrics import names
+from pylog_broker.metrics.counters import Histogram, RequestCounters
+from pylog_broker.metrics.exposition import Page
+from pylog_broker.network.quotas import ConnectionQuotas, Refusal
 
 
 def version() -> str:

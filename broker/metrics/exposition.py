@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import accumulate
 
-from broker.metrics.counters import BOUNDS, Histogram
-from broker.metrics.names import Metric
+from pylog_broker.metrics.counters import BOUNDS, Histogram
+from pylog_broker.metrics.names import Metric
 
 Value = int | float
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from broker.metrics.exposition import CONTENT_TYPE
-from broker.network.acceptor import Acceptor, Gate, Place
-from broker.network.quotas import Refusal
 from pylog.clock import SYSTEM_CLOCK, ticks
 from pylog.errors import BrokerNotAvailable
+from pylog_broker.metrics.exposition import CONTENT_TYPE
+from pylog_broker.network.acceptor import Acceptor, Gate, Place
+from pylog_broker.network.quotas import Refusal
 
 _log = logging.getLogger("pylog.metrics")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.metrics.http import MetricsServer, Source
-from broker.metrics.process import LoopLag, process_metrics
 from pylog.errors import InvalidConfig
+from pylog_broker.metrics.http import MetricsServer, Source
+from pylog_broker.metrics.process import LoopLag, process_metrics
 
 PORT_MAX: Final = 65_535
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from broker.metrics.counters import Histogram
 from pylog.clock import ticks
+from pylog_broker.metrics.counters import Histogram
 
 LAG_INTERVAL_SECONDS: Final = 0.5
 

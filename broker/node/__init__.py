@@ -1,4 +1,4 @@
-"""One broker process: `python -m broker.node`, or `run_broker` inside someone else's process.
+"""One broker process: `python -m pylog_broker.node`, or `run_broker` inside someone else's process.
 Importing it tunes the process first.
 """
 

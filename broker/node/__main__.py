@@ -1,4 +1,4 @@
-"""`python -m broker.node`: one broker process."""
+"""`python -m pylog_broker.node`: one broker process."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import logging
 import sys
 
-from broker.node.process import (
+from pylog_broker.node.process import (
     EXIT_FAULT,
     EXIT_INCURABLE,
     Stops,
@@ -16,14 +16,16 @@ from broker.node.process import (
     run_process,
     say_ready,
 )
-from broker.node.settings import ANY_BROKER, NodeReady, NodeSettings
+from pylog_broker.node.settings import ANY_BROKER, NodeReady, NodeSettings
 
 _log = logging.getLogger("pylog.node")
 
 
 def main() -> int:
     """Parse the arguments, serve, give the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m broker.node", description="One pylog broker.")
+    parser = argparse.ArgumentParser(
+        prog="python -m pylog_broker.node", description="One pylog broker."
+    )
     parser.add_argument("--controller", required=True, help="host:port of the gateway")
     parser.add_argument("--replication-listen", default="127.0.0.1:0", help="for other brokers")
     parser.add_argument("--stream-listen", help="for framed streams of clients; empty: off")
@@ -34,7 +36,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     async def serve(stops: Stops) -> int:
-        from broker.node.broker import run_broker
+        from pylog_broker.node.broker import run_broker
 
         settings = NodeSettings(
             data_dir=arguments.data_dir,

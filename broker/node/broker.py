@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.node.settings import NodeExit, NodeReady, NodeSettings
+from pylog_broker.node.settings import NodeExit, NodeReady, NodeSettings
 
 
 async def run_broker(
@@ -21,7 +21,7 @@ async def run_broker(
     when the settings are wrong (nothing was started then). gRPC is imported only in here: Spark
     forks its workers.
     """
-    from broker.node.service import BrokerService
+    from pylog_broker.node.service import BrokerService
 
     service = BrokerService(settings, stop, hurry or asyncio.Event(), on_ready or (lambda _: None))
     return await service.run()

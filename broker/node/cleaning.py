@@ -1,6 +1,6 @@
 """Compaction beside the loop: how many passes run at a time, on which threads, and how fast.
 
-Not here: which log needs one, and what a pass does (`broker.storage.cleaner`).
+Not here: which log needs one, and what a pass does (`pylog_broker.storage.cleaner`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 
-from broker.config import BrokerConfig
-from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.cleaner.throttler import Throttler
-from broker.storage.log.guard import DISK_FAILED
-from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import Offset, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.cleaner.clean_task import CleanTask
+from pylog_broker.storage.cleaner.throttler import Throttler
+from pylog_broker.storage.log.guard import DISK_FAILED
+from pylog_broker.storage.manager.manager import LogManager
 
 
 class Pace:

@@ -1,7 +1,7 @@
 """Logs and log directories that fail while the broker serves: who must hear of it.
 
 Here: that the replica manager stops to use them and the controller is told of directories. Not
-here: which error takes what (`broker.storage`), and how a report reaches the controller
+here: which error takes what (`pylog_broker.storage`), and how a report reaches the controller
 (`failures`).
 """
 
@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from broker.node.engine import Engine
-from broker.node.failures import FailureReports
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
 from pylog.errors import KafkaStorageError
+from pylog_broker.node.engine import Engine
+from pylog_broker.node.failures import FailureReports
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 
 class DiskFailures:

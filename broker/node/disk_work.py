@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
-from broker.config import CLEANER_THREADS_MAX
-from broker.storage.manager.log_directories import LogDirectories
 from pylog import errors
 from pylog.model import Offset, TopicPartition
+from pylog_broker.config import CLEANER_THREADS_MAX
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 _log = logging.getLogger("pylog.node")
 

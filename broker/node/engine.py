@@ -9,9 +9,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-from broker.kafka.client import LeaderConnections
-from broker.metadata.messages import AlterPartition, PartitionsAltered
-from broker.replication.messages import (
+from pylog.clock import Clock
+from pylog.model import TopicId
+from pylog_broker.kafka.client import LeaderConnections
+from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
+from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecordsDone,
     DeleteReplicaLater,
@@ -29,11 +31,9 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from pylog.clock import Clock
-from pylog.model import TopicId
 
 if TYPE_CHECKING:
-    from broker.replication.manager import ReplicaManager
+    from pylog_broker.replication.manager import ReplicaManager
 
 _log = logging.getLogger("pylog.node")
 

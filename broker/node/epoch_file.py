@@ -10,8 +10,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from broker.storage.files import PASSES, Files, is_of_the_moment
 from pylog.model import ControllerEpoch
+from pylog_broker.storage.files import PASSES, Files, is_of_the_moment
 
 NAME: Final = "controller-epoch"
 

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import Final
 
-from broker.metadata.messages import Failure, FailuresNoted, ReplicaKey
-from broker.node.link import Backoff
 from pylog import errors
 from pylog.model import TopicId
+from pylog_broker.metadata.messages import Failure, FailuresNoted, ReplicaKey
+from pylog_broker.node.link import Backoff
 
 _log = logging.getLogger("pylog.node")
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.config import BrokerConfig
-from broker.network.acceptor import Gate
-from broker.network.overrides import parse_overrides
-from broker.network.quotas import Limits
-from broker.network.shares import last_descriptor
 from pylog.clock import Clock
+from pylog_broker.config import BrokerConfig
+from pylog_broker.network.acceptor import Gate
+from pylog_broker.network.overrides import parse_overrides
+from pylog_broker.network.quotas import Limits
+from pylog_broker.network.shares import last_descriptor
 
 
 def limits_of(config: BrokerConfig, files_max: int) -> Limits:

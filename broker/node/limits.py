@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from broker.config import BrokerConfig
 from pylog.errors import InvalidConfig
+from pylog_broker.config import BrokerConfig
 
 FILES_MIN: Final = 512
 """Connections of clients and brokers, and the three files that each partition keeps open."""

@@ -9,8 +9,12 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from broker.metadata import codec
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, sync_channel
+from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+from pylog_broker.metadata import codec
+from pylog_broker.metadata.messages import (
     AlterPartition,
     BrokerClaim,
     BrokerRegistered,
@@ -24,12 +28,8 @@ from broker.metadata.messages import (
     ReplicasFailed,
     ShutdownPermitted,
 )
-from broker.network.cluster_proof import BrokerSession
-from broker.node.link_session import Handshake
-from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, Offset
-from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, sync_channel
-from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+from pylog_broker.network.cluster_proof import BrokerSession
+from pylog_broker.node.link_session import Handshake
 
 CALL_SECONDS_MAX: Final = 10.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import Any
 
-from broker.network.cluster_proof import NONCE_BYTES, BrokerSession
 from pylog.rpc.v1 import cluster_pb2
+from pylog_broker.network.cluster_proof import NONCE_BYTES, BrokerSession
 
 
 class Handshake:

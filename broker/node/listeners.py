@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.node.host import address_towards, is_this_machine
-from broker.node.settings import (
+from pylog_broker.node.host import address_towards, is_this_machine
+from pylog_broker.node.settings import (
     Address,
     NodeSettings,
     check_listener,

@@ -12,15 +12,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Final
 
-from broker.metadata.image import MetadataDelta, MetadataGap, MetadataImage
-from broker.metadata.messages import Failure, MetadataBatch, RegisterBroker
-from broker.node.epoch_file import EpochFile
-from broker.node.lease import Lease
-from broker.node.link import Backoff, ControllerLink, LeaseLine
 from pylog import errors
 from pylog.clock import Clock
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
 from pylog.rpc.v1 import cluster_pb2
+from pylog_broker.metadata.image import MetadataDelta, MetadataGap, MetadataImage
+from pylog_broker.metadata.messages import Failure, MetadataBatch, RegisterBroker
+from pylog_broker.node.epoch_file import EpochFile
+from pylog_broker.node.lease import Lease
+from pylog_broker.node.link import Backoff, ControllerLink, LeaseLine
 
 _log = logging.getLogger("pylog.node")
 

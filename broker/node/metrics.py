@@ -10,25 +10,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from broker.metrics import names
-from broker.metrics.common import add_common, add_connections, version
-from broker.metrics.counters import RequestCounters
-from broker.metrics.exposition import Page
-from broker.metrics.http import Health
-from broker.metrics.names import Metric
-from broker.metrics.process import LoopLag
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
+from pylog_broker.metrics import names
+from pylog_broker.metrics.common import add_common, add_connections, version
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.metrics.exposition import Page
+from pylog_broker.metrics.http import Health
+from pylog_broker.metrics.names import Metric
+from pylog_broker.metrics.process import LoopLag
 
 if TYPE_CHECKING:
-    from broker.clients.producer_id_quota import ProducerIdQuota
-    from broker.clients.requests import ClientRequests
-    from broker.network.acceptor import Gate
-    from broker.node.engine import Engine
-    from broker.node.membership import Membership
-    from broker.replication.partition import Partition
-    from broker.storage.manager.log_directories import LogDirectories
-    from broker.streams.server import StreamServer
+    from pylog_broker.clients.producer_id_quota import ProducerIdQuota
+    from pylog_broker.clients.requests import ClientRequests
+    from pylog_broker.network.acceptor import Gate
+    from pylog_broker.node.engine import Engine
+    from pylog_broker.node.membership import Membership
+    from pylog_broker.replication.partition import Partition
+    from pylog_broker.storage.manager.log_directories import LogDirectories
+    from pylog_broker.streams.server import StreamServer
 
 SLICE: Final = 64
 """Replicas between two turns of the loop: about half a millisecond."""

@@ -10,16 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from posixpath import normpath
 
-from broker.log_dirs import directories_of, roots_of
-from broker.metadata.messages import BrokerDirectory
-from broker.storage.directories.directory import FoundDirectory, find_broker_directories, inspect
-from broker.storage.directories.partition_directories import check_identity
-from broker.storage.directories.roster import newest_roster
-from broker.storage.errors import StorageStartError
-from broker.storage.files import Files
-from broker.storage.manager.opening import is_of_the_disk
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId
+from pylog_broker.log_dirs import directories_of, roots_of
+from pylog_broker.metadata.messages import BrokerDirectory
+from pylog_broker.storage.directories.directory import (
+    FoundDirectory,
+    find_broker_directories,
+    inspect,
+)
+from pylog_broker.storage.directories.partition_directories import check_identity
+from pylog_broker.storage.directories.roster import newest_roster
+from pylog_broker.storage.errors import StorageStartError
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.manager.opening import is_of_the_disk
 
 
 def find_directories(

@@ -15,10 +15,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
-from broker.log_dirs import check_apart, roots_of
-from broker.storage.directories.directory import unwritable
-from broker.storage.errors import DirectoryUnwritable
 from pylog.private_folders import make_private, tighten
+from pylog_broker.log_dirs import check_apart, roots_of
+from pylog_broker.storage.directories.directory import unwritable
+from pylog_broker.storage.errors import DirectoryUnwritable
 
 _VOLATILE: Final = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "glusterfs", "ceph"})

@@ -19,9 +19,9 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from broker import logs
-from broker.node.settings import SECRET_VARIABLE
 from pylog import errors
+from pylog_broker import logs
+from pylog_broker.node.settings import SECRET_VARIABLE
 
 OWNER_DEATH_SECONDS_MAX: Final = 2.0
 """After the owner's death nobody waits for us: crash recovery is good enough by then."""

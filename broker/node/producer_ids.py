@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from broker.metadata.messages import Failure, ProducerIdBlock
 from pylog import errors
 from pylog.model import ProducerId
+from pylog_broker.metadata.messages import Failure, ProducerIdBlock
 
 
 class ProducerIds:

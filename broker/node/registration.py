@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.metadata.messages import LogDirectory, RegisterBroker
-from broker.metadata.records import Endpoint
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.manager import LogManager
 from pylog.model import BrokerEpoch, ControllerEpoch
+from pylog_broker.metadata.messages import LogDirectory, RegisterBroker
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.manager import LogManager
 
 
 def registration_of(

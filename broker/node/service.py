@@ -12,22 +12,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from broker.clients.answer_memory import AnswerMemory
-from broker.clients.batch_checks import BatchChecks
-from broker.clients.memory_watch import MemoryWatch
-from broker.clients.producer_id_quota import ProducerIdQuota
-from broker.clients.request_memory import RequestMemory
-from broker.clients.requests import ClientRequests
-from broker.config import BrokerConfig, without_cluster_wide, without_secrets
-from broker.grpc.broker_admin import BrokerAdminService
-from broker.grpc.knocks import Knocks
-from broker.grpc.log_service import SERVICE, LogService, add_log_service
-from broker.grpc.server import GrpcServer
-from broker.kafka.client import LeaderConnections
-from broker.kafka.server import ReplicationServer
-from broker.logs import IDENTITY, follow, hide
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
+from pylog.rpc.v1 import admin_pb2_grpc
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.clients.batch_checks import BatchChecks
+from pylog_broker.clients.memory_watch import MemoryWatch
+from pylog_broker.clients.producer_id_quota import ProducerIdQuota
+from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.grpc.broker_admin import BrokerAdminService
+from pylog_broker.grpc.knocks import Knocks
+from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
+from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.kafka.client import LeaderConnections
+from pylog_broker.kafka.server import ReplicationServer
+from pylog_broker.logs import IDENTITY, follow, hide
+from pylog_broker.metadata.image import MetadataDelta, MetadataImage
+from pylog_broker.metadata.messages import (
     AlterPartition,
     BrokerClaim,
     Failure,
@@ -38,37 +42,33 @@ from broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from broker.metadata.records import Endpoint
-from broker.metrics.counters import RequestCounters
-from broker.metrics.listen import Metrics
-from broker.network.shares import BrokerShares
-from broker.network.strangers import StrangerReports
-from broker.node.disk_failures import DiskFailures
-from broker.node.disk_work import DiskWork
-from broker.node.engine import Engine
-from broker.node.epoch_file import EpochFile
-from broker.node.failures import FailureReports
-from broker.node.gate import gate_of, limits_of
-from broker.node.host import host_id, open_files_max
-from broker.node.limits import check_limits, memory_max
-from broker.node.link import ControllerLink, LeaseLine
-from broker.node.listeners import Listeners
-from broker.node.membership import Membership
-from broker.node.metrics import BrokerMetrics, BrokerParts
-from broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, settle_memory
-from broker.node.producer_ids import ProducerIds
-from broker.node.registration import registration_of
-from broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
-from broker.node.startup import INCURABLE, Startup, Stopped
-from broker.node.upkeep import Upkeep
-from broker.replication.manager import ReplicaManager
-from broker.storage.files import OsFiles
-from broker.storage.manager.log_directories import LogDirectories
-from broker.streams.server import StreamServer
-from pylog import errors
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
-from pylog.rpc.v1 import admin_pb2_grpc
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.metrics.listen import Metrics
+from pylog_broker.network.shares import BrokerShares
+from pylog_broker.network.strangers import StrangerReports
+from pylog_broker.node.disk_failures import DiskFailures
+from pylog_broker.node.disk_work import DiskWork
+from pylog_broker.node.engine import Engine
+from pylog_broker.node.epoch_file import EpochFile
+from pylog_broker.node.failures import FailureReports
+from pylog_broker.node.gate import gate_of, limits_of
+from pylog_broker.node.host import host_id, open_files_max
+from pylog_broker.node.limits import check_limits, memory_max
+from pylog_broker.node.link import ControllerLink, LeaseLine
+from pylog_broker.node.listeners import Listeners
+from pylog_broker.node.membership import Membership
+from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
+from pylog_broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, settle_memory
+from pylog_broker.node.producer_ids import ProducerIds
+from pylog_broker.node.registration import registration_of
+from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
+from pylog_broker.node.startup import INCURABLE, Startup, Stopped
+from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.streams.server import StreamServer
 
 _log = logging.getLogger("pylog.node")
 

@@ -8,23 +8,23 @@ import logging
 from concurrent.futures import Executor
 from typing import Final
 
-from broker.config import BrokerConfig
-from broker.ids import random_id
-from broker.log_dirs import directories_of
-from broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
-from broker.node.host import boot_id, open_files_max
-from broker.node.limits import open_segments_max
-from broker.node.link import ControllerLink
-from broker.node.offers import check_own, find_directories, refuse_left_out
-from broker.node.places import look_at, mount_id_of, refuse_nested
-from broker.node.settings import ANY_BROKER, NEW_BROKER
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError
-from broker.storage.files import Files
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
 from pylog import errors
 from pylog.clock import Clock
+from pylog_broker.config import BrokerConfig
+from pylog_broker.ids import random_id
+from pylog_broker.log_dirs import directories_of
+from pylog_broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
+from pylog_broker.node.host import boot_id, open_files_max
+from pylog_broker.node.limits import open_segments_max
+from pylog_broker.node.link import ControllerLink
+from pylog_broker.node.offers import check_own, find_directories, refuse_left_out
+from pylog_broker.node.places import look_at, mount_id_of, refuse_nested
+from pylog_broker.node.settings import ANY_BROKER, NEW_BROKER
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 
 _log = logging.getLogger("pylog.node")
 

@@ -1,8 +1,8 @@
 """What a serving broker does for its logs as time passes: the loops around `LogManager.maintain`,
 syncs, checkpoints and the cleaner.
 
-Here: when, and on which thread. Not here: what is due (`broker.storage.manager.upkeep`), and how
-passes of the cleaner run (`cleaning`).
+Here: when, and on which thread. Not here: what is due (`pylog_broker.storage.manager.upkeep`), and
+how passes of the cleaner run (`cleaning`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config import BrokerConfig
-from broker.node.cleaning import Cleaning
-from broker.node.engine import Engine
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import is_of_the_moment
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.clock import Clock
+from pylog_broker.config import BrokerConfig
+from pylog_broker.node.cleaning import Cleaning
+from pylog_broker.node.engine import Engine
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import is_of_the_moment
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.manager import LogManager
 
 _log = logging.getLogger("pylog.node")
 

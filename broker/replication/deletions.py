@@ -9,11 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.metadata.messages import Failure
-from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.messages import DeleteRecords, DeleteRecordsDone, Effect, LowWatermark
-from broker.replication.partition import Partition
-from broker.replication.waiting import WaitingOperation, WaitingRoom
 from pylog.errors import (
     InvalidRequest,
     KafkaStorageError,
@@ -23,6 +18,11 @@ from pylog.errors import (
     UnknownServerError,
 )
 from pylog.model import Offset, TopicPartition
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone, Effect, LowWatermark
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 
 TO_HIGH_WATERMARK = Offset(-1)
 

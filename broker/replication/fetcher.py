@@ -15,10 +15,10 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from broker.replication.messages import ReplicaPartitionFetch
-from broker.replication.partition import Partition
-from broker.replication.sessions import FIRST, NO_SESSION, next_epoch
 from pylog.model import BrokerId, TopicId
+from pylog_broker.replication.messages import ReplicaPartitionFetch
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.sessions import FIRST, NO_SESSION, next_epoch
 
 IN_FLIGHT_MAX: Final = 2
 

@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.messages import (
+from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.batch import Buffer, last_header
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.messages import (
     ColdRead,
     Effect,
     EpochEnd,
@@ -28,13 +31,10 @@ from broker.replication.messages import (
     PartitionFetch,
     Standing,
 )
-from broker.replication.partition import Partition
-from broker.replication.waiting import WaitingOperation, WaitingRoom
-from broker.storage.errors import DamagedBatch
-from broker.storage.segments.segment_reader import PagesCold
-from pylog.errors import InvalidRequest, KafkaStorageError, PylogError, UnknownServerError
-from pylog.model import LeaderEpoch, Offset
-from pylog.records.batch import Buffer, last_header
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
+from pylog_broker.storage.errors import DamagedBatch
+from pylog_broker.storage.segments.segment_reader import PagesCold
 
 PARTITION_BYTES_MIN: Final = 1
 STANDING_BYTES_MAX: Final = 1 << 20

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
-from broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 from pylog.errors import OffsetOutOfRange
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
 from pylog.records.batch import Buffer
+from pylog_broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
+from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH, LeaderEpochCache
 
 
 class FollowerStatus(Enum):

@@ -6,18 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from broker.replication.fetcher import LeaderFetcher
-from broker.replication.follower import FollowerAction, SetAside
-from broker.replication.hosted import HostedPartitions
-from broker.replication.messages import (
-    ReplicaFetch,
-    ReplicaFetched,
-    ReplicaPartitionData,
-    SendReplicaFetch,
-)
-from broker.replication.partition import Partition
-from broker.replication.syncs import Syncs
-from broker.replication.waiting import WaitingRoom
 from pylog.errors import (
     CorruptMessage,
     FetchSessionIdNotFound,
@@ -26,6 +14,18 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.model import BrokerEpoch, BrokerId
+from pylog_broker.replication.fetcher import LeaderFetcher
+from pylog_broker.replication.follower import FollowerAction, SetAside
+from pylog_broker.replication.hosted import HostedPartitions
+from pylog_broker.replication.messages import (
+    ReplicaFetch,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    SendReplicaFetch,
+)
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.waiting import WaitingRoom
 
 logger = logging.getLogger(__name__)
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure
-from broker.metrics.counters import IsrChanges
-from broker.replication.partition import Partition
 from pylog.errors import NotLeaderOrFollower, UnknownTopicId, UnknownTopicOrPartition
 from pylog.model import (
     NO_LEADER,
@@ -17,6 +13,10 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import IsrChanges
+from pylog_broker.replication.partition import Partition
 
 
 @dataclass(frozen=True, slots=True)

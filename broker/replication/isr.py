@@ -15,7 +15,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from broker.metadata.messages import BrokerState
 from pylog.errors import (
     ERRORS_BY_CODE,
     IneligibleReplica,
@@ -23,6 +22,7 @@ from pylog.errors import (
     StaleMetadataError,
 )
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from pylog_broker.metadata.messages import BrokerState
 
 NEVER_MS: Final = -(1 << 62)
 """Before every time: a replica that has not caught up since this leader began."""

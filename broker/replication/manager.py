@@ -19,17 +19,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.metadata.image import MetadataDelta, MetadataImage
-from broker.metadata.messages import Failure, PartitionsAltered
-from broker.metrics.counters import IsrChanges
-from broker.replication.deletions import Deletions
-from broker.replication.fetches import Fetches
-from broker.replication.follower import FollowerState
-from broker.replication.followers import Followers
-from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
-from broker.replication.messages import (
+from pylog.errors import KafkaStorageError
+from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.metadata.image import MetadataDelta, MetadataImage
+from pylog_broker.metadata.messages import Failure, PartitionsAltered
+from pylog_broker.metrics.counters import IsrChanges
+from pylog_broker.replication.deletions import Deletions
+from pylog_broker.replication.fetches import Fetches
+from pylog_broker.replication.follower import FollowerState
+from pylog_broker.replication.followers import Followers
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
+from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecords,
     Effect,
@@ -46,20 +48,18 @@ from broker.replication.messages import (
     ReplicaFetched,
     SyncLog,
 )
-from broker.replication.offsets import answer_offset_query
-from broker.replication.partition import Partition
-from broker.replication.produces import Produces
-from broker.replication.proposals import IsrProposals
-from broker.replication.replica_fetches import ReplicaFetches
-from broker.replication.replicas import Replicas
-from broker.replication.settings import ReplicationSettings
-from broker.replication.syncs import Syncs
-from broker.replication.waiting import WaitingRoom
-from broker.storage.errors import DamagedBatch
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
-from pylog.errors import KafkaStorageError
-from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
+from pylog_broker.replication.offsets import answer_offset_query
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.produces import Produces
+from pylog_broker.replication.proposals import IsrProposals
+from pylog_broker.replication.replica_fetches import ReplicaFetches
+from pylog_broker.replication.replicas import Replicas
+from pylog_broker.replication.settings import ReplicationSettings
+from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.waiting import WaitingRoom
+from pylog_broker.storage.errors import DamagedBatch
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 NOT_REGISTERED = BrokerEpoch(-1)
 

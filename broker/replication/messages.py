@@ -14,9 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.metadata.messages import AlterPartition, Failure
-from broker.storage.log.recompression import Recompressed
-from broker.storage.segments.flush_task import FlushTask
 from pylog.errors import PylogError
 from pylog.model import (
     BrokerEpoch,
@@ -29,6 +26,9 @@ from pylog.model import (
 )
 from pylog.records.batch import Buffer
 from pylog.records.kernels_pure import RecordsSummary
+from pylog_broker.metadata.messages import AlterPartition, Failure
+from pylog_broker.storage.log.recompression import Recompressed
+from pylog_broker.storage.segments.flush_task import FlushTask
 
 # ---- produce ----------------------------------------------------------------------------------
 

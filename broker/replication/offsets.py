@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.messages import OffsetAnswer, OffsetQuery
-from broker.replication.partition import Partition
 from pylog.errors import InvalidRequest, KafkaStorageError, OffsetNotAvailable, PylogError
 from pylog.model import (
     EARLIEST_TIMESTAMP,
@@ -16,6 +13,9 @@ from pylog.model import (
     Offset,
     OffsetAndTimestamp,
 )
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.partition import Partition
 
 _SPECIAL: Final = "-1 (latest), -2 (earliest) or -3 (largest timestamp)"
 

@@ -10,22 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final
 
-from broker.config import TopicConfig
-from broker.metadata.messages import Failure
-from broker.metadata.records import PartitionRecord
-from broker.replication.follower import (
-    AppendFetched,
-    CutTo,
-    FollowerAction,
-    FollowerState,
-    LogView,
-    StartOverAt,
-)
-from broker.replication.isr import LeaderState
-from broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
-from broker.replication.settings import ReplicationSettings
-from broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH
-from broker.storage.errors import DiskFull
 from pylog.errors import (
     FencedLeaderEpoch,
     KafkaStorageError,
@@ -43,9 +27,25 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog_broker.config import TopicConfig
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import PartitionRecord
+from pylog_broker.replication.follower import (
+    AppendFetched,
+    CutTo,
+    FollowerAction,
+    FollowerState,
+    LogView,
+    StartOverAt,
+)
+from pylog_broker.replication.isr import LeaderState
+from pylog_broker.replication.messages import EpochEnd, PartitionState, ReplicaPartitionFetch
+from pylog_broker.replication.settings import ReplicationSettings
+from pylog_broker.storage.checkpoints.leader_epochs import UNDEFINED_EPOCH
+from pylog_broker.storage.errors import DiskFull
 
 if TYPE_CHECKING:
-    from broker.storage.log.log import Log
+    from pylog_broker.storage.log.log import Log
 
 ANY_EPOCH: Final = LeaderEpoch(-1)
 """As a request's leader epoch: do not check."""

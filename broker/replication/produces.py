@@ -11,15 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.isr import IsrEffect, LeaderState
-from broker.replication.messages import Effect, PartitionAck, PartitionBatch, Produce, ProduceDone
-from broker.replication.partition import Partition
-from broker.replication.syncs import Syncs
-from broker.replication.waiting import WaitingOperation, WaitingRoom
-from broker.storage.errors import DiskFull
-from broker.storage.log.validator import CLIENT, INTERNAL, Origin
 from pylog.errors import (
     InvalidRecord,
     InvalidRequest,
@@ -34,6 +25,21 @@ from pylog.errors import (
     UnknownServerError,
 )
 from pylog.model import LeaderEpoch, Offset
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.isr import IsrEffect, LeaderState
+from pylog_broker.replication.messages import (
+    Effect,
+    PartitionAck,
+    PartitionBatch,
+    Produce,
+    ProduceDone,
+)
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.log.validator import CLIENT, INTERNAL, Origin
 
 INTERNAL_PREFIX: Final = "__"
 """Topics of this prefix are written by coordinators only."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.metadata.messages import (
+from pylog.model import BrokerEpoch, TopicId
+from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
     PartitionIsr,
     PartitionsAltered,
 )
-from broker.replication.hosted import HostedPartitions
-from broker.replication.isr import IsrEffect, LeaderState, ProposeIsr, is_retriable_refusal
-from broker.replication.messages import SendAlterPartition
-from broker.replication.partition import Partition
-from broker.replication.waiting import WaitingRoom
-from pylog.model import BrokerEpoch, TopicId
+from pylog_broker.replication.hosted import HostedPartitions
+from pylog_broker.replication.isr import IsrEffect, LeaderState, ProposeIsr, is_retriable_refusal
+from pylog_broker.replication.messages import SendAlterPartition
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.waiting import WaitingRoom
 
 
 class IsrProposals:

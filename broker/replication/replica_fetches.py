@@ -12,25 +12,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.fetches import Warmup
-from broker.replication.hosted import HostedPartitions, Missing
-from broker.replication.isr import IsrEffect
-from broker.replication.messages import (
-    ColdRead,
-    EpochEnd,
-    OperationFailed,
-    ReplicaFetch,
-    ReplicaFetchDone,
-    ReplicaFetched,
-    ReplicaPartitionData,
-    ReplicaPartitionFetch,
-)
-from broker.replication.partition import Partition
-from broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
-from broker.replication.waiting import WaitingRoom
-from broker.storage.errors import DamagedBatch
-from broker.storage.segments.segment_reader import PagesCold
 from pylog.errors import (
     BrokerIdNotRegistered,
     InvalidRequest,
@@ -42,6 +23,25 @@ from pylog.errors import (
 )
 from pylog.model import BrokerEpoch, Offset
 from pylog.records.batch import Buffer
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.fetches import Warmup
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.isr import IsrEffect
+from pylog_broker.replication.messages import (
+    ColdRead,
+    EpochEnd,
+    OperationFailed,
+    ReplicaFetch,
+    ReplicaFetchDone,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    ReplicaPartitionFetch,
+)
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.sessions import FetchSession, FetchSessions, ParkedFetch
+from pylog_broker.replication.waiting import WaitingRoom
+from pylog_broker.storage.errors import DamagedBatch
+from pylog_broker.storage.segments.segment_reader import PagesCold
 
 # What one partition of a parked fetch has to tell.
 NO_NEWS: Final = 0

@@ -10,23 +10,23 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Final
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.metadata.records import ConfigResourceType, PartitionRecord
-from broker.replication.follower import FollowerState
-from broker.replication.followers import Followers
-from broker.replication.hosted import HostedPartitions
-from broker.replication.isr import IsrEffect, LeaderState
-from broker.replication.messages import DeleteReplicaLater, ReplicaFailed
-from broker.replication.partition import Partition
-from broker.replication.syncs import Syncs
-from broker.replication.waiting import WaitingRoom
-from broker.replication.without_room import RETRY_MS, WithoutRoom
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import is_of_the_moment
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
 from pylog.errors import PylogError
 from pylog.model import NO_LEADER, BrokerId, Offset, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.metadata.records import ConfigResourceType, PartitionRecord
+from pylog_broker.replication.follower import FollowerState
+from pylog_broker.replication.followers import Followers
+from pylog_broker.replication.hosted import HostedPartitions
+from pylog_broker.replication.isr import IsrEffect, LeaderState
+from pylog_broker.replication.messages import DeleteReplicaLater, ReplicaFailed
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.syncs import Syncs
+from pylog_broker.replication.waiting import WaitingRoom
+from pylog_broker.replication.without_room import RETRY_MS, WithoutRoom
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import is_of_the_moment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 NEW_LOGS_AT_ONCE: Final = 64
 """A new log is a dozen calls of the file system; the loop has others to serve in between, and a

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from broker.metadata.messages import Failure
-from broker.replication.isr import FetchClock
-from broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
-from broker.replication.partition import Partition
 from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
 from pylog.model import BrokerEpoch, BrokerId
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.isr import FetchClock
+from pylog_broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
+from pylog_broker.replication.partition import Partition
 
 NO_SESSION: Final = 0
 """The id of a fetch outside of any session, and of one that wants a new one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from broker.config import BrokerConfig
+from pylog_broker.config import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,13 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from broker.replication.isr import IsrEffect
-from broker.replication.messages import SyncLog
-from broker.replication.partition import Partition
-from broker.replication.waiting import WaitingRoom
-from broker.storage.errors import PassingStorageError
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset
+from pylog_broker.replication.isr import IsrEffect
+from pylog_broker.replication.messages import SyncLog
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.waiting import WaitingRoom
+from pylog_broker.storage.errors import PassingStorageError
 
 RETRY_MS: Final = 100
 """After a sync that could not be made for now."""

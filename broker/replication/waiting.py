@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from broker.delayed.purgatory import DelayedOperation, Purgatory
-from broker.metadata.messages import Failure
-from broker.replication.messages import Effect, OperationFailed
-from broker.replication.partition import Partition
-from broker.replication.sessions import FetchSessions
-from broker.replication.settings import ReplicationSettings
 from pylog.errors import ThrottlingQuotaExceeded
+from pylog_broker.delayed.purgatory import DelayedOperation, Purgatory
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.messages import Effect, OperationFailed
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.sessions import FetchSessions
+from pylog_broker.replication.settings import ReplicationSettings
 
 
 class WaitingOperation(DelayedOperation[Partition]):

@@ -25,14 +25,14 @@ from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 
-from broker import logs
-from broker.node.host import is_this_machine
-from broker.node.settings import parse_address
-from broker.spark import checks, executor, jvm
-from broker.spark.guardian import command as guardian_command
-from broker.spark.memory import executor_memory
-from broker.spark.settings import SparkSettings, parse_settings
 from pylog import errors
+from pylog_broker import logs
+from pylog_broker.node.host import is_this_machine
+from pylog_broker.node.settings import parse_address
+from pylog_broker.spark import checks, executor, jvm
+from pylog_broker.spark.guardian import command as guardian_command
+from pylog_broker.spark.memory import executor_memory
+from pylog_broker.spark.settings import SparkSettings, parse_settings
 
 logger = logging.getLogger("pylog.spark")
 
@@ -160,8 +160,8 @@ class Driver:
     async def run(self) -> int:
         """Head first, then the brokers; the exit status once all is stopped. Does not return to
         Python's own shutdown: Spark's threads could hold it up."""
-        from broker.head.head import Head
-        from broker.head.settings import HeadSettings
+        from pylog_broker.head.head import Head
+        from pylog_broker.head.settings import HeadSettings
 
         self._loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):

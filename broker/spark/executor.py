@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from broker.node.process import Stops
+    from pylog_broker.node.process import Stops
 
 DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
 """In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
@@ -95,8 +95,8 @@ def run_task(slot: int, _: Iterable[object], settings: TaskSettings) -> Iterator
 
     Raises BrokerCannotRun when no restart can help, and BrokerEnded when one is wanted.
     """
-    from broker import logs
-    from broker.spark.memory import machine_bytes, memory_warning
+    from pylog_broker import logs
+    from pylog_broker.spark.memory import machine_bytes, memory_warning
 
     logs.set_up(settings.config)
     warning = memory_warning(settings.executor_memory, machine_bytes())
@@ -111,7 +111,7 @@ class _Task:
     def __init__(self, slot: int, settings: TaskSettings) -> None:
         from pyspark import TaskContext
 
-        from broker.node.settings import NodeSettings
+        from pylog_broker.node.settings import NodeSettings
 
         context = TaskContext.get()
         attempt = context.attemptNumber() if context is not None else 0
@@ -140,9 +140,9 @@ class _Task:
 
     async def _serve(self) -> str:
         """Start the broker, again and again with growing pauses while it does not get ready."""
-        from broker.node.broker import run_broker
-        from broker.node.process import Stops
         from pylog import errors
+        from pylog_broker.node.broker import run_broker
+        from pylog_broker.node.process import Stops
 
         stops = Stops()
         self._listen_for_the_end(stops)

@@ -23,7 +23,7 @@ def command(first: int, second: int) -> list[str]:
     """What starts a guardian of two processes. Without the current directory among the places of
     modules: a user's `select.py` there would be taken for the standard library's.
     """
-    return [sys.executable, "-P", "-m", "broker.spark.guardian", str(first), str(second)]
+    return [sys.executable, "-P", "-m", "pylog_broker.spark.guardian", str(first), str(second)]
 
 
 def guard(first: int, second: int) -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Final, Literal, NamedTuple, Protocol
 
-from broker.storage.errors import DiskFull, ShortOfResources
 from pylog.errors import KafkaStorageError
 from pylog.private_folders import FILE_MODE, make_private
+from pylog_broker.storage.errors import DiskFull, ShortOfResources
 
 Buffer = bytes | bytearray | memoryview
 

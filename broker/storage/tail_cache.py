@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from broker.storage.files import Buffer
+from pylog_broker.storage.files import Buffer
 
 _COMPACT_AT: Final = 1024  # dead entries at the front of the lists before they are sliced away
 

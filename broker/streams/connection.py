@@ -21,17 +21,17 @@ from typing import Final, Protocol, cast
 
 from google.protobuf.message import DecodeError
 
-from broker.clients.request_memory import SMALL_BYTES as READ_BYTES
-from broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
-from broker.clients.wire import fetched
-from broker.network.acceptor import Place
-from broker.network.quotas import Refusal
-from broker.replication.messages import PartitionData
 from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.framing import Chunks, FrameCutter
 from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
+from pylog_broker.clients.request_memory import SMALL_BYTES as READ_BYTES
+from pylog_broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
+from pylog_broker.clients.wire import fetched
+from pylog_broker.network.acceptor import Place
+from pylog_broker.network.quotas import Refusal
+from pylog_broker.replication.messages import PartitionData
 
 _ACKS: Final = attrgetter("acks")
 

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from broker.clients.requests import ClientRequests
-from broker.network.acceptor import Acceptor, Gate
-from broker.network.quotas import Refusal
-from broker.network.shares import CONNECTIONS_MAX
-from broker.streams.connection import State, StreamConnection
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
+from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.network.acceptor import Acceptor, Gate
+from pylog_broker.network.quotas import Refusal
+from pylog_broker.network.shares import CONNECTIONS_MAX
+from pylog_broker.streams.connection import State, StreamConnection
 
 LISTENER: Final = "streams"
 GREETING_LOOK_SECONDS: Final = 5.0

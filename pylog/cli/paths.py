@@ -34,13 +34,13 @@ def resources() -> Path:
 
     Found by name, without importing the broker.
     """
-    spec = importlib.util.find_spec("broker")
+    spec = importlib.util.find_spec("pylog_broker")
     roots = list(spec.submodule_search_locations or ()) if spec is not None else []
     for root in roots:
-        for folder in (Path(root) / "spark" / "resources", Path(root).parent):
+        for folder in (Path(root) / "spark" / "resources", Path(root).resolve().parent):
             if (folder / "broker_app.py").is_file() and (folder / "spark-conf").is_dir():
                 return folder
     raise errors.ResourceNotFound(
-        f"broker_app.py and spark-conf are not beside the package 'broker' "
+        f"broker_app.py and spark-conf are not beside the package 'pylog_broker' "
         f"({', '.join(roots) or 'not installed'}); install the wheel of pylog-spark"
     )

@@ -14,17 +14,29 @@ from dataclasses import replace
 from itertools import count, repeat
 from pathlib import Path
 
-from broker.config import BrokerConfig
-from broker.log_dirs import directories_of
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog.errors import InvalidUpdateVersion
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from pylog.records.builder import encode_batch
+from pylog_broker.config import BrokerConfig
+from pylog_broker.log_dirs import directories_of
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
     Failure,
     MetadataBatch,
     PartitionsAltered,
 )
-from broker.metadata.records import (
+from pylog_broker.metadata.records import (
     ConfigRecord,
     ConfigResourceType,
     Endpoint,
@@ -34,8 +46,8 @@ from broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecords,
     DeleteRecordsDone,
@@ -54,23 +66,11 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.replication.settings import ReplicationSettings
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.files import Buffer, OsFiles
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
-from pylog.errors import InvalidUpdateVersion
-from pylog.model import (
-    BrokerEpoch,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    Offset,
-    PartitionEpoch,
-    TopicId,
-    TopicPartition,
-)
-from pylog.records.builder import encode_batch
+from pylog_broker.replication.settings import ReplicationSettings
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.files import Buffer, OsFiles
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 
 WALL_MS = 1_700_000_000_000
 T0 = TopicPartition("t", 0)

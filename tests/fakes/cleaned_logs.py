@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.files import Files
-from broker.storage.log.log import Log
-from broker.storage.log.validator import Origin
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import Origin
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 

@@ -9,20 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from broker.controller.controller import Controller
-from broker.controller.effects import AppendRecords, Effect, Reply
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import CreateTopics, TopicsCreated
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
-    AlterPartition,
-    BrokerRegistered,
-    BrokerState,
-    PartitionIsr,
-    PartitionsAltered,
-    RegisterBroker,
-)
-from broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord
 from pylog.model import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
@@ -33,6 +19,20 @@ from pylog.model import (
     TopicId,
     topic_id_from_bytes,
 )
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
+    AlterPartition,
+    BrokerRegistered,
+    BrokerState,
+    PartitionIsr,
+    PartitionsAltered,
+    RegisterBroker,
+)
+from pylog_broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord
 
 
 def counting_ids(prefix: int = 7) -> object:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.storage.files import Buffer
+from pylog_broker.storage.files import Buffer
 from tests.fakes.memory_files import MemoryFiles
 
 

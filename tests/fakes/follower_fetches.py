@@ -1,11 +1,11 @@
-"""A follower's fetch as the generated message, to compare `broker.kafka.follower_fetch` with."""
+"""A follower's fetch as the generated message, a twin of `pylog_broker.kafka.follower_fetch`."""
 
 from __future__ import annotations
 
-from broker.kafka.generated import fetch as wire_fetch
-from broker.kafka.translate import UNTOLD, id_to_bytes
-from broker.replication.messages import ReplicaFetch
 from pylog.model import TopicId
+from pylog_broker.kafka.generated import fetch as wire_fetch
+from pylog_broker.kafka.translate import UNTOLD, id_to_bytes
+from pylog_broker.replication.messages import ReplicaFetch
 
 
 def fetch_to_wire(request: ReplicaFetch) -> wire_fetch.FetchRequest:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from broker.config import TopicConfig
-from broker.storage.files import Files
-from broker.storage.log.log import Environment, Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.recovery.recovery import LastStop
 
 TOPIC = TopicPartition("t", 0)
 TOPIC_ID = TopicId("t" * 21 + "A")

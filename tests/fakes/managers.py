@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.config import BrokerConfig
-from broker.storage.files import Files
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
 from pylog.model import BrokerId, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append
 from tests.fakes.memory_files import MemoryFiles
 

@@ -10,7 +10,7 @@ import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from broker.storage.files import Buffer, FileStat
+from pylog_broker.storage.files import Buffer, FileStat
 
 
 @dataclass

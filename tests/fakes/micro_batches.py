@@ -15,8 +15,8 @@ from typing import Any
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from connector.options import source_options
-from connector.source import StreamReader
+from pylog_connector.options import source_options
+from pylog_connector.source import StreamReader
 
 Row = tuple[str, int, int, str]
 """Topic, partition, offset, value."""

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-from broker.log_dirs import directories_of
-from broker.replication.messages import DeleteRecords, ProduceDone
 from pylog import errors
 from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.send_events import (
@@ -31,6 +29,8 @@ from pylog.model import BrokerId, Offset
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import decode_columns
+from pylog_broker.log_dirs import directories_of
+from pylog_broker.replication.messages import DeleteRecords, ProduceDone
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.sender_world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset
+from pylog_broker.replication.messages import ReplicaFetch, ReplicaPartitionFetch
 from tests.fakes.broker_group import TOPIC_ID, BrokerGroup
 
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final
 
-from broker.storage.files import Buffer, Files
+from pylog_broker.storage.files import Buffer, Files
 
 OPERATIONS: Final = (
     "open", "append", "write_at", "pread", "pread_nowait", "truncate", "fsync_dir",

@@ -9,25 +9,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from broker.clients.answer_memory import AnswerMemory
-from broker.clients.batch_checks import BatchChecks
-from broker.clients.request_memory import RequestMemory
-from broker.clients.requests import ClientRequests
-from broker.metadata.messages import Failure
-from broker.metrics.counters import RequestCounters
-from broker.network.acceptor import Gate, Place
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
-    Effect,
-    Fetch,
-    FetchDone,
-    PartitionAck,
-    PartitionData,
-    Produce,
-    ProduceDone,
-)
-from broker.streams.connection import State, StreamConnection
-from broker.streams.server import LISTENER, StreamServer
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
@@ -36,6 +17,25 @@ from pylog.rpc import streams
 from pylog.rpc.framing import FrameCutter
 from pylog.rpc.produce_wire import Item, Request, encode_message
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.clients.batch_checks import BatchChecks
+from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.network.acceptor import Gate, Place
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    Effect,
+    Fetch,
+    FetchDone,
+    PartitionAck,
+    PartitionData,
+    Produce,
+    ProduceDone,
+)
+from pylog_broker.streams.connection import State, StreamConnection
+from pylog_broker.streams.server import LISTENER, StreamServer
 
 T0 = TopicPartition("t", 0)
 PLAIN = encode_batch([b"value"])

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.directories.clean_marker import CLEAN_MARKER
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, TopicPartition, errors
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
 from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration

@@ -15,11 +15,6 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.metadata import codec
-from broker.metadata.messages import RegisterBroker
-from broker.metadata.records import Endpoint
-from broker.network.cluster_proof import METADATA_KEY
-from broker.node.link_session import Handshake
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
@@ -27,6 +22,11 @@ from pylog.model import BrokerId, ControllerEpoch
 from pylog.records.builder import encode_batch
 from pylog.rpc import streams
 from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stream_pb2
+from pylog_broker.metadata import codec
+from pylog_broker.metadata.messages import RegisterBroker
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.network.cluster_proof import METADATA_KEY
+from pylog_broker.node.link_session import Handshake
 from tests.fakes import raw_http2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.wrong_requests import (

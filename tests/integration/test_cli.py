@@ -102,7 +102,7 @@ def test_a_process_that_ends_is_told_and_started_again(tmp_path: Path) -> None:
     try:
         at = ("-b", local.stdout.readline().decode().split("bootstrap=")[1].strip())
         assert run(*at, "topics", "create", "t", "--partitions", "4").returncode == 0
-        for module in ("broker.node", "broker.head"):
+        for module in ("pylog_broker.node", "pylog_broker.head"):
             killed = children(local.pid, module)[0]
             os.kill(killed, signal.SIGKILL)
             told, again = (local.stderr.readline().decode() for _ in range(2))

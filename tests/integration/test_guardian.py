@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.spark.guardian import command as guardian_command
 from pylog.clock import SYSTEM_CLOCK
+from pylog_broker.spark.guardian import command as guardian_command
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +29,7 @@ def guardian_of(*halves: subprocess.Popen[str], cwd: Path | None = None) -> subp
         stdout=subprocess.PIPE,
         text=True,
         cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},  # as the driver gives it its own places
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},  # as the driver gives it its own places
     )
     assert guardian.stdout is not None
     assert guardian.stdout.readline() == "watching\n"

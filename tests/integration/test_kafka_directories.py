@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from broker.storage.checkpoints.checkpoints import (
-    CLEANER_CHECKPOINT,
-    LOG_START_CHECKPOINT,
-    encode_offsets,
-)
-from broker.storage.recovery.survey import PARTITION_METADATA
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
 from pylog import TopicPartition as Tp
 from pylog.client.ranges.range_reader import Batches, RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import Offset
 from pylog.records.reader import iter_records
+from pylog_broker.storage.checkpoints.checkpoints import (
+    CLEANER_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    encode_offsets,
+)
+from pylog_broker.storage.recovery.survey import PARTITION_METADATA
 from tests.golden.kafka_dump import FOLDER, dump
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow]

@@ -17,8 +17,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics import names
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
+from pylog_broker.metrics import names
 from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration

@@ -249,7 +249,8 @@ def test_wrong_settings_are_named() -> None:
 
 def test_a_listener_beyond_loopback_needs_consent(tmp_path: Path) -> None:
     command = [
-        sys.executable, "-m", "broker.head", "--data-dir", str(tmp_path), "--listen", "0.0.0.0:0",
+        sys.executable, "-m", "pylog_broker.head", "--data-dir", str(tmp_path),
+        "--listen", "0.0.0.0:0",
     ]  # fmt: skip
     ended = subprocess.run(
         command, env={"PYLOG_CLUSTER_SECRET": "ab" * 32}, capture_output=True, text=True, timeout=30

@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from broker.head.head import Head
-from broker.head.settings import HeadSettings
-from broker.metadata.admin import CreateTopics, DeleteTopics, TopicsCreated, TopicsDeleted
-from broker.node.service import BrokerService
-from broker.node.settings import NodeReady, NodeSettings
-from broker.replication.messages import PartitionBatch, Produce
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.files import OsFiles
 from pylog.clock import SYSTEM_CLOCK
 from pylog.local import LocalCluster
 from pylog.model import NewTopic, TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_broker.head.head import Head
+from pylog_broker.head.settings import HeadSettings
+from pylog_broker.metadata.admin import CreateTopics, DeleteTopics, TopicsCreated, TopicsDeleted
+from pylog_broker.node.service import BrokerService
+from pylog_broker.node.settings import NodeReady, NodeSettings
+from pylog_broker.replication.messages import PartitionBatch, Produce
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.files import OsFiles
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import Offset, TopicId, TopicPartition
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     ConfigChange,
     ConfigsAltered,
@@ -23,11 +25,9 @@ from broker.metadata.admin import (
     PartitionsCreated,
     TopicsDeleted,
 )
-from broker.metadata.messages import BrokerUnregistered, Failure
-from broker.metadata.records import ConfigResourceType
-from broker.replication.messages import DeleteRecords, DeleteRecordsDone
-from pylog import errors
-from pylog.model import Offset, TopicId, TopicPartition
+from pylog_broker.metadata.messages import BrokerUnregistered, Failure
+from pylog_broker.metadata.records import ConfigResourceType
+from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone
 from tests.sim.clients import Client
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Actor, Machine, unary

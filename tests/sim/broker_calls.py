@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.metadata.messages import (
+from pylog.model import BrokerId
+from pylog_broker.metadata.messages import (
     Failure,
     FailuresNoted,
     PartitionsAltered,
     ReplicaKey,
     ReplicasFailed,
 )
-from broker.replication.messages import (
+from pylog_broker.replication.messages import (
     ReplicaFailed,
     SendAlterPartition,
     SendReplicaFetch,
 )
-from pylog.model import BrokerId
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Rpc
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.controller.effects import RejectSession, TellSession
-from broker.metadata.image import MetadataDelta, MetadataGap
-from broker.metadata.messages import Failure, MetadataBatch
 from pylog import errors
 from pylog.model import ControllerEpoch
+from pylog_broker.controller.effects import RejectSession, TellSession
+from pylog_broker.metadata.image import MetadataDelta, MetadataGap
+from pylog_broker.metadata.messages import Failure, MetadataBatch
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Rpc
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.directories.roster import ROSTER, Roster
-from broker.storage.segments.retention import JUMP_MS
 from pylog.model import BrokerId
+from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from pylog_broker.storage.directories.roster import ROSTER, Roster
+from pylog_broker.storage.segments.retention import JUMP_MS
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.contents import Trust, WallClock
 from tests.sim.disk import MOUNTS, Disk, Inode

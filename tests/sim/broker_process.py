@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from broker.metadata.image import MetadataImage
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, TopicPartition
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecordsDone,
     DeleteReplicaLater,
@@ -28,11 +30,9 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.manager import LogManager
-from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, TopicPartition
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.manager import LogManager
 from tests.sim.broker_calls import CALL_TIMEOUT_MS, BrokerCalls
 from tests.sim.broker_membership import BrokerMembership
 from tests.sim.broker_startup import BrokerStartup

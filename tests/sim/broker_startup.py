@@ -5,19 +5,19 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from broker.log_dirs import directories_of
-from broker.metadata.messages import (
+from pylog import errors
+from pylog_broker.log_dirs import directories_of
+from pylog_broker.metadata.messages import (
     BrokerClaim,
     BrokerRegistered,
     ClaimBroker,
     Failure,
 )
-from broker.metadata.records import Endpoint
-from broker.node.offers import find_directories
-from broker.node.registration import registration_of
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.manager.opening import Opening
-from pylog import errors
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.node.offers import find_directories
+from pylog_broker.node.registration import registration_of
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.manager.opening import Opening
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import DATA_ROOT
 

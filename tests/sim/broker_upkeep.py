@@ -10,16 +10,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.replication.manager import ReplicaManager
-from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import is_of_the_moment
-from broker.storage.log.guard import DISK_FAILED
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
-from broker.storage.segments.flush_task import FlushTask
 from pylog import errors
 from pylog.model import Offset
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.storage.cleaner.clean_task import CleanTask
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import is_of_the_moment
+from pylog_broker.storage.log.guard import DISK_FAILED
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.sim.contents import may_forget
 from tests.sim.disk import Directory, Inode
 from tests.sim.ghost import Violation

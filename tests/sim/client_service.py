@@ -12,9 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.grpc.metadata_view import metadata_response
-from broker.metadata.messages import Failure, ProducerIdBlock
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
+from pylog.records.batch import read_header
+from pylog.rpc.v1 import log_pb2
+from pylog_broker.grpc.metadata_view import metadata_response
+from pylog_broker.metadata.messages import Failure, ProducerIdBlock
+from pylog_broker.replication.messages import (
     DeleteRecords,
     EpochEndQuery,
     EpochEnds,
@@ -27,10 +31,6 @@ from broker.replication.messages import (
     Produce,
     ReplicaEpochEnd,
 )
-from pylog import errors
-from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
-from pylog.records.batch import read_header
-from pylog.rpc.v1 import log_pb2
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Call, Rpc
 from tests.sim.twins import check_epoch_end, check_offset

@@ -8,7 +8,10 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.records.batch import iter_headers
+from pylog_broker.replication.messages import (
     EpochEndQuery,
     Fetch,
     OffsetQuery,
@@ -16,9 +19,6 @@ from broker.replication.messages import (
     PartitionFetch,
     ReplicaEpochQuery,
 )
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog.records.batch import iter_headers
 from tests.sim.client_service import Fetched
 from tests.sim.ghost import PartitionGhost, Violation
 from tests.sim.rpc import Actor, Machine, Rpc, unary

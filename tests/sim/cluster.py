@@ -11,14 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import CreateTopics
-from broker.metadata.image import MetadataImage, TopicImage
-from broker.metadata.messages import MetadataBatch, PartitionsAltered
-from broker.metadata.records import PartitionRecord, RegisterBrokerRecord
-from broker.replication.messages import ReplicaFailed, ReplicaFetched
-from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.config import LONG_MAX
 from pylog.model import (
@@ -29,6 +21,14 @@ from pylog.model import (
     ProducerId,
     TopicPartition,
 )
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import CreateTopics
+from pylog_broker.metadata.image import MetadataImage, TopicImage
+from pylog_broker.metadata.messages import MetadataBatch, PartitionsAltered
+from pylog_broker.metadata.records import PartitionRecord, RegisterBrokerRecord
+from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
+from pylog_broker.replication.settings import ReplicationSettings
 from tests.sim.administrator import Administrator
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess

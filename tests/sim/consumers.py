@@ -13,14 +13,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from broker.replication.messages import (
-    Fetch,
-    OffsetAnswer,
-    OffsetQuery,
-    PartitionData,
-    PartitionFetch,
-    Standing,
-)
 from pylog import errors
 from pylog.client.consumer.collecting import Collector, Parts
 from pylog.client.consumer.consumer_settings import Interceptors, UserCode
@@ -47,6 +39,14 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.record import Record
+from pylog_broker.replication.messages import (
+    Fetch,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionData,
+    PartitionFetch,
+    Standing,
+)
 from tests.sim import client_service
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.ghost import PartitionGhost, Violation

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.config import TopicConfig
 from pylog.model import TopicId
 from pylog.records.batch import Buffer
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
 
 
 class Original(NamedTuple):

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.controller.controller import Controller
-from broker.controller.effects import (
+from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import (
     AppendRecords,
     Effect,
     Publish,
@@ -23,11 +24,10 @@ from broker.controller.effects import (
     SnapshotDue,
     TellSession,
 )
-from broker.controller.metadata_log import MetadataLog
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import AlterPartition
-from broker.metadata.records import MetadataRecord
-from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import AlterPartition
+from pylog_broker.metadata.records import MetadataRecord
 from tests.sim.disk import Disk, TornWrite
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation

@@ -10,7 +10,7 @@ import errno
 import random
 from collections.abc import Sequence
 
-from broker.storage.files import Buffer, FileStat
+from pylog_broker.storage.files import Buffer, FileStat
 from tests.sim.disk import Directory, Disk, Inode, mount_of, split
 from tests.sim.workers import Pool
 

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from broker.metadata.records import PartitionRecord
-from broker.replication.messages import PartitionState
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader
+from pylog_broker.metadata.records import PartitionRecord
+from pylog_broker.replication.messages import PartitionState
 from tests.sim.contents import Contents, left_of
 
 PartitionKey = tuple[TopicId, int]

@@ -15,7 +15,6 @@ from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from broker.replication.messages import PartitionAck, PartitionBatch, Produce
 from pylog import errors
 from pylog.client.producer.encoding import batch_bytes, split_batch
 from pylog.client.sending.accumulator import Accumulator, AccumulatorSettings, TopicBuffer
@@ -37,6 +36,7 @@ from pylog.client.sending.sender import Sender
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import read_header
 from pylog.records.compression import Compression
+from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.client_service import Answers, ProduceMessage
 from tests.sim.contents import Original

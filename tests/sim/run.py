@@ -115,7 +115,7 @@ def run_seed(
     """Run one seed from start to end."""
     trace = Trace(echo=echo)
     # recovery warns of every cut tail, and here that is the daily bread
-    logging.getLogger("broker").setLevel(logging.CRITICAL + 1)
+    logging.getLogger("pylog_broker").setLevel(logging.CRITICAL + 1)
     gc.disable()  # a run allocates much and keeps it; collecting in between doubles its time
     gc.freeze()  # what was there before it need not be looked at
     try:

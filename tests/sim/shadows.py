@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
-from broker.replication.messages import PartitionState
-from broker.storage.directories.partition_directories import PARTITION_METADATA
 from pylog.errors import CorruptMessage
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, crc_matches, iter_headers
+from pylog_broker.replication.messages import PartitionState
+from pylog_broker.storage.directories.partition_directories import PARTITION_METADATA
 from tests.sim.contents import Contents
 from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
 from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation

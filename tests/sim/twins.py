@@ -6,8 +6,8 @@ last record that is still there and the next one.
 
 from __future__ import annotations
 
-from broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, BrokerId
+from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
 from tests.sim.ghost import Batch, PartitionGhost, Shadow, Violation
 
 

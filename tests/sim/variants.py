@@ -14,37 +14,6 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
-from broker.controller import brokers, topic_growth
-from broker.controller.brokers import Brokers
-from broker.controller.election import Elections
-from broker.controller.ledger import Ledger
-from broker.controller.returning import Loss, Returning, Whereabouts
-from broker.controller.settings import ControllerSettings
-from broker.metadata.image import BrokerRegistration
-from broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
-from broker.metadata.records import PartitionRecord
-from broker.replication import fetches, produces
-from broker.replication.follower import FollowerState
-from broker.replication.isr import FollowerProgress, LeaderState
-from broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
-from broker.replication.partition import Partition
-from broker.replication.replica_fetches import ReplicaFetches
-from broker.replication.sessions import FIRST, FetchSession, FetchSessions
-from broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
-from broker.storage.cleaner.choice import Cleanable
-from broker.storage.cleaner.clean_plan import CleanPlan
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log import guard, log_reader, log_start
-from broker.storage.log.durability import Durability
-from broker.storage.log.guard import FaultGuard
-from broker.storage.log.log import Log, LogRead
-from broker.storage.manager.log_checkpoints import LogCheckpoints
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.producers.producer_entry import AppendedBatch
-from broker.storage.producers.producer_state import ProducerStates
-from broker.storage.recovery.recovery import SegmentLoader
-from broker.storage.segments.flush_task import FlushTask
-from broker.storage.segments.retention import RetentionClock
 from pylog.client.fetching.fetch_state import InFlight
 from pylog.client.fetching.fetch_state import Partition as FetchedPartition
 from pylog.client.sending.accumulator import Accumulator
@@ -65,6 +34,37 @@ from pylog.model import (
     TopicPartition,
 )
 from pylog.records.batch import BatchHeader, Buffer
+from pylog_broker.controller import brokers, topic_growth
+from pylog_broker.controller.brokers import Brokers
+from pylog_broker.controller.election import Elections
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.controller.returning import Loss, Returning, Whereabouts
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.image import BrokerRegistration
+from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
+from pylog_broker.metadata.records import PartitionRecord
+from pylog_broker.replication import fetches, produces
+from pylog_broker.replication.follower import FollowerState
+from pylog_broker.replication.isr import FollowerProgress, LeaderState
+from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
+from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.replica_fetches import ReplicaFetches
+from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
+from pylog_broker.storage.cleaner.choice import Cleanable
+from pylog_broker.storage.cleaner.clean_plan import CleanPlan
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.log import guard, log_reader, log_start
+from pylog_broker.storage.log.durability import Durability
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.log.log import Log, LogRead
+from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.producers.producer_entry import AppendedBatch
+from pylog_broker.storage.producers.producer_state import ProducerStates
+from pylog_broker.storage.recovery.recovery import SegmentLoader
+from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.retention import RetentionClock
 from tests.sim.broker_calls import BrokerCalls
 from tests.sim.swarm import Swarm, Upkeep, late_lives
 

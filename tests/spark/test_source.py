@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.functions import col
 
-from connector.schema import source_schema
 from pylog.records.builder import encode_batch
+from pylog_connector.schema import source_schema
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, fill, numbers, values

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
-from connector.schema import source_schema
+from pylog_connector.schema import source_schema
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 from tests.fakes.spark_reads import Reads, ends_with, fill, numbers, values

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from broker.config import BROKER_CONFIG, TOPIC_CONFIG
+from pylog_broker.config import BROKER_CONFIG, TOPIC_CONFIG
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -106,7 +106,7 @@ class Helper:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.verify.flood", "--role", role],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([f"{ROOT}/src", f"{ROOT}"])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -17,8 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import (
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import Offset, OffsetAndTimestamp, TimestampType, TopicPartition
+from pylog.records.batch import iter_headers
+from pylog.records.reader import iter_records
+from pylog.records.record import Record
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -27,17 +32,12 @@ from broker.storage.checkpoints.checkpoints import (
     read_epochs,
     read_offsets,
 )
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.recovery.survey import PARTITION_METADATA
-from broker.storage.segments.time_lookup import first_at_or_after
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import Offset, OffsetAndTimestamp, TimestampType, TopicPartition
-from pylog.records.batch import iter_headers
-from pylog.records.reader import iter_records
-from pylog.records.record import Record
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.recovery.survey import PARTITION_METADATA
+from pylog_broker.storage.segments.time_lookup import first_at_or_after
 from tests.fakes.logs import WALL_MS, open_log, read_all
 from tests.golden.make_kafka_logs import Broker
 

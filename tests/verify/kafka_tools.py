@@ -19,14 +19,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.storage.files import OsFiles
-from broker.storage.log.validator import INTERNAL, Origin
 from pylog import AdminClient, LocalCluster, NewTopic, Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import LeaderEpoch, TopicPartition
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog.records.compression import CODEC_NAMES
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.validator import INTERNAL, Origin
 from tests.fakes.logs import WALL_MS, batch_of, open_log
 from tests.verify.kafka_broker import Given, KafkaOnOurs, given_by_broker
 from tests.verify.kafka_dump_tool import check, files_of

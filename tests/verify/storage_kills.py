@@ -29,15 +29,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner import rewriting
-from broker.storage.files import Buffer, OsFiles
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner import rewriting
+from pylog_broker.storage.files import Buffer, OsFiles
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
 
 PARTITION: Final = TopicPartition("kills", 0)
 _ID: Final = TopicId("k" * 21 + "A")

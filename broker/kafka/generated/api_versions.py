@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from broker.kafka.wire import (
+from pylog_broker.kafka.wire import (
     DECODE_FAULTS,
     Chunks,
     MalformedMessage,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from broker.storage.checkpoints.checkpoints import encode_offsets, read_offsets
-from broker.storage.files import Files
 from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.checkpoints.checkpoints import encode_offsets, read_offsets
+from pylog_broker.storage.files import Files
 
 STAGED_SUFFIX: Final = ".next.tmp"
 """Not the name that `Files.write_atomic` uses; and what a crash leaves is removed at the start."""

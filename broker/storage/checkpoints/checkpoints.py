@@ -17,9 +17,9 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from broker.storage.checkpoints.leader_epochs import EpochEntry
-from broker.storage.files import Files
 from pylog.model import LeaderEpoch, Offset, TopicPartition
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEntry
+from pylog_broker.storage.files import Files
 
 EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
 HIGH_WATERMARK_CHECKPOINT: Final = "replication-offset-checkpoint"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.storage.cleaner.kernels import measure_kept, write_kept
 from pylog.model import TimestampType
 from pylog.records.batch import (
     CODEC_MASK,
@@ -26,6 +25,7 @@ from pylog.records.compression import check_codec, compress
 from pylog.records.decode_kernels import TIMESTAMP_DELTA
 from pylog.records.raw_memory import buffer_address, data_address, new_buffer
 from pylog.records.sections import Section
+from pylog_broker.storage.cleaner.kernels import measure_kept, write_kept
 
 
 def delete_horizon(header: BatchHeader) -> int | None:

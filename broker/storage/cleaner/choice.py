@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from broker.config import TopicConfig
-from broker.storage.segments.segment import Segment
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.segments.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)

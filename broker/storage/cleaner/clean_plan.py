@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.segments.segment import Segment
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.segments.segment import Segment
 
 
 class Source(NamedTuple):

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats
-from broker.storage.files import Files
-from broker.storage.segments.flush_task import FlushTask
 from pylog.errors import PylogError
+from pylog_broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.segments.flush_task import FlushTask
 
 if TYPE_CHECKING:
-    from broker.storage.cleaner.rewriting import Rewriting
+    from pylog_broker.storage.cleaner.rewriting import Rewriting
 
 
 class CleanTask:
@@ -56,7 +56,7 @@ class CleanTask:
 
     def run(self) -> None:
         """The next step. Never raises; `error` tells."""
-        from broker.storage.cleaner.rewriting import Rewriting
+        from pylog_broker.storage.cleaner.rewriting import Rewriting
 
         self.cleaned = None
         try:

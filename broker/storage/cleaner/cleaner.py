@@ -11,17 +11,17 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final
 
-from broker.config import BrokerConfig
-from broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
-from broker.storage.checkpoints.checkpoints import CLEANER_CHECKPOINT
-from broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
-from broker.storage.cleaner.clean_plan import CleanPlan, Source
-from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import PASSES, Files
-from broker.storage.log.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
+from pylog_broker.storage.checkpoints.checkpoints import CLEANER_CHECKPOINT
+from pylog_broker.storage.cleaner.choice import Cleanable, cleanable, dirtiest
+from pylog_broker.storage.cleaner.clean_plan import CleanPlan, Source
+from pylog_broker.storage.cleaner.clean_task import CleanTask
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import PASSES, Files
+from pylog_broker.storage.log.log import Log
 
 DEDUPE_BYTES_MIN: Final = 1024 * 1024
 """Memory for keys that each pass gets at least."""

@@ -7,11 +7,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from broker.storage.cleaner.kernels import EMPTY, put_keys, select_records
 from pylog.records.array_columns import ArrayColumns
 from pylog.records.batch import BatchHeader
 from pylog.records.raw_memory import buffer_address
 from pylog.records.sections import Section
+from pylog_broker.storage.cleaner.kernels import EMPTY, put_keys, select_records
 
 SLOT_BYTES: Final = 24
 _LOAD: Final = 0.9

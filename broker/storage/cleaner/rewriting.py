@@ -11,15 +11,19 @@ from typing import Final
 
 import numpy as np
 
-from broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
-from broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats, Source
-from broker.storage.cleaner.offset_map import OffsetMap, fields_of
-from broker.storage.cleaner.transactions import Transactions
-from broker.storage.errors import CorruptSegment
-from broker.storage.files import Files
-from broker.storage.indexes.offset_index import RELATIVE_MAX
-from broker.storage.producers.producer_entry import last_record
-from broker.storage.segments.segment import (
+from pylog.errors import CorruptMessage
+from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
+from pylog.records.compression import DECOMPRESSED_BYTES_MAX
+from pylog.records.sections import Section, open_section
+from pylog_broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
+from pylog_broker.storage.cleaner.clean_plan import Cleaned, CleanPlan, CleanStats, Source
+from pylog_broker.storage.cleaner.offset_map import OffsetMap, fields_of
+from pylog_broker.storage.cleaner.transactions import Transactions
+from pylog_broker.storage.errors import CorruptSegment
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX
+from pylog_broker.storage.producers.producer_entry import last_record
+from pylog_broker.storage.segments.segment import (
     CLEANED_ENDING,
     INDEX_SUFFIX,
     LOG_SUFFIX,
@@ -28,10 +32,6 @@ from broker.storage.segments.segment import (
     Segment,
     segment_name,
 )
-from pylog.errors import CorruptMessage
-from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
-from pylog.records.compression import DECOMPRESSED_BYTES_MAX
-from pylog.records.sections import Section, open_section
 
 _WINDOW: Final = 1024 * 1024
 _WRITE_BYTES: Final = 1024 * 1024

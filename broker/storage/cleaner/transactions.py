@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.producers.producer_state import read_marker
 from pylog.records.batch import BatchHeader
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.producers.producer_state import read_marker
 
 
 class Transactions:

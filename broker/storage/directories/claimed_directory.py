@@ -11,13 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Self
 
-from broker.storage.directories.clean_marker import (
+from pylog.model import Offset
+from pylog_broker.storage.directories.clean_marker import (
     CleanMarker,
     ClosedLog,
     take_clean_marker,
     unchanged,
 )
-from broker.storage.directories.directory import (
+from pylog_broker.storage.directories.directory import (
     MetaProperties,
     check_owner,
     lock_directory,
@@ -25,10 +26,9 @@ from broker.storage.directories.directory import (
     unwritable,
     write_meta,
 )
-from broker.storage.directories.partition_directories import refuse_orphans
-from broker.storage.files import PASSES, Files
-from broker.storage.recovery.recovery import LastStop
-from pylog.model import Offset
+from pylog_broker.storage.directories.partition_directories import refuse_orphans
+from pylog_broker.storage.files import PASSES, Files
+from pylog_broker.storage.recovery.recovery import LastStop
 
 
 @contextmanager

@@ -12,10 +12,10 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
-from broker.storage.files import Files
-from broker.storage.recovery.survey import GAPS_ALLOWED
-from broker.storage.segments.segment import CACHE_SUFFIXES, LOG_SUFFIX, Segment, SegmentFacts
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.recovery.survey import GAPS_ALLOWED
+from pylog_broker.storage.segments.segment import CACHE_SUFFIXES, LOG_SUFFIX, Segment, SegmentFacts
 
 CLEAN_MARKER: Final = ".kafka_cleanshutdown"
 

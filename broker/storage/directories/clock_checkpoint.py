@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.files import Files, is_of_the_moment
-from broker.storage.segments.retention import ClockReading, ClockStep
+from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from pylog_broker.storage.files import Files, is_of_the_moment
+from pylog_broker.storage.segments.retention import ClockReading, ClockStep
 
 _INTERVAL_MS: Final = 3_600_000
 """The clocks drift apart by less than a second meanwhile."""

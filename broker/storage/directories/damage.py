@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.storage.checkpoints.checkpoints import read_offsets, write_offsets
-from broker.storage.directories.partition_directories import DAMAGED_LOGS
-from broker.storage.files import Files
 from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.checkpoints.checkpoints import read_offsets, write_offsets
+from pylog_broker.storage.directories.partition_directories import DAMAGED_LOGS
+from pylog_broker.storage.files import Files
 
 NEVER: Final = Offset(2**63 - 1)
 """An end that no log reaches."""

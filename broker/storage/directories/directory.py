@@ -11,7 +11,8 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from broker.storage.errors import (
+from pylog.model import BrokerId
+from pylog_broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     ForeignDirectory,
@@ -19,8 +20,7 @@ from broker.storage.errors import (
     OtherBrokersDirectory,
     StartPutOff,
 )
-from broker.storage.files import Files, is_of_the_moment
-from pylog.model import BrokerId
+from pylog_broker.storage.files import Files, is_of_the_moment
 
 META_PROPERTIES: Final = "meta.properties"
 LOCK_FILE: Final = ".lock"

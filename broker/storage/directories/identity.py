@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from broker.storage.directories.directory import MetaProperties, write_meta
-from broker.storage.files import PASSES, Files
+from pylog_broker.storage.directories.directory import MetaProperties, write_meta
+from pylog_broker.storage.files import PASSES, Files
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT, read_offsets
-from broker.storage.directories.directory import read_meta
-from broker.storage.directories.roster import Roster
-from broker.storage.errors import StartPutOff, StorageStartError
-from broker.storage.files import Files, is_of_the_moment
 from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT, read_offsets
+from pylog_broker.storage.directories.directory import read_meta
+from pylog_broker.storage.directories.roster import Roster
+from pylog_broker.storage.errors import StartPutOff, StorageStartError
+from pylog_broker.storage.files import Files, is_of_the_moment
 
 
 def starts_left_behind(

@@ -7,20 +7,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.storage.checkpoints.checkpoints import (
+from pylog.model import BrokerId, TopicId, TopicPartition, topic_name_fault
+from pylog_broker.storage.checkpoints.checkpoints import (
     CLEANER_CHECKPOINT,
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.directories.directory import LOCK_FILE, META_PROPERTIES, check_owner, read_meta
-from broker.storage.directories.roster import ROSTER
-from broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
-from broker.storage.files import NO_ROOM, Files, is_of_the_moment
-from broker.storage.recovery.survey import PARTITION_METADATA
-from broker.storage.segments.segment import CUT_SUFFIX
-from pylog.model import BrokerId, TopicId, TopicPartition, topic_name_fault
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.directories.directory import (
+    LOCK_FILE,
+    META_PROPERTIES,
+    check_owner,
+    read_meta,
+)
+from pylog_broker.storage.directories.roster import ROSTER
+from pylog_broker.storage.errors import CorruptSegment, MetaPropertiesInvalid
+from pylog_broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from pylog_broker.storage.recovery.survey import PARTITION_METADATA
+from pylog_broker.storage.segments.segment import CUT_SUFFIX
 
 DELETE_SUFFIX: Final = "-delete"
 CONTROLLER_EPOCH: Final = "controller-epoch"

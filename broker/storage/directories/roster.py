@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.storage.errors import StartPutOff
-from broker.storage.files import Files, is_of_the_moment
+from pylog_broker.storage.errors import StartPutOff
+from pylog_broker.storage.files import Files, is_of_the_moment
 
 ROSTER: Final = "log-directories.json"
 

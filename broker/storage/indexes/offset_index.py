@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import numpy as np
 
-from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
+from pylog_broker.storage.errors import IndexOffsetOverflow, InvalidOffset
 
 ENTRY: Final = struct.Struct(">II")
 RELATIVE_MAX: Final = 2**31 - 1

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.storage.errors import InvalidOffset
-from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Files
-from broker.storage.indexes import offset_index, time_index
-from broker.storage.indexes.index_witness import IndexWitness
-from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
-from broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.files import NO_ROOM, OF_THE_MOMENT, Files
+from pylog_broker.storage.indexes import offset_index, time_index
+from pylog_broker.storage.indexes.index_witness import IndexWitness
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
+from pylog_broker.storage.indexes.time_index import TimeIndex
 
 _LEAVES_BEHIND: Final = NO_ROOM | OF_THE_MOMENT
 

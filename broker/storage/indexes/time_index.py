@@ -18,8 +18,8 @@ from typing import Final, Self
 
 import numpy as np
 
-from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
-from broker.storage.indexes.offset_index import RELATIVE_MAX
+from pylog_broker.storage.errors import IndexOffsetOverflow, InvalidOffset
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX
 
 ENTRY: Final = struct.Struct(">qI")
 

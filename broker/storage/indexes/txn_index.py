@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from broker.storage.errors import InvalidOffset
-from broker.storage.files import Files
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.files import Files
 
 ENTRY: Final = struct.Struct(">hqqqq")
 _VERSION: Final = 0

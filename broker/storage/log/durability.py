@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import errno
 
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, write_epochs
-from broker.storage.checkpoints.leader_epochs import LeaderEpochCache
-from broker.storage.files import PASSES, Files, SyncFailed
-from broker.storage.log.guard import FaultGuard
-from broker.storage.segments.flush_task import FlushTask, SyncHistory
-from broker.storage.segments.segment import Segment
-from broker.storage.segments.segment_list import SegmentList
 from pylog.model import Offset
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, write_epochs
+from pylog_broker.storage.checkpoints.leader_epochs import LeaderEpochCache
+from pylog_broker.storage.files import PASSES, Files, SyncFailed
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.segments.flush_task import FlushTask, SyncHistory
+from pylog_broker.storage.segments.segment import Segment
+from pylog_broker.storage.segments.segment_list import SegmentList
 
 
 class Durability:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.segments.open_segments import OpenSegments
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.segments.open_segments import OpenSegments
+from pylog_broker.storage.tail_cache import TailBudget
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from crc32c import crc32c
 
-from broker.storage.errors import InvalidOffset
-from broker.storage.files import Buffer
-from broker.storage.segments.segment import BatchPlace
 from pylog.errors import CorruptMessage
 from pylog.model import TopicPartition
 from pylog.records.batch import CRC_START, LENGTH_END, BatchHeader, iter_headers
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.files import Buffer
+from pylog_broker.storage.segments.segment import BatchPlace
 
 PlacedBatch = tuple[BatchPlace, Buffer, Buffer]
 """Where a batch goes, and its bytes in two pieces (the second may be empty)."""

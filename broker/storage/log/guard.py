@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset, ShortOfResources
-from broker.storage.files import NO_ROOM, OF_THE_MOMENT, SyncFailed
-from broker.storage.segments.scan import BadBatch
 from pylog.errors import KafkaStorageError
+from pylog_broker.storage.errors import CorruptSegment, DiskFull, InvalidOffset, ShortOfResources
+from pylog_broker.storage.files import NO_ROOM, OF_THE_MOMENT, SyncFailed
+from pylog_broker.storage.segments.scan import BadBatch
 
 DISK_FAILED: Final = frozenset(
     {

@@ -22,31 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Self
 
-from broker.config import TopicConfig
-from broker.storage.errors import CorruptSegment
-from broker.storage.files import Buffer, Files
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.log.durability import Durability
-from broker.storage.log.environment import TAIL_BYTES_MAX, AppendInfo, Environment
-from broker.storage.log.guard import FaultGuard
-from broker.storage.log.log_appender import LogAppender
-from broker.storage.log.log_parts import LogBounds, LogParts
-from broker.storage.log.log_reader import LogReader
-from broker.storage.log.log_start import LogStart
-from broker.storage.log.log_truncator import LogTruncator
-from broker.storage.log.log_writer import LogWriter
-from broker.storage.log.segment_swap import SegmentSwap
-from broker.storage.log.validator import CLIENT, Origin
-from broker.storage.producers.producer_history import ProducerHistory
-from broker.storage.producers.producer_state import ProducerStates
-from broker.storage.producers.snapshot_task import SnapshotTask
-from broker.storage.recovery.gaps import Gaps
-from broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
-from broker.storage.segments.damage import Hole
-from broker.storage.segments.flush_task import FlushTask
-from broker.storage.segments.segment import Segment
-from broker.storage.segments.segment_list import SegmentList
-from broker.storage.tail_cache import TailBudget, TailCache, TailRead
 from pylog.errors import KafkaStorageError, OffsetOutOfRange
 from pylog.model import (
     LeaderEpoch,
@@ -55,6 +30,31 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import CorruptSegment
+from pylog_broker.storage.files import Buffer, Files
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.log.durability import Durability
+from pylog_broker.storage.log.environment import TAIL_BYTES_MAX, AppendInfo, Environment
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.log.log_appender import LogAppender
+from pylog_broker.storage.log.log_parts import LogBounds, LogParts
+from pylog_broker.storage.log.log_reader import LogReader
+from pylog_broker.storage.log.log_start import LogStart
+from pylog_broker.storage.log.log_truncator import LogTruncator
+from pylog_broker.storage.log.log_writer import LogWriter
+from pylog_broker.storage.log.segment_swap import SegmentSwap
+from pylog_broker.storage.log.validator import CLIENT, Origin
+from pylog_broker.storage.producers.producer_history import ProducerHistory
+from pylog_broker.storage.producers.producer_state import ProducerStates
+from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
+from pylog_broker.storage.segments.damage import Hole
+from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.segment import Segment
+from pylog_broker.storage.segments.segment_list import SegmentList
+from pylog_broker.storage.tail_cache import TailBudget, TailCache, TailRead
 
 __all__ = ["AppendInfo", "Environment", "Log", "LogRead"]
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from broker.storage.files import Buffer
-from broker.storage.log.environment import AppendInfo
-from broker.storage.log.follower_batches import FetchedBatches, read_fetched
-from broker.storage.log.log_parts import LogParts
-from broker.storage.log.log_truncator import LogTruncator
-from broker.storage.log.log_writer import LogWriter
-from broker.storage.log.validator import Origin, as_stored, checked_header
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
 from pylog.records.batch import CONTROL_BIT, with_offset_and_epoch
+from pylog_broker.storage.files import Buffer
+from pylog_broker.storage.log.environment import AppendInfo
+from pylog_broker.storage.log.follower_batches import FetchedBatches, read_fetched
+from pylog_broker.storage.log.log_parts import LogParts
+from pylog_broker.storage.log.log_truncator import LogTruncator
+from pylog_broker.storage.log.log_writer import LogWriter
+from pylog_broker.storage.log.validator import Origin, as_stored, checked_header
 
 
 class LogAppender:

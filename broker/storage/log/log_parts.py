@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.config import TopicConfig
-from broker.storage.log.durability import Durability
-from broker.storage.log.environment import Environment
-from broker.storage.log.guard import FaultGuard
-from broker.storage.producers.producer_history import ProducerHistory
-from broker.storage.recovery.gaps import Gaps
-from broker.storage.segments.segment_list import SegmentList
-from broker.storage.tail_cache import TailCache
 from pylog.model import TopicPartition
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.durability import Durability
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.producers.producer_history import ProducerHistory
+from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.segments.segment_list import SegmentList
+from pylog_broker.storage.tail_cache import TailCache
 
 
 @dataclass(slots=True)

@@ -5,15 +5,15 @@ Everything here raises KafkaStorageError; what `read` is asked for may have rott
 
 from __future__ import annotations
 
-from broker.storage.files import Files
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.log.guard import FaultGuard
-from broker.storage.recovery.gaps import Gaps
-from broker.storage.segments.segment_list import SegmentList
-from broker.storage.segments.segment_reader import SegmentReader
-from broker.storage.segments.time_lookup import first_at_or_after, largest
-from broker.storage.tail_cache import TailCache, TailRead
 from pylog.model import OffsetAndTimestamp
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.segments.segment_list import SegmentList
+from pylog_broker.storage.segments.segment_reader import SegmentReader
+from pylog_broker.storage.segments.time_lookup import first_at_or_after, largest
+from pylog_broker.storage.tail_cache import TailCache, TailRead
 
 
 class LogReader:

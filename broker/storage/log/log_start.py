@@ -6,14 +6,14 @@ no room to write it, files must go first: deleting is what makes room.
 
 from __future__ import annotations
 
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import NO_ROOM, Files
-from broker.storage.log.log_parts import LogParts
-from broker.storage.log.log_writer import LogWriter
-from broker.storage.segments.retention import doomed_segments
-from broker.storage.segments.segment import Segment
 from pylog.errors import OffsetOutOfRange
 from pylog.model import Offset
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import NO_ROOM, Files
+from pylog_broker.storage.log.log_parts import LogParts
+from pylog_broker.storage.log.log_writer import LogWriter
+from pylog_broker.storage.segments.retention import doomed_segments
+from pylog_broker.storage.segments.segment import Segment
 
 
 class LogStart:

@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from broker.storage.log.log_parts import LogParts
-from broker.storage.segments.segment_list import CutPoint
 from pylog.model import Offset
+from pylog_broker.storage.log.log_parts import LogParts
+from pylog_broker.storage.segments.segment_list import CutPoint
 
 
 class LogTruncator:

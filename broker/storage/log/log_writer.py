@@ -7,21 +7,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from broker.config import TopicConfig
-from broker.storage.files import PASSES, Buffer
-from broker.storage.indexes.offset_index import RELATIVE_MAX
-from broker.storage.log.durability import Durability
-from broker.storage.log.follower_batches import PlacedBatch
-from broker.storage.log.guard import FaultGuard
-from broker.storage.producers.producer_history import ProducerHistory
-from broker.storage.producers.producer_state import read_marker
-from broker.storage.segments.scan import BadBatch
-from broker.storage.segments.segment import BatchPlace, Segment
-from broker.storage.segments.segment_list import SegmentList
-from broker.storage.tail_cache import TailCache
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import CONTROL_BIT, BatchHeader
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.files import PASSES, Buffer
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX
+from pylog_broker.storage.log.durability import Durability
+from pylog_broker.storage.log.follower_batches import PlacedBatch
+from pylog_broker.storage.log.guard import FaultGuard
+from pylog_broker.storage.producers.producer_history import ProducerHistory
+from pylog_broker.storage.producers.producer_state import read_marker
+from pylog_broker.storage.segments.scan import BadBatch
+from pylog_broker.storage.segments.segment import BatchPlace, Segment
+from pylog_broker.storage.segments.segment_list import SegmentList
+from pylog_broker.storage.tail_cache import TailCache
 
 
 class LogWriter:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from broker.config import TopicConfig
 from pylog.records.batch import (
     CODEC_MASK,
     BatchHeader,
@@ -23,6 +22,7 @@ from pylog.records.compression import Compression, compress
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import Section, open_section
 from pylog.records.validate import check_section
+from pylog_broker.config import TopicConfig
 
 _CODECS: Final = {
     "uncompressed": CompressionType.NONE,

@@ -6,10 +6,10 @@ Not here: what a cleaned segment holds (`cleaner`), and how a start finishes a s
 
 from __future__ import annotations
 
-from broker.storage.files import PASSES
-from broker.storage.log.log_parts import LogParts
-from broker.storage.segments.segment import Segment
 from pylog.errors import KafkaStorageError
+from pylog_broker.storage.files import PASSES
+from pylog_broker.storage.log.log_parts import LogParts
+from pylog_broker.storage.segments.segment import Segment
 
 
 class SegmentSwap:

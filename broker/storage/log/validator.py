@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.storage.log.recompression import Recompressed, recompress, wanted_compression
 from pylog.config import LONG_MAX
 from pylog.errors import (
     InvalidRecord,
@@ -31,6 +29,8 @@ from pylog.records.batch import (
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.sections import open_section
 from pylog.records.validate import check_batch, check_records, plain_header
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.recompression import Recompressed, recompress, wanted_compression
 
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from broker.storage.directories.damage import NEVER, Damage
-from broker.storage.errors import CorruptSegment
-from broker.storage.files import PASSES, Files, SyncFailed
-from broker.storage.log.environment import NamedLog
-from broker.storage.log.log import Log
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
+from pylog_broker.storage.directories.damage import NEVER, Damage
+from pylog_broker.storage.errors import CorruptSegment
+from pylog_broker.storage.files import PASSES, Files, SyncFailed
+from pylog_broker.storage.log.environment import NamedLog
+from pylog_broker.storage.log.log import Log
 
 ReplicaKey = tuple[TopicId, int]
 

@@ -12,18 +12,18 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from broker.storage.checkpoints.checkpoint_writer import CheckpointTask, OffsetCheckpoint
-from broker.storage.checkpoints.checkpoints import (
+from pylog.errors import KafkaStorageError
+from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask, OffsetCheckpoint
+from pylog_broker.storage.checkpoints.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
-from broker.storage.files import PASSES, Files
-from pylog.errors import KafkaStorageError
-from pylog.model import Offset, TopicPartition
+from pylog_broker.storage.files import PASSES, Files
 
 if TYPE_CHECKING:
-    from broker.storage.log.log import Log
+    from pylog_broker.storage.log.log import Log
 
 logger = logging.getLogger(__name__)
 

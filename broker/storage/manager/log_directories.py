@@ -14,16 +14,16 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import PassingStorageError, StartPutOff
-from broker.storage.log.log import Log
-from broker.storage.manager.health import ReplicaKey
-from broker.storage.manager.manager import LogManager
-from broker.storage.producers.producer_budget import ProducerBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.errors import PassingStorageError, StartPutOff
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.health import ReplicaKey
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
 
 logger = logging.getLogger(__name__)
 

@@ -19,32 +19,35 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Self
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.checkpoints.checkpoint_writer import CheckpointTask
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.directories.claimed_directory import ClaimedDirectory, locked_while_opening
-from broker.storage.directories.clean_marker import ClosedLog, closed_log, write_clean_marker
-from broker.storage.directories.clock_checkpoint import ClockCheckpoint
-from broker.storage.directories.directory import MetaProperties, write_meta
-from broker.storage.directories.identity import Identity
-from broker.storage.directories.partition_directories import (
+from pylog.errors import InvalidTopic, KafkaStorageError
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.directories.claimed_directory import (
+    ClaimedDirectory,
+    locked_while_opening,
+)
+from pylog_broker.storage.directories.clean_marker import ClosedLog, closed_log, write_clean_marker
+from pylog_broker.storage.directories.clock_checkpoint import ClockCheckpoint
+from pylog_broker.storage.directories.directory import MetaProperties, write_meta
+from pylog_broker.storage.directories.identity import Identity
+from pylog_broker.storage.directories.partition_directories import (
     find_partitions,
     read_topic_id,
     remove_tree,
 )
-from broker.storage.files import Files, is_of_the_moment
-from broker.storage.log.log import Environment, Log
-from broker.storage.manager.health import LogHealth, ReplicaKey
-from broker.storage.manager.log_checkpoints import LogCheckpoints
-from broker.storage.manager.replica_logs import ReplicaLogs
-from broker.storage.manager.upkeep import LogUpkeep, RemovalTask
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.producers.snapshot_task import SnapshotTask
-from broker.storage.segments.flush_task import FlushTask
-from broker.storage.segments.open_segments import OpenSegments
-from broker.storage.tail_cache import TailBudget
-from pylog.errors import InvalidTopic, KafkaStorageError
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
+from pylog_broker.storage.files import Files, is_of_the_moment
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.manager.health import LogHealth, ReplicaKey
+from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
+from pylog_broker.storage.manager.replica_logs import ReplicaLogs
+from pylog_broker.storage.manager.upkeep import LogUpkeep, RemovalTask
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.open_segments import OpenSegments
+from pylog_broker.storage.tail_cache import TailBudget
 
 logger = logging.getLogger(__name__)
 

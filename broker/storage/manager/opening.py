@@ -15,29 +15,33 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from broker.config import BrokerConfig
-from broker.storage.directories.directory import (
+from pylog.errors import KafkaStorageError
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.directories.directory import (
     LOCK_FILE,
     META_PROPERTIES,
     MetaProperties,
     read_meta,
 )
-from broker.storage.directories.left_behind import starts_left_behind
-from broker.storage.directories.roster import ROSTER, Roster, newest_roster, write_roster
-from broker.storage.errors import (
+from pylog_broker.storage.directories.left_behind import starts_left_behind
+from pylog_broker.storage.directories.roster import ROSTER, Roster, newest_roster, write_roster
+from pylog_broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     MetaPropertiesInvalid,
     StartPutOff,
     StorageStartError,
 )
-from broker.storage.files import NO_ROOM, Files, is_of_the_moment
-from broker.storage.manager.log_directories import LogDirectories, OfflineDirectory, config_of_each
-from broker.storage.manager.manager import LogManager
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.segments.open_segments import OpenSegments
-from broker.storage.tail_cache import TailBudget
-from pylog.errors import KafkaStorageError
+from pylog_broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from pylog_broker.storage.manager.log_directories import (
+    LogDirectories,
+    OfflineDirectory,
+    config_of_each,
+)
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.segments.open_segments import OpenSegments
+from pylog_broker.storage.tail_cache import TailBudget
 
 _MISTAKES: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ELOOP})
 """Errors of a start that somebody must mend who set the directory up; others are the disk's."""

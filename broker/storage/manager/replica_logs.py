@@ -9,17 +9,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from broker.config import TopicConfig
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.directories.partition_directories import rename_away, write_topic_id
-from broker.storage.errors import CorruptSegment
-from broker.storage.files import NO_ROOM, Files, refused
-from broker.storage.log.log import Environment, Log
-from broker.storage.manager.health import LogHealth
-from broker.storage.manager.log_checkpoints import LogCheckpoints
-from broker.storage.recovery.recovery import LastStop
 from pylog.errors import InconsistentTopicId, KafkaStorageError
 from pylog.model import TopicId, TopicPartition
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.directories.partition_directories import rename_away, write_topic_id
+from pylog_broker.storage.errors import CorruptSegment
+from pylog_broker.storage.files import NO_ROOM, Files, refused
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.manager.health import LogHealth
+from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
+from pylog_broker.storage.recovery.recovery import LastStop
 
 logger = logging.getLogger(__name__)
 

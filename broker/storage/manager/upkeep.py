@@ -9,17 +9,17 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from broker.config import BrokerConfig
-from broker.storage.directories.clock_checkpoint import ClockCheckpoint
-from broker.storage.files import NO_ROOM, Files, is_of_the_moment
-from broker.storage.log.log import Log
-from broker.storage.manager.log_checkpoints import LogCheckpoints
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.producers.snapshot_task import SnapshotTask
-from broker.storage.segments.flush_task import FlushTask
-from broker.storage.segments.retention import RetentionClock
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.directories.clock_checkpoint import ClockCheckpoint
+from pylog_broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.segments.flush_task import FlushTask
+from pylog_broker.storage.segments.retention import RetentionClock
 
 _EXPIRY_CHECK_MS: Final = 600_000
 """How often idle producers are looked for, as in Kafka."""

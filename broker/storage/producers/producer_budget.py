@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.config import BrokerConfig
 from pylog.config import LONG_MAX
 from pylog.errors import ThrottlingQuotaExceeded
+from pylog_broker.config import BrokerConfig
 
 RESERVED: Final = 100
 """Producers that every log may know when the broker's number is reached, so that a flood in one

@@ -13,31 +13,31 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Final
 
-from broker.storage.files import NO_ROOM, PASSES, Files, is_of_the_moment
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.producers.producer_snapshot import (
+from pylog.config import LONG_MAX
+from pylog.records.batch import BatchHeader
+from pylog_broker.storage.files import NO_ROOM, PASSES, Files, is_of_the_moment
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.producers.producer_snapshot import (
     BadSnapshot,
     encode_companion,
     encode_snapshot,
     restore,
 )
-from broker.storage.producers.producer_state import (
+from pylog_broker.storage.producers.producer_state import (
     SLICE,
     Marker,
     ProducerStates,
     read_marker,
 )
-from broker.storage.producers.snapshot_task import SnapshotTask
-from broker.storage.segments.scan import scan
-from broker.storage.segments.segment import (
+from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.segments.scan import scan
+from pylog_broker.storage.segments.segment import (
     PRODUCERS_SUFFIX,
     SNAPSHOT_SUFFIX,
     Segment,
     segment_name,
 )
-from pylog.config import LONG_MAX
-from pylog.records.batch import BatchHeader
 
 _NAME: Final = re.compile(rf"([0-9]{{20}}){re.escape(SNAPSHOT_SUFFIX)}")
 

@@ -40,14 +40,14 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from broker.storage.producers.producer_entry import (
+from pylog.records.batch import SEQUENCE_MAX
+from pylog_broker.storage.producers.producer_entry import (
     BATCH,
     ROW_BYTES,
     AppendedBatch,
     ProducerEntry,
     pack,
 )
-from pylog.records.batch import SEQUENCE_MAX
 
 SNAPSHOT_VERSION: Final = 1
 COMPANION_VERSION: Final = 1

@@ -25,9 +25,18 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.producers.producer_entry import (
+from pylog.errors import (
+    InvalidProducerEpoch,
+    OutOfOrderSequenceNumber,
+    PylogError,
+    UnknownProducerId,
+)
+from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
+from pylog.records.builder import ControlType, read_control
+from pylog.records.reader import decode_columns
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.producers.producer_entry import (
     BATCH,
     BATCHES_KEPT,
     EPOCH_AND_SEQUENCE,
@@ -41,15 +50,6 @@ from broker.storage.producers.producer_entry import (
     transaction_start,
     unpack,
 )
-from pylog.errors import (
-    InvalidProducerEpoch,
-    OutOfOrderSequenceNumber,
-    PylogError,
-    UnknownProducerId,
-)
-from pylog.records.batch import CONTROL_BIT, SEQUENCE_MAX, TRANSACTIONAL_BIT, BatchHeader
-from pylog.records.builder import ControlType, read_control
-from pylog.records.reader import decode_columns
 
 __all__ = ["BATCHES_KEPT", "AppendedBatch", "Marker", "ProducerEntry", "ProducerStates"]
 

@@ -14,8 +14,8 @@ from typing import Final
 
 from crc32c import crc32c
 
-from broker.storage.files import Files
-from broker.storage.producers.producer_snapshot import (
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.producers.producer_snapshot import (
     COMPANION_VERSION,
     SNAPSHOT_VERSION,
     START_BYTES,

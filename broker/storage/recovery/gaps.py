@@ -12,8 +12,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.storage.files import Files
-from broker.storage.recovery.survey import GAPS_ALLOWED
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.recovery.survey import GAPS_ALLOWED
 
 _NOTHING: Final = 0
 

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from broker.storage.segments.segment import SegmentFacts
+from pylog_broker.storage.segments.segment import SegmentFacts
 
 logger = logging.getLogger(__name__)
 

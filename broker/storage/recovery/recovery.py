@@ -25,27 +25,27 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs
-from broker.storage.checkpoints.leader_epochs import LeaderEpochCache
-from broker.storage.errors import CorruptSegment, InvalidOffset
-from broker.storage.files import NO_ROOM, Files, is_of_the_moment
-from broker.storage.indexes.index_witness import IndexWitness
-from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.indexes.txn_index import AbortedTransaction
-from broker.storage.producers.producer_history import ProducerHistory, headers
-from broker.storage.producers.producer_state import read_marker
-from broker.storage.recovery.gaps import Gaps
-from broker.storage.recovery.last_stop import LastStop, RecoveryReport
-from broker.storage.recovery.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
-from broker.storage.segments.damage import DamageFinder, Hole, Place
-from broker.storage.segments.scan import BadBatch, find_valid_batch, only_zeros, scan
-from broker.storage.segments.segment import CUT_SUFFIX, Segment, place_of
-from broker.storage.segments.segment_facts import read_facts
 from pylog.config import LONG_MAX
 from pylog.errors import CorruptMessage
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import HEADER_SIZE, BatchHeader, crc_matches, read_header
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs
+from pylog_broker.storage.checkpoints.leader_epochs import LeaderEpochCache
+from pylog_broker.storage.errors import CorruptSegment, InvalidOffset
+from pylog_broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from pylog_broker.storage.indexes.index_witness import IndexWitness
+from pylog_broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction
+from pylog_broker.storage.producers.producer_history import ProducerHistory, headers
+from pylog_broker.storage.producers.producer_state import read_marker
+from pylog_broker.storage.recovery.gaps import Gaps
+from pylog_broker.storage.recovery.last_stop import LastStop, RecoveryReport
+from pylog_broker.storage.recovery.survey import GAPS_ALLOWED, PARTITION_METADATA, survey
+from pylog_broker.storage.segments.damage import DamageFinder, Hole, Place
+from pylog_broker.storage.segments.scan import BadBatch, find_valid_batch, only_zeros, scan
+from pylog_broker.storage.segments.segment import CUT_SUFFIX, Segment, place_of
+from pylog_broker.storage.segments.segment_facts import read_facts
 
 __all__ = ["GAPS_ALLOWED", "PARTITION_METADATA", "LastStop", "RecoveryReport", "SegmentLoader"]
 

@@ -12,11 +12,11 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
-from broker.storage.errors import CorruptSegment
-from broker.storage.files import Files
-from broker.storage.segments.scan import BadBatch, scan
-from broker.storage.segments.segment import (
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
+from pylog_broker.storage.errors import CorruptSegment
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.segments.scan import BadBatch, scan
+from pylog_broker.storage.segments.segment import (
     CACHE_SUFFIXES,
     CLEANED_ENDING,
     CUT_SUFFIX,

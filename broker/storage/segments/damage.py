@@ -21,11 +21,11 @@ from operator import itemgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
-from broker.storage.files import Files
-from broker.storage.segments.scan import BadBatch
 from pylog.errors import CorruptMessage
 from pylog.records.batch import HEADER_SIZE, MAGIC, MAGIC_OFFSET, BatchHeader, crc_matches
 from pylog.records.batch import read_header as header_in
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.segments.scan import BadBatch
 
 _WINDOW: Final = 1024 * 1024
 _BASE_OFFSET: Final = Struct(">q")

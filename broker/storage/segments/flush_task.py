@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, wait
 
-from broker.storage.files import Files, SyncFailed, sync
 from pylog.model import Offset
+from pylog_broker.storage.files import Files, SyncFailed, sync
 
 
 class SyncHistory:

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.storage.segments.segment import Segment
+    from pylog_broker.storage.segments.segment import Segment
 
 
 class OpenSegments:

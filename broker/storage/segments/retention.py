@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from broker.config import TopicConfig
-from broker.storage.segments.segment import Segment
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.segments.segment import Segment
 
 JUMP_MS: Final = 10 * 60_000
 """The two clocks drift apart by less in one interval, or one of them was set."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from broker.storage.files import Files
 from pylog.errors import CorruptMessage
 from pylog.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
+from pylog_broker.storage.files import Files
 
 _HEADER_WINDOW: Final = 16 * 1024
 """Read at once when only headers matter: many small batches, or little more than one large one's

@@ -12,17 +12,17 @@ import logging
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from broker.storage.errors import InvalidOffset
-from broker.storage.files import NO_ROOM, OF_THE_MOMENT, Buffer, Files, sync
-from broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
-from broker.storage.indexes.segment_indexes import WAITING_MAX, SegmentIndexes
-from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.indexes.txn_index import TxnIndex
-from broker.storage.segments.damage import DamageFinder, Hole, Place
-from broker.storage.segments.scan import BadBatch, scan
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
 from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.files import NO_ROOM, OF_THE_MOMENT, Buffer, Files, sync
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
+from pylog_broker.storage.indexes.segment_indexes import WAITING_MAX, SegmentIndexes
+from pylog_broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.indexes.txn_index import TxnIndex
+from pylog_broker.storage.segments.damage import DamageFinder, Hole, Place
+from pylog_broker.storage.segments.scan import BadBatch, scan
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
-from broker.storage.errors import InvalidOffset
-from broker.storage.files import Files
-from broker.storage.indexes import offset_index, time_index
-from broker.storage.segments.scan import BadBatch, scan
-from broker.storage.segments.segment import Segment, SegmentFacts
 from pylog.errors import CorruptMessage
 from pylog.model import NO_TIMESTAMP
 from pylog.records.batch import HEADER_SIZE, BatchHeader, read_header
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.indexes import offset_index, time_index
+from pylog_broker.storage.segments.scan import BadBatch, scan
+from pylog_broker.storage.segments.segment import Segment, SegmentFacts
 
 _INTERVALS_MAX: Final = 16
 """So far the last entry may be from the end: after a start a whole interval has to pass for the

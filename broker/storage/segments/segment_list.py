@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from typing import Final, NamedTuple, overload
 
-from broker.config import TopicConfig
-from broker.storage.files import Files
-from broker.storage.indexes.offset_index import RELATIVE_MAX
-from broker.storage.indexes.txn_index import TxnIndex
-from broker.storage.segments.open_segments import OpenSegments
-from broker.storage.segments.segment import SWAP_ENDING, BatchPlace, Segment
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.indexes.offset_index import RELATIVE_MAX
+from pylog_broker.storage.indexes.txn_index import TxnIndex
+from pylog_broker.storage.segments.open_segments import OpenSegments
+from pylog_broker.storage.segments.segment import SWAP_ENDING, BatchPlace, Segment
 
 _OPEN_MAX: Final = 8
 """Segments besides the active one that keep a handle: enough for some slow readers of one log."""

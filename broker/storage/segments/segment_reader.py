@@ -13,12 +13,6 @@ from typing import Final
 
 from crc32c import crc32c
 
-from broker.storage.errors import DamagedBatch
-from broker.storage.files import Files
-from broker.storage.segments.damage import Hole
-from broker.storage.segments.scan import BadBatch, scan
-from broker.storage.segments.segment import Segment
-from broker.storage.tail_cache import TailRead
 from pylog.errors import CorruptMessage
 from pylog.records.batch import (
     CRC_START,
@@ -30,6 +24,12 @@ from pylog.records.batch import (
     crc_matches,
     read_header,
 )
+from pylog_broker.storage.errors import DamagedBatch
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.segments.damage import Hole
+from pylog_broker.storage.segments.scan import BadBatch, scan
+from pylog_broker.storage.segments.segment import Segment
+from pylog_broker.storage.tail_cache import TailRead
 
 _SLACK: Final = 8 * 1024
 """Read besides the wanted bytes: about one index interval lies before the wanted batch."""

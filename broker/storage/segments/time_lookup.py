@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from broker.storage.files import Files
-from broker.storage.segments.segment import Segment
-from broker.storage.segments.segment_reader import SegmentReader
 from pylog.model import LeaderEpoch, Offset, OffsetAndTimestamp
 from pylog.records.reader import first_record_at_or_after
+from pylog_broker.storage.files import Files
+from pylog_broker.storage.segments.segment import Segment
+from pylog_broker.storage.segments.segment_reader import SegmentReader
 
 
 def first_at_or_after(

@@ -39,7 +39,7 @@ def _guarded(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
 
 
 if CONTROL:
-    from broker.storage.files import OsFiles
+    from pylog_broker.storage.files import OsFiles
 
     for operation in BY_PATH + BY_HANDLE:
         setattr(OsFiles, operation, _guarded(operation, getattr(OsFiles, operation)))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import BROKER_CONFIG, BROKER_NAMES, TOPIC_CONFIG, BrokerConfig, TopicConfig
 from pylog.errors import InvalidConfig
+from pylog_broker.config import BROKER_CONFIG, BROKER_NAMES, TOPIC_CONFIG, BrokerConfig, TopicConfig
 
 
 def test_defaults_of_the_tables_are_those_of_the_classes() -> None:

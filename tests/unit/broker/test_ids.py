@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from broker.ids import random_id
 from pylog.model import topic_id_to_bytes
+from pylog_broker.ids import random_id
 
 
 def test_an_id_is_22_characters_of_its_16_bytes() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.log_dirs import directories_of, roots_of
 from pylog.errors import InvalidConfig
+from pylog_broker.config import BrokerConfig
+from pylog_broker.log_dirs import directories_of, roots_of
 
 
 def test_without_it_a_broker_has_one_directory() -> None:

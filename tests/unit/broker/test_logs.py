@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from broker import logs
-from broker.log_settings import FORMATS, parse_levels
-from broker.logs import IDENTITY, Floods
 from pylog.errors import InvalidConfig
+from pylog_broker import logs
+from pylog_broker.log_settings import FORMATS, parse_levels
+from pylog_broker.logs import IDENTITY, Floods
 
 
 class SteppedClock:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.admission import Pace, limited
+from pylog_connector.admission import Pace, limited
 
 # ---- shares ------------------------------------------------------------------------------------
 

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from connector import errors
-from connector.batches import batch_ranges
-from connector.planning import Bounds, PartitionBounds, TopicBounds
-from connector.positions import EARLIEST, LATEST, Bound, Positions
-from connector.ranges import Others, ReadRange
-from connector.selection import Selection, by_names, by_partitions
 from pylog.model import TopicPartition
+from pylog_connector import errors
+from pylog_connector.batches import batch_ranges
+from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
+from pylog_connector.positions import EARLIEST, LATEST, Bound, Positions
+from pylog_connector.ranges import Others, ReadRange
+from pylog_connector.selection import Selection, by_names, by_partitions
 
 ID = "x" * 22
 A = by_names("a")

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from connector import bounds, errors
-from connector.options import source_options
+from pylog_connector import bounds, errors
+from pylog_connector.options import source_options
 
 
 class Reader:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark import TaskContext
 
-from connector.clients import drop_producer, drop_reader, producer_for, reader_for
-from connector.options import SinkOptions, sink_options, source_options
+from pylog_connector.clients import drop_producer, drop_reader, producer_for, reader_for
+from pylog_connector.options import SinkOptions, sink_options, source_options
 
 
 def options(**client: str) -> SinkOptions:

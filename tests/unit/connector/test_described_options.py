@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from connector import option_names as options
-from connector.described_options import DESCRIBED
+from pylog_connector import option_names as options
+from pylog_connector.described_options import DESCRIBED
 
 
 def test_every_option_is_described() -> None:

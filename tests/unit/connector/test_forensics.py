@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import pytest
 
-from connector.forensics import by_whom, oldest, why_deleted
-from connector.options import source_options
-from connector.planning import UNKNOWN
 from pylog.client.ranges.range_reader import RangeReader
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.model import TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_connector.forensics import by_whom, oldest, why_deleted
+from pylog_connector.options import source_options
+from pylog_connector.planning import UNKNOWN
 from tests.fakes.fake_cluster import FakeCluster
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.errors import CheckpointInvalid
-from connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
+from pylog_connector.errors import CheckpointInvalid
+from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 
 ID = "x" * 22
 

@@ -5,18 +5,18 @@ import re
 
 import pytest
 
-from connector import errors
-from connector.described_options import DESCRIBED
-from connector.option_names import (
+from pylog.client.cluster.metadata import Address
+from pylog_connector import errors
+from pylog_connector.described_options import DESCRIBED
+from pylog_connector.option_names import (
     check_names,
     in_options,
     options_of_sinks,
     options_of_sources,
 )
-from connector.options import check_source, check_values, sink_options, source_options
-from connector.positions import EARLIEST, LATEST, Bound
-from connector.selection import by_names
-from pylog.client.cluster.metadata import Address
+from pylog_connector.options import check_source, check_values, sink_options, source_options
+from pylog_connector.positions import EARLIEST, LATEST, Bound
+from pylog_connector.selection import by_names
 
 READ = {"pylog.bootstrap.servers": "h:9092", "subscribe": "a"}
 WRITE = {"pylog.bootstrap.servers": "h:9092", "topic": "a"}

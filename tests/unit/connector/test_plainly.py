@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector.datasource import PylogDataSource
-from connector.errors import ConnectorError, ReadFailed, UnknownOption
-from connector.plainly import plainly, plainly_each
-from connector.source import StreamReader
+from pylog_connector.datasource import PylogDataSource
+from pylog_connector.errors import ConnectorError, ReadFailed, UnknownOption
+from pylog_connector.plainly import plainly, plainly_each
+from pylog_connector.source import StreamReader
 
 
 def fails(error: Exception) -> None:
@@ -45,7 +45,7 @@ def test_an_error_of_the_connector_comes_alone() -> None:
         text = "".join(traceback.format_exception(error.value))
         assert "inside" not in text
         assert "in fails" not in text
-        assert text.endswith("connector.errors.ReadFailed: [PYLOG_READ_FAILED] why\n")
+        assert text.endswith("pylog_connector.errors.ReadFailed: [PYLOG_READ_FAILED] why\n")
 
 
 def test_a_defect_keeps_its_stack() -> None:

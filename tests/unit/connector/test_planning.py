@@ -4,9 +4,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from connector import errors
-from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
-from connector.planning import (
+from pylog_connector import errors
+from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition
+from pylog_connector.planning import (
     Advance,
     PartitionBounds,
     TopicBounds,
@@ -15,9 +15,9 @@ from connector.planning import (
     require_topics,
     stream_ranges,
 )
-from connector.positions import EARLIEST, LATEST, Bound, Positions
-from connector.ranges import ReadRange
-from connector.selection import Selection, by_names
+from pylog_connector.positions import EARLIEST, LATEST, Bound, Positions
+from pylog_connector.ranges import ReadRange
+from pylog_connector.selection import Selection, by_names
 
 ID, OTHER = "x" * 22, "y" * 22
 A, AB = by_names("a"), by_names("ab")

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
-from connector.offsets import PartitionPosition, StreamOffset, TopicPosition
-from connector.positions import (
+from pylog.model import TopicPartition
+from pylog_connector.errors import InvalidOption, NoOffsetAtTime, UnknownTopic
+from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition
+from pylog_connector.positions import (
     EARLIEST,
     LATEST,
     Bound,
@@ -17,7 +18,6 @@ from connector.positions import (
     time_bound,
     times_bound,
 )
-from pylog.model import TopicPartition
 
 
 def parse(text: str) -> Positions:

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from connector.clients import drop_reader
-from connector.errors import DamagedBatch, DataLoss, ReadFailed
-from connector.options import SourceOptions, source_options
-from connector.ranges import ReadRange
-from connector.reading import ASKED_MAX, read_ranges
 from pylog.records.builder import encode_batch
+from pylog_connector.clients import drop_reader
+from pylog_connector.errors import DamagedBatch, DataLoss, ReadFailed
+from pylog_connector.options import SourceOptions, source_options
+from pylog_connector.ranges import ReadRange
+from pylog_connector.reading import ASKED_MAX, read_ranges
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakeTopic
 

@@ -8,16 +8,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.validator import Origin, checked_header
-from connector import errors
-from connector.options import SinkOptions, sink_options
-from connector.refusals import failed
-from connector.sink_rows import TopicRows, rows_by_topic
-from connector.writing import write_batches
 from pylog.client.producer.producer import Producer
 from pylog.errors import InvalidConfig, InvalidTimestamp, MessageTooLarge, PylogError
 from pylog.records.builder import encode_batch
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.validator import Origin, checked_header
+from pylog_connector import errors
+from pylog_connector.options import SinkOptions, sink_options
+from pylog_connector.refusals import failed
+from pylog_connector.sink_rows import TopicRows, rows_by_topic
+from pylog_connector.writing import write_batches
 from tests.fakes.fake_cluster import FakeCluster
 
 NOW_MS = 1_700_000_000_000

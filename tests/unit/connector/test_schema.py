@@ -19,8 +19,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from connector.errors import SinkSchema, SourceSchema
-from connector.schema import check_sink_schema, projection, source_schema
+from pylog_connector.errors import SinkSchema, SourceSchema
+from pylog_connector.schema import check_sink_schema, projection, source_schema
 
 HEADERS = source_schema(include_headers=True)["headers"].dataType
 

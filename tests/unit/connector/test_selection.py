@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from connector.errors import InvalidOption
-from connector.selection import by_names, by_partitions, by_pattern
+from pylog_connector.errors import InvalidOption
+from pylog_connector.selection import by_names, by_partitions, by_pattern
 
 
 def test_by_names() -> None:

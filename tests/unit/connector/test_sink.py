@@ -7,8 +7,8 @@ from typing import cast
 import pytest
 from pyspark import TaskContext
 
-from connector.errors import SaveMode
-from connector.sink import check_is_no_table
+from pylog_connector.errors import SaveMode
+from pylog_connector.sink import check_is_no_table
 
 
 class Task:

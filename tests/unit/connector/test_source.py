@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from connector.bounds import BoundsReader
-from connector.errors import DataLoss
-from connector.options import source_options
-from connector.planning import Bounds, PartitionBounds, TopicBounds
-from connector.ranges import ReadRange
-from connector.source import StreamReader
 from pylog.model import TopicPartition
+from pylog_connector.bounds import BoundsReader
+from pylog_connector.errors import DataLoss
+from pylog_connector.options import source_options
+from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
+from pylog_connector.ranges import ReadRange
+from pylog_connector.source import StreamReader
 
 
 class Cluster:

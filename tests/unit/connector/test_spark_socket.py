@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from connector.spark_socket import hasten
+from pylog_connector.spark_socket import hasten
 
 
 @pytest.fixture(autouse=True)

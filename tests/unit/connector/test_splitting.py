@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from connector.positions import EARLIEST, LATEST
-from connector.ranges import Others, ReadRange
-from connector.splitting import PACKED_MAX, packed, shares, split
+from pylog_connector.positions import EARLIEST, LATEST
+from pylog_connector.ranges import Others, ReadRange
+from pylog_connector.splitting import PACKED_MAX, packed, shares, split
 
 
 def ranges(*sizes: int) -> list[ReadRange]:

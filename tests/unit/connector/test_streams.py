@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from connector import errors
-from connector.clients import reader_for
-from connector.options import source_options
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from pylog_connector import errors
+from pylog_connector.clients import reader_for
+from pylog_connector.options import source_options
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakePartition
 from tests.fakes.micro_batches import Checkpoint, Row, Run
@@ -27,8 +27,8 @@ from tests.fakes.micro_batches import Checkpoint, Row, Run
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic that is denied is gone at once, instead of after three seconds; nobody idles."""
     monkeypatch.setattr("pylog.client.cluster.denials.UNKNOWN_TOPIC_GRACE_MS", 30)
-    monkeypatch.setattr("connector.source.IDLE_S", 0.0)
-    monkeypatch.setattr("connector.bounds.TOPICS_AGE_MS_MAX", 0)
+    monkeypatch.setattr("pylog_connector.source.IDLE_S", 0.0)
+    monkeypatch.setattr("pylog_connector.bounds.TOPICS_AGE_MS_MAX", 0)
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def test_a_topic_made_anew_with_fewer_partitions_under_a_running_query(
     cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It still believes in the old partitions for a second; nobody leads them any more."""
-    monkeypatch.setattr("connector.bounds.TOPICS_AGE_MS_MAX", 60_000)
+    monkeypatch.setattr("pylog_connector.bounds.TOPICS_AGE_MS_MAX", 60_000)
     fill(cluster.create_topic("t", 3).partitions[2], "old")
     chosen = options(cluster, subscribe="t", startingOffsets="earliest", failOnDataLoss="false")
     with Run(chosen, Checkpoint()) as run:

@@ -7,13 +7,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from connector import clients
-from connector.clients import drop_producer
-from connector.errors import SinkRow, WriteFailed
-from connector.options import SinkOptions, sink_options
-from connector.sink_rows import check_rows, rows_by_topic
-from connector.writing import write_batches
 from pylog.records.columnar import decode_to_arrow
+from pylog_connector import clients
+from pylog_connector.clients import drop_producer
+from pylog_connector.errors import SinkRow, WriteFailed
+from pylog_connector.options import SinkOptions, sink_options
+from pylog_connector.sink_rows import check_rows, rows_by_topic
+from pylog_connector.writing import write_batches
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.fake_topics import FakeTopic
 from tests.fakes.waiting import eventually

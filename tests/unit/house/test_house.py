@@ -87,7 +87,7 @@ def test_an_installation_brings_what_the_generated_code_asks_for() -> None:
     assert re.findall(r"^protobuf>=([\d.]+)", "\n".join(wanted), re.M) == protobuf
 
 
-@pytest.mark.parametrize("module", ["pylog", "connector", "pyspark_pylog"])
+@pytest.mark.parametrize("module", ["pylog", "pylog_connector", "pyspark_pylog"])
 def test_import_is_cheap(module: str) -> None:
     heavy = "{'numba', 'grpc', 'pyarrow', 'pandas'}"
     code = f"import sys, {module}; print(sorted({heavy} & set(sys.modules)))"

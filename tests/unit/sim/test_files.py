@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from broker.storage.files import Files
+from pylog_broker.storage.files import Files
 from tests.sim.disk import MOUNTS, Disk
 from tests.sim.files import SimFiles
 

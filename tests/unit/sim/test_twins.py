@@ -6,8 +6,8 @@ from contextlib import nullcontext
 
 import pytest
 
-from broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
 from tests.sim.contents import Contents, Original
 from tests.sim.ghost import Batch, PartitionGhost, Violation
 from tests.sim.twins import check_epoch_end, check_offset

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.clients.answer_memory import SMALL_BYTES, TAKEN_BYTES_MIN, AnswerMemory
 from pylog import errors
+from pylog_broker.clients.answer_memory import SMALL_BYTES, TAKEN_BYTES_MIN, AnswerMemory
 
 MIB = 1 << 20
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.clients import producer_id_quota
-from broker.clients.producer_id_quota import ProducerIdQuota, address_of
-from broker.config import PRODUCER_ID_EXPIRATION_MS_MIN, BrokerConfig
 from pylog.errors import InvalidConfig, ThrottlingQuotaExceeded
+from pylog_broker.clients import producer_id_quota
+from pylog_broker.clients.producer_id_quota import ProducerIdQuota, address_of
+from pylog_broker.config import PRODUCER_ID_EXPIRATION_MS_MIN, BrokerConfig
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 

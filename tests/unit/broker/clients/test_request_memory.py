@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 
-from broker.clients.request_memory import (
+from pylog import errors
+from pylog_broker.clients.request_memory import (
     LOOKS_ABOVE_LIMIT_MAX,
     LOOKS_FOR_ANSWERS_MAX,
     LOOKS_WITHOUT_PROGRESS_MAX,
     SMALL_BYTES,
     RequestMemory,
 )
-from pylog import errors
 
 LARGE = 10 * SMALL_BYTES
 

@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from broker.metadata.admin import AlterConfigs, ConfigChange
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from pylog_broker.metadata.admin import AlterConfigs, ConfigChange
+from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
     BrokerState,
     PartitionIsr,
     PartitionsAltered,
 )
-from broker.metadata.records import ConfigResourceType
-from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from pylog_broker.metadata.records import ConfigResourceType
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.controller.effects import Report
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerId
+from pylog_broker.controller.effects import Report
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
 from tests.fakes.controller_shell import ControllerShell
 
 B1 = BrokerId(1)

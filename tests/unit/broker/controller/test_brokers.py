@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import pytest
 
-from broker.controller.effects import Effect, RejectSession, Report, TellSession
-from broker.controller.settings import ControllerSettings
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import BrokerRegistered, Failure, HeartbeatAccepted
-from broker.metadata.records import Endpoint
 from pylog import errors
 from pylog.model import NO_BROKER_EPOCH, NO_LEADER, BrokerId, ControllerEpoch
+from pylog_broker.controller.effects import Effect, RejectSession, Report, TellSession
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import BrokerRegistered, Failure, HeartbeatAccepted
+from pylog_broker.metadata.records import Endpoint
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 B1 = BrokerId(1)

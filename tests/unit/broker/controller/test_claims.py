@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from broker.controller.claims import RETRY_MS
-from broker.controller.settings import ControllerSettings
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import NO_BROKER_EPOCH, BrokerId
+from pylog_broker.controller.claims import RETRY_MS
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     BrokerClaim,
     BrokerDirectory,
     BrokerRegistered,
     ClaimBroker,
     Failure,
 )
-from pylog import errors
-from pylog.model import NO_BROKER_EPOCH, BrokerId
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 

@@ -6,21 +6,27 @@ import itertools
 
 import pytest
 
-from broker.config import BROKER_CONFIG, CLUSTER_WIDE_NAMES, BrokerConfig, TopicConfig, as_text
-from broker.controller.effects import Report
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import NO_LEADER
+from pylog_broker.config import (
+    BROKER_CONFIG,
+    CLUSTER_WIDE_NAMES,
+    BrokerConfig,
+    TopicConfig,
+    as_text,
+)
+from pylog_broker.controller.effects import Report
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
     ConfigChange,
     ConfigsAltered,
     ConfigsQuestion,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure
-from broker.metadata.records import ConfigResourceType
-from pylog import errors
-from pylog.model import NO_LEADER
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import ConfigResourceType
 from tests.fakes.controller_shell import ControllerShell
 
 TOPIC, BROKER, CLUSTER = (

@@ -2,36 +2,6 @@
 
 from __future__ import annotations
 
-from broker.controller.controller import Controller
-from broker.controller.effects import (
-    AppendRecords,
-    Effect,
-    Publish,
-    RejectSession,
-    Reply,
-    Report,
-    SnapshotDue,
-    TellSession,
-)
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
-    BrokerRegistered,
-    Failure,
-    HeartbeatAccepted,
-    MetadataBatch,
-    ProducerIdBlock,
-)
-from broker.metadata.records import (
-    BrokerChangeRecord,
-    ClusterRecord,
-    ControllerEpochRecord,
-    PartitionRecord,
-    ProducerIdsRecord,
-    RegisterBrokerRecord,
-    TopicRecord,
-)
 from pylog import errors
 from pylog.model import (
     BrokerEpoch,
@@ -43,6 +13,36 @@ from pylog.model import (
     PartitionEpoch,
     ProducerId,
     TopicId,
+)
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import (
+    AppendRecords,
+    Effect,
+    Publish,
+    RejectSession,
+    Reply,
+    Report,
+    SnapshotDue,
+    TellSession,
+)
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
+    BrokerRegistered,
+    Failure,
+    HeartbeatAccepted,
+    MetadataBatch,
+    ProducerIdBlock,
+)
+from pylog_broker.metadata.records import (
+    BrokerChangeRecord,
+    ClusterRecord,
+    ControllerEpochRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    TopicRecord,
 )
 from tests.fakes.controller_shell import ControllerShell, counting_ids
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.metadata.image import MetadataImage
 from pylog.model import Offset
+from pylog_broker.metadata.image import MetadataImage
 from tests.fakes.controller_shell import ControllerShell
 
 

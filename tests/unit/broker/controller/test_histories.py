@@ -18,18 +18,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.controller.controller import Controller
-from broker.controller.effects import AppendRecords, Effect, Reply
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import (
+from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, NewTopic, Offset
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import (
     AlterConfigs,
     ConfigChange,
     CreateTopics,
     DeleteTopics,
     ElectLeaders,
 )
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     AlterPartition,
     BrokerRegistered,
     BrokerState,
@@ -38,7 +39,7 @@ from broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from broker.metadata.records import (
+from pylog_broker.metadata.records import (
     ConfigResourceType,
     ControllerEpochRecord,
     Endpoint,
@@ -46,7 +47,6 @@ from broker.metadata.records import (
     PartitionRecord,
     RegisterBrokerRecord,
 )
-from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, NewTopic, Offset
 from tests.fakes.controller_shell import counting_ids
 
 BROKERS = 4
@@ -405,7 +405,11 @@ def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
     traces = {
         subprocess.run(
             [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": str(Path.cwd())},
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": hash_seed,
+                "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            },
             capture_output=True,
             text=True,
             check=True,

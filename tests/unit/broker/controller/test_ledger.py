@@ -4,15 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.effects import AppendRecords, Publish, Report
-from broker.controller.ledger import Ledger
-from broker.metadata.image import MetadataImage
-from broker.metadata.records import (
-    ClusterRecord,
-    ControllerEpochRecord,
-    PartitionRecord,
-    TopicRecord,
-)
 from pylog.model import (
     NO_LEADER,
     BrokerId,
@@ -21,6 +12,15 @@ from pylog.model import (
     Offset,
     PartitionEpoch,
     TopicId,
+)
+from pylog_broker.controller.effects import AppendRecords, Publish, Report
+from pylog_broker.controller.ledger import Ledger
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.records import (
+    ClusterRecord,
+    ControllerEpochRecord,
+    PartitionRecord,
+    TopicRecord,
 )
 
 

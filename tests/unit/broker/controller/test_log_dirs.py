@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from broker.controller.effects import Report
-from broker.controller.returning import Loss, Returning, Whereabouts
-from broker.metadata.admin import DeleteTopics
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId, TopicId
+from pylog_broker.controller.effects import Report
+from pylog_broker.controller.returning import Loss, Returning, Whereabouts
+from pylog_broker.metadata.admin import DeleteTopics
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     BrokerDirectory,
     ClaimBroker,
     Failure,
@@ -20,9 +22,7 @@ from broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from broker.metadata.records import RegisterBrokerRecord
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerId, TopicId
+from pylog_broker.metadata.records import RegisterBrokerRecord
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 ONE = BrokerId(1)

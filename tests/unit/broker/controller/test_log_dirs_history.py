@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.messages import LogDirectory
 from pylog.model import BrokerId
+from pylog_broker.metadata.messages import LogDirectory
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 ONE, TWO = BrokerId(1), BrokerId(2)

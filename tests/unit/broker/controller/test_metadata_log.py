@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.controller.effects import AppendRecords, Effect
-from broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
-from broker.controller.settings import ControllerSettings
-from broker.metadata.image import MetadataImage
-from broker.storage.errors import CorruptSegment, DirectoryLocked, MetaPropertiesInvalid
-from broker.storage.files import OsFiles
+from pylog_broker.controller.effects import AppendRecords, Effect
+from pylog_broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.storage.errors import CorruptSegment, DirectoryLocked, MetaPropertiesInvalid
+from pylog_broker.storage.files import OsFiles
 from tests.fakes.controller_shell import ControllerShell
 
 

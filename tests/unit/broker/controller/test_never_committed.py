@@ -4,19 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.effects import AppendRecords, Report, TellSession
-from broker.metadata.admin import (
-    AlterConfigs,
-    ConfigChange,
-    CreatePartitions,
-    NewPartitionsOf,
-)
-from broker.metadata.records import (
-    BrokerChangeRecord,
-    ConfigResourceType,
-    PartitionRecord,
-    RegisterBrokerRecord,
-)
 from pylog.model import (
     NO_LEADER,
     BrokerEpoch,
@@ -25,6 +12,19 @@ from pylog.model import (
     Offset,
     PartitionEpoch,
     TopicId,
+)
+from pylog_broker.controller.effects import AppendRecords, Report, TellSession
+from pylog_broker.metadata.admin import (
+    AlterConfigs,
+    ConfigChange,
+    CreatePartitions,
+    NewPartitionsOf,
+)
+from pylog_broker.metadata.records import (
+    BrokerChangeRecord,
+    ConfigResourceType,
+    PartitionRecord,
+    RegisterBrokerRecord,
 )
 from tests.fakes.controller_shell import ControllerShell
 

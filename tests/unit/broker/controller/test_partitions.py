@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.controller.partitions import joined, next_state
-from broker.metadata.records import PartitionRecord
 from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
+from pylog_broker.controller.partitions import joined, next_state
+from pylog_broker.metadata.records import PartitionRecord
 
 
 def ids(*brokers: int) -> tuple[BrokerId, ...]:

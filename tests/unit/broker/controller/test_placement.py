@@ -7,9 +7,9 @@ from itertools import product
 
 import pytest
 
-from broker.controller.placement import Spot, place, ring
-from broker.metadata.records import Endpoint, RegisterBrokerRecord
 from pylog.model import BrokerEpoch, BrokerId
+from pylog_broker.controller.placement import Spot, place, ring
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord
 
 
 def spots(*domains: str) -> list[Spot]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.effects import Report
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure, FailuresNoted, PartitionsAltered, ReplicasFailed
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, TopicId
+from pylog_broker.controller.effects import Report
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure, FailuresNoted, PartitionsAltered, ReplicasFailed
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 Cluster = tuple[ControllerShell, list[Incarnation]]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from broker.controller.sessions import ENDED_MAX, STEP_MS_MAX, ObservedTime, Session, Sessions
 from pylog.model import BrokerEpoch, BrokerId
+from pylog_broker.controller.sessions import ENDED_MAX, STEP_MS_MAX, ObservedTime, Session, Sessions
 
 B1 = BrokerId(1)
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.effects import TellSession
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId, ControllerEpoch
+from pylog_broker.controller.effects import TellSession
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import (
     AlterPartition,
     BrokerState,
     BrokerUnregistered,
@@ -15,8 +17,6 @@ from broker.metadata.messages import (
     PartitionsAltered,
     ShutdownPermitted,
 )
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerId, ControllerEpoch
 from tests.fakes.controller_shell import ControllerShell
 
 EPOCH_1 = ControllerEpoch(1)

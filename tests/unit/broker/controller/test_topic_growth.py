@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId, PartitionEpoch
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import (
     CreatePartitions,
     GrownTopic,
     NewPartitionsOf,
     PartitionsCreated,
 )
-from broker.metadata.messages import Failure
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerId, PartitionEpoch
+from pylog_broker.metadata.messages import Failure
 from tests.fakes.controller_shell import ControllerShell
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.controller.effects import AppendRecords
-from broker.controller.settings import ControllerSettings
-from broker.metadata.admin import (
+from pylog import errors
+from pylog.model import BrokerId, NewTopic, TopicId, topic_name_fault
+from pylog_broker.config import TopicConfig
+from pylog_broker.controller.effects import AppendRecords
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.metadata.admin import (
     CreatedTopic,
     CreateTopics,
     DeletedTopic,
@@ -15,9 +17,7 @@ from broker.metadata.admin import (
     TopicsCreated,
     TopicsDeleted,
 )
-from broker.metadata.messages import Failure
-from pylog import errors
-from pylog.model import BrokerId, NewTopic, TopicId, topic_name_fault
+from pylog_broker.metadata.messages import Failure
 from tests.fakes.controller_shell import ControllerShell
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from broker.delayed.purgatory import DelayedOperation, Purgatory
+from pylog_broker.delayed.purgatory import DelayedOperation, Purgatory
 
 
 class Countdown(DelayedOperation[str]):

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from broker.delayed.timing_wheel import TimerEntry, TimingWheel
+from pylog_broker.delayed.timing_wheel import TimerEntry, TimingWheel
 
 
 class SortedTwin:

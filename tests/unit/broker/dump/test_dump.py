@@ -13,19 +13,19 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from broker.config import TopicConfig
-from broker.controller.effects import AppendRecords
-from broker.controller.metadata_log import MetadataLog
-from broker.dump.command import dump
-from broker.metadata.records import ClusterRecord
-from broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
-from broker.storage.directories.roster import ROSTER, Roster, write_roster
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Log
 from pylog.cli.context import Settings
 from pylog.cli.main import main
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
+from pylog_broker.config import TopicConfig
+from pylog_broker.controller.effects import AppendRecords
+from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.dump.command import dump
+from pylog_broker.metadata.records import ClusterRecord
+from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
+from pylog_broker.storage.directories.roster import ROSTER, Roster, write_roster
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Log
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of
 from tests.golden.kafka_dump import FOLDER
 from tests.golden.kafka_dump import dump as kafkas_dump

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from broker.clients.answer_memory import AnswerMemory
-from broker.grpc.answering import Call
 from pylog import errors
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.grpc.answering import Call
 from tests.fakes.stream_world import run
 
 MIB = 1 << 20

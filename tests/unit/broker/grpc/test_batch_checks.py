@@ -14,25 +14,6 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from broker.clients.answer_memory import AnswerMemory
-from broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
-from broker.clients.producer_id_quota import ProducerIdQuota
-from broker.clients.request_memory import RequestMemory
-from broker.clients.requests import ClientRequests
-from broker.config import BrokerConfig, TopicConfig
-from broker.grpc.log_service import LogService
-from broker.metadata.image import MetadataImage
-from broker.metadata.messages import Failure
-from broker.metrics.counters import RequestCounters
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
-    Effect,
-    PartitionAck,
-    PartitionBatch,
-    Produce,
-    ProduceDone,
-)
-from broker.storage.log.recompression import Recompressed
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import (
     InvalidRequest,
@@ -46,6 +27,25 @@ from pylog.records.builder import encode_batch
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
+from pylog_broker.clients.producer_id_quota import ProducerIdQuota
+from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.grpc.log_service import LogService
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    Effect,
+    PartitionAck,
+    PartitionBatch,
+    Produce,
+    ProduceDone,
+)
+from pylog_broker.storage.log.recompression import Recompressed
 from tests.fakes import bad_batches
 
 randbytes = Random(3).randbytes

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
-from broker.metadata import codec
-from broker.metadata.messages import MetadataBatch
-from broker.network.cluster_proof import BrokerSession
-from broker.node.link_session import Handshake
 from pylog.clock import SystemClock
 from pylog.rpc.v1 import cluster_pb2
+from pylog_broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
+from pylog_broker.metadata import codec
+from pylog_broker.metadata.messages import MetadataBatch
+from pylog_broker.network.cluster_proof import BrokerSession
+from pylog_broker.node.link_session import Handshake
 from tests.fakes.controller_shell import ControllerShell
 
 SECRET = b"secret"

@@ -9,12 +9,12 @@ from typing import Any
 import grpc
 import pytest
 
-from broker.grpc import guard
-from broker.grpc.log_service import GatewayLog
-from broker.grpc.server import GrpcServer
-from broker.metadata.image import MetadataImage
 from pylog.rpc.channel import tune_process
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+from pylog_broker.grpc import guard
+from pylog_broker.grpc.log_service import GatewayLog
+from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.metadata.image import MetadataImage
 from tests.fakes.raw_http2 import Call
 
 MESSAGE = b"\0\0\0\0\x03\x0a\x01t"  # a MetadataRequest with the topic "t"

@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.controller.controller import Controller
-from broker.controller.effects import Effect, SnapshotDue
-from broker.controller.metadata_log import SNAPSHOT_SUFFIX, MetadataLog
-from broker.controller.settings import ControllerSettings
-from broker.head import shell as shell_module
-from broker.head.shell import ControllerShell
-from broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
-from broker.metadata.records import Endpoint
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, ControllerEpoch, topic_id_from_bytes
+from pylog_broker.controller.controller import Controller
+from pylog_broker.controller.effects import Effect, SnapshotDue
+from pylog_broker.controller.metadata_log import SNAPSHOT_SUFFIX, MetadataLog
+from pylog_broker.controller.settings import ControllerSettings
+from pylog_broker.head import shell as shell_module
+from pylog_broker.head.shell import ControllerShell
+from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
+from pylog_broker.metadata.records import Endpoint
 from tests.fakes.memory_files import MemoryFiles
 
 

@@ -22,14 +22,14 @@ from kafka.protocol.sasl import (
     SaslHandshakeResponse,
 )
 
-from broker.kafka.generated import (
+from pylog_broker.kafka.generated import (
     api_versions,
     fetch,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
 )
-from broker.kafka.wire import MalformedMessage
+from pylog_broker.kafka.wire import MalformedMessage
 
 APIS = [
     (api_versions, "request", ApiVersionsRequest),

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 import uvloop
 
-from broker.kafka import client
-from broker.kafka.client import LeaderConnections
-from broker.kafka.generated import api_versions, fetch
-from broker.kafka.headers import encode_request_header
-from broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
-from broker.metadata.messages import Failure
-from broker.metadata.records import Endpoint
-from broker.metrics.counters import RequestCounters
-from broker.network.shares import UNPROVEN_MAX
-from broker.replication.messages import (
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
+from pylog_broker.kafka import client
+from pylog_broker.kafka.client import LeaderConnections
+from pylog_broker.kafka.generated import api_versions, fetch
+from pylog_broker.kafka.headers import encode_request_header
+from pylog_broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.network.shares import UNPROVEN_MAX
+from pylog_broker.replication.messages import (
     Effect,
     EpochEnd,
     EpochEndQuery,
@@ -33,11 +35,9 @@ from broker.replication.messages import (
     ReplicaPartitionData,
     ReplicaPartitionFetch,
 )
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 
 if TYPE_CHECKING:
-    from broker.replication.manager import ReplicaManager
+    from pylog_broker.replication.manager import ReplicaManager
 
 SECRET = b"s" * 32
 TOPIC = TopicId("abcdefghijklmnopqrstuA")

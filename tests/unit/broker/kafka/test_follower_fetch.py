@@ -7,19 +7,19 @@ from typing import TypeVar
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.kafka import follower_fetch, translate
-from broker.kafka.generated import fetch
-from broker.kafka.wire import MalformedMessage
-from broker.metadata.messages import Failure
-from broker.replication.messages import (
+from pylog.errors import FencedLeaderEpoch, from_code
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, topic_id_from_bytes
+from pylog_broker.kafka import follower_fetch, translate
+from pylog_broker.kafka.generated import fetch
+from pylog_broker.kafka.wire import MalformedMessage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.messages import (
     EpochEnd,
     ReplicaFetch,
     ReplicaFetched,
     ReplicaPartitionData,
     ReplicaPartitionFetch,
 )
-from pylog.errors import FencedLeaderEpoch, from_code
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, topic_id_from_bytes
 from tests.fakes.follower_fetches import fetch_to_wire
 
 T = TypeVar("T")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from broker.kafka.handshake import MECHANISM, ClientHandshake, HandshakeState, ServerHandshake
 from pylog.errors import (
     IllegalSaslState,
     PylogError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanism,
 )
+from pylog_broker.kafka.handshake import MECHANISM, ClientHandshake, HandshakeState, ServerHandshake
 
 SECRET, OTHER = b"s" * 32, b"o" * 32
 CLIENT_NONCE, SERVER_NONCE = b"c" * 32, b"n" * 32

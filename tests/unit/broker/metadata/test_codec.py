@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata import codec, messages, record_codec, records
 from pylog.errors import CorruptMessage, StaleBrokerEpoch, UnsupportedVersion
 from pylog.model import BrokerEpoch, ControllerEpoch
 from pylog.rpc.v1 import cluster_pb2, records_pb2
+from pylog_broker.metadata import codec, messages, record_codec, records
 
 INT32 = st.integers(0, 2**31 - 1)
 INT64 = st.integers(0, 2**63 - 1)

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from broker import config as config_module
-from broker.config import BROKER_CONFIG, TOPIC_CONFIG
-from broker.metadata import config_view
-from broker.metadata.admin import ConfigEntry, ConfigSource, ConfigsQuestion, ConfigValue
-from broker.metadata.config_view import describe
-from broker.metadata.image import MetadataImage
-from broker.metadata.records import (
+from pylog import errors
+from pylog.config import ConfigKey, ConfigTable
+from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId
+from pylog_broker import config as config_module
+from pylog_broker.config import BROKER_CONFIG, TOPIC_CONFIG
+from pylog_broker.metadata import config_view
+from pylog_broker.metadata.admin import ConfigEntry, ConfigSource, ConfigsQuestion, ConfigValue
+from pylog_broker.metadata.config_view import describe
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.records import (
     ConfigRecord,
     ConfigResourceType,
     Endpoint,
     RegisterBrokerRecord,
     TopicRecord,
 )
-from pylog import errors
-from pylog.config import ConfigKey, ConfigTable
-from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId
 
 TOPIC, BROKER, CLUSTER = (
     ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.CLUSTER,

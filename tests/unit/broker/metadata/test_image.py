@@ -6,9 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.metadata.image import MetadataDelta, MetadataGap, MetadataImage, RemovedTopic
-from broker.metadata.messages import MetadataBatch
-from broker.metadata.records import (
+from pylog.model import (
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    ProducerId,
+    TopicId,
+)
+from pylog_broker.metadata.image import MetadataDelta, MetadataGap, MetadataImage, RemovedTopic
+from pylog_broker.metadata.messages import MetadataBatch
+from pylog_broker.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
@@ -22,16 +32,6 @@ from broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
-)
-from pylog.model import (
-    BrokerEpoch,
-    BrokerId,
-    ControllerEpoch,
-    LeaderEpoch,
-    Offset,
-    PartitionEpoch,
-    ProducerId,
-    TopicId,
 )
 
 T1, T2 = TopicId("T" * 21 + "A"), TopicId("U" * 21 + "A")

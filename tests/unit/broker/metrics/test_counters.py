@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.metrics.counters import (
+from pylog.model import topic_name_fault
+from pylog_broker.metrics.counters import (
     BOUNDS,
     OTHER_TOPICS,
     TOPICS_MAX,
@@ -13,7 +14,6 @@ from broker.metrics.counters import (
     RequestCounters,
     TopicBytes,
 )
-from pylog.model import topic_name_fault
 
 
 def test_a_value_on_a_bound_counts_under_it() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.metrics import names
-from broker.metrics.common import add_common
-from broker.metrics.counters import BOUNDS, Histogram, RequestCounters
-from broker.metrics.exposition import Page
-from broker.metrics.process import process_metrics
+from pylog_broker.metrics import names
+from pylog_broker.metrics.common import add_common
+from pylog_broker.metrics.counters import BOUNDS, Histogram, RequestCounters
+from pylog_broker.metrics.exposition import Page
+from pylog_broker.metrics.process import process_metrics
 
 
 def test_a_page_is_what_prometheus_reads() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from broker.metrics import http
-from broker.metrics.http import Health, MetricsServer
-from broker.metrics.listen import metrics_port
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import BrokerNotAvailable, InvalidConfig
+from pylog_broker.metrics import http
+from pylog_broker.metrics.http import Health, MetricsServer
+from pylog_broker.metrics.listen import metrics_port
 
 
 class FakeSource:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from broker.network.acceptor import REST_SECONDS, Acceptor, Gate, Place
-from broker.network.quotas import Limits, Refusal
-from broker.network.refusal_lines import LINE_INTERVAL_MS
 from pylog.clock import SYSTEM_CLOCK
+from pylog_broker.network.acceptor import REST_SECONDS, Acceptor, Gate, Place
+from pylog_broker.network.quotas import Limits, Refusal
+from pylog_broker.network.refusal_lines import LINE_INTERVAL_MS
 
 SAID = b"no more\n"
 

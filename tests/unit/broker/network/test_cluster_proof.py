@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from broker.network.cluster_proof import (
+from pylog.errors import ClusterAuthorizationFailed
+from pylog_broker.network.cluster_proof import (
     CHALLENGE_MS_MAX,
     METADATA_KEY,
     NONCE_BYTES,
@@ -15,7 +16,6 @@ from broker.network.cluster_proof import (
     BrokerSession,
     ClusterSessions,
 )
-from pylog.errors import ClusterAuthorizationFailed
 
 SECRET = b"s" * 32
 NOW_MS = 5_000

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.overrides import parse_overrides
 from pylog.errors import InvalidConfig
+from pylog_broker.network.overrides import parse_overrides
 
 
 def test_addresses_of_both_kinds() -> None:

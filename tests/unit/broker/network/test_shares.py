@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.network.shares import (
+from pylog.config import INT_MAX
+from pylog_broker.network.shares import (
     FRONT_DESCRIPTORS,
     BrokerShares,
     files_kept_for_logs,
     gateway_connections_max,
     last_descriptor,
 )
-from broker.node.limits import FILES_MIN
-from pylog.config import INT_MAX
+from pylog_broker.node.limits import FILES_MIN
 
 
 @pytest.mark.parametrize("files", [FILES_MIN, 1_024, 4_096, 65_536, 1 << 20, 1 << 62])

@@ -9,15 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.node.cleaning import Cleaning, Pace
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import config_of_each
-from broker.storage.manager.manager import LogManager
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.node.cleaning import Cleaning, Pace
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import config_of_each
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.logs import WALL_MS, values_of
 from tests.fakes.managers import open_manager
 from tests.fakes.memory_files import MemoryFiles

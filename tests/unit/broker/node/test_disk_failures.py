@@ -10,19 +10,19 @@ from typing import Any, cast
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.metadata.messages import FailuresNoted, ReplicaKey
-from broker.node import upkeep
-from broker.node.disk_failures import DiskFailures
-from broker.node.failures import FailureReports
-from broker.node.upkeep import Upkeep
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metadata.messages import FailuresNoted, ReplicaKey
+from pylog_broker.node import upkeep
+from pylog_broker.node.disk_failures import DiskFailures
+from pylog_broker.node.failures import FailureReports
+from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import WALL_MS, append
 from tests.fakes.memory_files import MemoryFiles
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from broker.node.disk_work import DiskWork
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.manager.log_directories import LogDirectories
 from pylog.model import Offset, TopicPartition
+from pylog_broker.node.disk_work import DiskWork
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.manager.log_directories import LogDirectories
 from tests.fakes.logs import TOPIC, TOPIC_ID, append
 from tests.fakes.managers import ROOT, open_manager
 from tests.fakes.memory_files import MemoryFiles

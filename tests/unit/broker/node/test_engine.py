@@ -9,10 +9,12 @@ from typing import Any, cast
 
 import pytest
 
-from broker.metadata.messages import AlterPartition, PartitionsAltered
-from broker.node.engine import Engine
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
+from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
+from pylog_broker.node.engine import Engine
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
     ColdRead,
     DeleteReplicaLater,
     Effect,
@@ -25,9 +27,7 @@ from broker.replication.messages import (
     SendReplicaFetch,
     SyncLog,
 )
-from broker.storage.segments.flush_task import FlushTask, SyncHistory
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
+from pylog_broker.storage.segments.flush_task import FlushTask, SyncHistory
 from tests.fakes.memory_files import MemoryFiles
 
 

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from broker.node.epoch_file import EpochFile
 from pylog.model import ControllerEpoch
+from pylog_broker.node.epoch_file import EpochFile
 from tests.fakes.memory_files import MemoryFiles
 
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.metadata.messages import Failure, FailuresNoted, ReplicaKey
-from broker.node import failures
-from broker.node.failures import FailureReports
 from pylog import errors
 from pylog.model import TopicId
+from pylog_broker.metadata.messages import Failure, FailuresNoted, ReplicaKey
+from pylog_broker.node import failures
+from pylog_broker.node.failures import FailureReports
 
 TOPIC = TopicId("t")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from broker.node.lease import Lease
+from pylog_broker.node.lease import Lease
 
 
 class SteppedClock:

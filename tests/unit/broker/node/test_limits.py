@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.node.limits import check_limits, memory_max
 from pylog.errors import InvalidConfig
+from pylog_broker.config import BrokerConfig
+from pylog_broker.node.limits import check_limits, memory_max
 
 MIB = 1024 * 1024
 SMALL = replace(

@@ -6,20 +6,20 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any, cast
 
-from broker.metadata.messages import (
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
+from pylog.rpc.v1 import cluster_pb2
+from pylog_broker.metadata.messages import (
     BrokerRegistered,
     Failure,
     MetadataBatch,
     RegisterBroker,
 )
-from broker.metadata.records import ClusterRecord, Endpoint
-from broker.node.epoch_file import EpochFile
-from broker.node.link import ControllerLink, LeaseLine
-from broker.node.membership import Membership
-from pylog import errors
-from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
-from pylog.rpc.v1 import cluster_pb2
+from pylog_broker.metadata.records import ClusterRecord, Endpoint
+from pylog_broker.node.epoch_file import EpochFile
+from pylog_broker.node.link import ControllerLink, LeaseLine
+from pylog_broker.node.membership import Membership
 from tests.fakes.memory_files import MemoryFiles
 
 

@@ -11,14 +11,14 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from broker.clients.producer_id_quota import ProducerIdQuota
-from broker.config import BrokerConfig
-from broker.metrics.counters import RequestCounters
-from broker.node import metrics
-from broker.node.metrics import BrokerMetrics, BrokerParts
 from pylog.errors import ThrottlingQuotaExceeded
 from pylog.model import BrokerId, TopicPartition
 from pylog.records.batch import read_header
+from pylog_broker.clients.producer_id_quota import ProducerIdQuota
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.node import metrics
+from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
 from tests.fakes.broker_group import BrokerGroup
 from tests.fakes.logs import batch_of
 

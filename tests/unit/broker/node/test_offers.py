@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from broker.node.offers import find_directories, refuse_left_out
-from broker.storage.directories.directory import MetaProperties, write_meta
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId
+from pylog_broker.node.offers import find_directories, refuse_left_out
+from pylog_broker.storage.directories.directory import MetaProperties, write_meta
 from tests.fakes.memory_files import MemoryFiles
 
 

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from broker.node.places import Place, file_system_of, judge, look_at, mount_id_of
-from broker.storage.errors import DirectoryUnwritable
+from pylog_broker.node.places import Place, file_system_of, judge, look_at, mount_id_of
+from pylog_broker.storage.errors import DirectoryUnwritable
 
 GOOD = Place("/data/pylog", owner=7, mode=0o40755, file_system="ext4", user=7)
 MOUNTS = """\

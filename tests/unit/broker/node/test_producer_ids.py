@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from broker.metadata.messages import Failure, ProducerIdBlock
-from broker.node.producer_ids import ProducerIds
 from pylog import errors
 from pylog.model import ProducerId
+from pylog_broker.metadata.messages import Failure, ProducerIdBlock
+from pylog_broker.node.producer_ids import ProducerIds
 
 
 class Blocks:

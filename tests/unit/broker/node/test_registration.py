@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from broker.metadata.messages import LogDirectory, RegisterBroker
-from broker.metadata.records import Endpoint
-from broker.node.registration import registration_of
-from broker.storage.manager.log_directories import LogDirectories
 from pylog.model import BrokerEpoch, ControllerEpoch
+from pylog_broker.metadata.messages import LogDirectory, RegisterBroker
+from pylog_broker.metadata.records import Endpoint
+from pylog_broker.node.registration import registration_of
+from pylog_broker.storage.manager.log_directories import LogDirectories
 from tests.fakes.logs import TOPIC_ID
 from tests.fakes.managers import running
 

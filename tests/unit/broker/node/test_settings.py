@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.node.host import address_towards, is_this_machine, open_files_max
-from broker.node.process import read_config, read_secret
-from broker.node.settings import (
+from pylog.errors import InvalidConfig
+from pylog_broker.node.host import address_towards, is_this_machine, open_files_max
+from pylog_broker.node.process import read_config, read_secret
+from pylog_broker.node.settings import (
     Address,
     NodeSettings,
     check_listener,
     check_reachable,
     parse_address,
 )
-from pylog.errors import InvalidConfig
 
 
 @pytest.mark.parametrize(

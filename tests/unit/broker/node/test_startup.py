@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.metadata.messages import BrokerClaim
-from broker.node.settings import ANY_BROKER, NEW_BROKER
-from broker.node.startup import Startup
-from broker.storage.directories.directory import MetaProperties, write_meta
-from broker.storage.errors import OtherBrokersDirectory, StorageStartError
-from broker.storage.files import OsFiles
-from broker.storage.manager.log_directories import LogDirectories
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId, ControllerEpoch
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metadata.messages import BrokerClaim
+from pylog_broker.node.settings import ANY_BROKER, NEW_BROKER
+from pylog_broker.node.startup import Startup
+from pylog_broker.storage.directories.directory import MetaProperties, write_meta
+from pylog_broker.storage.errors import OtherBrokersDirectory, StorageStartError
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.manager.log_directories import LogDirectories
 
 CLAIM = BrokerClaim(BrokerId(1), None, "c", ControllerEpoch(1))
 

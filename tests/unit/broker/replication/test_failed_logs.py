@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from broker.replication.messages import FetchDone, ReplicaFailed, ReplicaFetchDone
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
 from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, PartitionEpoch
+from pylog_broker.replication.messages import FetchDone, ReplicaFailed, ReplicaFetchDone
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of
 

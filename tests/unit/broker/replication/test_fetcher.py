@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.replication.fetcher import LeaderFetcher
-from broker.replication.follower import FollowerState
-from broker.replication.messages import ReplicaPartitionFetch
-from broker.replication.partition import Partition
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.config import TopicConfig
+from pylog_broker.replication.fetcher import LeaderFetcher
+from pylog_broker.replication.follower import FollowerState
+from pylog_broker.replication.messages import ReplicaPartitionFetch
+from pylog_broker.replication.partition import Partition
 
 
 class Asking(Partition):

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.replication.messages import (
     ColdRead,
     Fetch,
     FetchDone,
@@ -14,11 +17,8 @@ from broker.replication.messages import (
     PartitionData,
     PartitionFetch,
 )
-from broker.storage.log.validator import INTERNAL
-from broker.storage.segments.segment_reader import PagesCold
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
-from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.storage.log.validator import INTERNAL
+from pylog_broker.storage.segments.segment_reader import PagesCold
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.logs import bases_of, batch_of
 

@@ -6,8 +6,10 @@ import random
 
 import pytest
 
-from broker.metadata.messages import Failure
-from broker.replication.follower import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.follower import (
     AppendFetched,
     CutTo,
     FollowerState,
@@ -16,10 +18,8 @@ from broker.replication.follower import (
     SetAside,
     StartOverAt,
 )
-from broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
-from broker.storage.checkpoints.leader_epochs import EpochEntry, LeaderEpochCache
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
+from pylog_broker.replication.messages import EpochEnd, ReplicaPartitionData, ReplicaPartitionFetch
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEntry, LeaderEpochCache
 
 ID = TopicId("t" * 22)
 

@@ -5,17 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from broker.config import BrokerConfig
-from broker.metadata.image import MetadataDelta
-from broker.metadata.messages import Failure
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
-    ReplicaFetchDone,
-    ReplicaFetched,
-    ReplicaPartitionData,
-    SendReplicaFetch,
-)
-from broker.replication.settings import ReplicationSettings
 from pylog import errors
 from pylog.model import (
     BrokerEpoch,
@@ -24,6 +13,17 @@ from pylog.model import (
     Offset,
     TopicPartition,
 )
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metadata.image import MetadataDelta
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    ReplicaFetchDone,
+    ReplicaFetched,
+    ReplicaPartitionData,
+    SendReplicaFetch,
+)
+from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

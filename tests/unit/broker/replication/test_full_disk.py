@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.messages import DeleteRecords, ReplicaFailed
-from broker.replication.without_room import RETRY_MS
-from broker.storage.errors import DiskFull
-from broker.storage.log.log import Log
 from pylog import errors
 from pylog.model import BrokerId, Offset
+from pylog_broker.replication.messages import DeleteRecords, ReplicaFailed
+from pylog_broker.replication.without_room import RETRY_MS
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.log.log import Log
 from tests.fakes.broker_group import T0, BrokerGroup
 
 ONE, TWO = BrokerId(1), BrokerId(2)

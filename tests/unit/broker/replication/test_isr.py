@@ -6,15 +6,15 @@ import random
 
 import pytest
 
-from broker.metadata.messages import BrokerState
-from broker.replication.isr import (
+from pylog import errors
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
+from pylog_broker.metadata.messages import BrokerState
+from pylog_broker.replication.isr import (
     AdvanceHighWatermark,
     LeaderState,
     ProposeIsr,
     is_retriable_refusal,
 )
-from pylog import errors
-from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, PartitionEpoch
 
 ONE, TWO, THREE, FOUR = (BrokerId(number) for number in (1, 2, 3, 4))
 LAG_MS = 30_000

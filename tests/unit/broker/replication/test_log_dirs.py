@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.messages import DeleteReplicaLater, ProduceDone, ReplicaFailed
 from pylog import errors
 from pylog.model import BrokerId, TopicId, TopicPartition
+from pylog_broker.replication.messages import DeleteReplicaLater, ProduceDone, ReplicaFailed
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

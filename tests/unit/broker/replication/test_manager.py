@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import (
+    BrokerId,
+    TopicId,
+)
+from pylog.records.builder import encode_batch
+from pylog_broker.replication.messages import (
     DeleteReplicaLater,
     PartitionBatch,
     Produce,
@@ -13,14 +19,8 @@ from broker.replication.messages import (
     ReplicaFetched,
     SendAlterPartition,
 )
-from broker.replication.replicas import NEW_LOGS_AT_ONCE
-from broker.replication.settings import ReplicationSettings
-from pylog import errors
-from pylog.model import (
-    BrokerId,
-    TopicId,
-)
-from pylog.records.builder import encode_batch
+from pylog_broker.replication.replicas import NEW_LOGS_AT_ONCE
+from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from pylog.records.builder import encode_batch
+from pylog_broker.replication.messages import (
     DeleteRecords,
     DeleteRecordsDone,
     OffsetQuery,
 )
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
-from pylog.records.builder import encode_batch
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

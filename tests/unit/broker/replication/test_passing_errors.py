@@ -12,23 +12,23 @@ from typing import Final
 
 import pytest
 
-from broker.metadata.records import ConfigRecord, ConfigResourceType
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.records.builder import encode_batch
+from pylog.records.reader import iter_records
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
+from pylog_broker.replication.messages import (
     DeleteRecords,
     DeleteRecordsDone,
     FetchDone,
     OffsetQuery,
     ReplicaFailed,
 )
-from broker.replication.syncs import RETRY_MS as SYNC_RETRY_MS
-from broker.replication.without_room import RETRY_MS
-from broker.storage.errors import ShortOfResources
-from broker.storage.files import OF_THE_MOMENT
-from broker.storage.log.log import Log
-from pylog import errors
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
-from pylog.records.builder import encode_batch
-from pylog.records.reader import iter_records
+from pylog_broker.replication.syncs import RETRY_MS as SYNC_RETRY_MS
+from pylog_broker.replication.without_room import RETRY_MS
+from pylog_broker.storage.errors import ShortOfResources
+from pylog_broker.storage.files import OF_THE_MOMENT
+from pylog_broker.storage.log.log import Log
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.logs import read_all
 from tests.fakes.short_files import Shortage, refuse_one_of

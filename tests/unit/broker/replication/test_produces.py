@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.metadata.records import ConfigRecord, ConfigResourceType
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition
+from pylog.records.builder import encode_batch
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
+from pylog_broker.replication.messages import (
     Fetch,
     FetchDone,
     PartitionAck,
@@ -18,10 +21,7 @@ from broker.replication.messages import (
     ProduceDone,
     ReplicaFailed,
 )
-from broker.replication.settings import ReplicationSettings
-from pylog import errors
-from pylog.model import BrokerId, Offset, TopicId, TopicPartition
-from pylog.records.builder import encode_batch
+from pylog_broker.replication.settings import ReplicationSettings
 from tests.fakes import bad_batches
 from tests.fakes.broker_group import T0, TOPIC_ID, BrokerGroup
 

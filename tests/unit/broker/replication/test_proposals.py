@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from broker.metadata.messages import PartitionsAltered
 from pylog.model import (
     BrokerId,
 )
+from pylog_broker.metadata.messages import PartitionsAltered
 from tests.fakes.broker_group import BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))

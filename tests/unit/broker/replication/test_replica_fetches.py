@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from broker.replication.messages import (
-    EpochEndQuery,
-    ReplicaEpochEnd,
-    ReplicaEpochQuery,
-    ReplicaFetchDone,
-)
 from pylog import errors
 from pylog.model import (
     BrokerId,
     LeaderEpoch,
     TopicId,
+)
+from pylog_broker.replication.messages import (
+    EpochEndQuery,
+    ReplicaEpochEnd,
+    ReplicaEpochQuery,
+    ReplicaFetchDone,
 )
 from tests.fakes.broker_group import TOPIC_ID, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of

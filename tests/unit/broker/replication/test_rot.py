@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.followers import TELL_STUCK_EVERY_MS
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import NO_LEADER, BrokerId
+from pylog.records.batch import iter_headers
+from pylog_broker.replication.followers import TELL_STUCK_EVERY_MS
+from pylog_broker.replication.messages import (
     FetchDone,
     PartitionData,
     ReplicaFailed,
     ReplicaFetchDone,
 )
-from broker.storage.log.log import Log
-from pylog import errors
-from pylog.model import NO_LEADER, BrokerId
-from pylog.records.batch import iter_headers
+from pylog_broker.storage.log.log import Log
 from tests.fakes.broker_group import T0, WALL_MS, BrokerGroup
 from tests.fakes.replica_fetches import fetch_of
 

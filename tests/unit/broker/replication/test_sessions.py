@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from broker.replication.isr import IsrEffect, LeaderState
-from broker.replication.manager import ReplicaManager
-from broker.replication.messages import (
+from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog_broker.replication.isr import IsrEffect, LeaderState
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
     ColdRead,
     Effect,
     ReplicaFetch,
@@ -21,11 +23,9 @@ from broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
 )
-from broker.replication.sessions import EPOCH_MAX, next_epoch
-from broker.storage.log.log import LogRead
-from broker.storage.segments.segment_reader import PagesCold
-from pylog.errors import FetchSessionIdNotFound, InvalidFetchSessionEpoch
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog_broker.replication.sessions import EPOCH_MAX, next_epoch
+from pylog_broker.storage.log.log import LogRead
+from pylog_broker.storage.segments.segment_reader import PagesCold
 from tests.fakes.broker_group import TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO = BrokerId(1), BrokerId(2)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.replication.fetches import STANDING_BURST, STANDING_PER_MS
-from broker.replication.messages import (
+from pylog import errors
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
+from pylog.records.batch import last_header
+from pylog_broker.replication.fetches import STANDING_BURST, STANDING_PER_MS
+from pylog_broker.replication.messages import (
     Fetch,
     FetchDone,
     FetchStands,
@@ -15,9 +18,6 @@ from broker.replication.messages import (
     PartitionFetch,
     Standing,
 )
-from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
-from pylog.records.batch import last_header
 from tests.fakes.broker_group import T0, BrokerGroup
 
 ONE = BrokerId(1)

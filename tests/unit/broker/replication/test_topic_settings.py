@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.metadata.records import ConfigRecord, ConfigResourceType
-from broker.replication.messages import ProduceDone
 from pylog import errors
 from pylog.model import BrokerId
+from pylog_broker.config import TopicConfig
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
+from pylog_broker.replication.messages import ProduceDone
 from tests.fakes.broker_group import T0, BrokerGroup
 
 TOPIC, BROKER, CLUSTER = (

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.node.settings import Address
-from broker.spark.checks import gateway_problems, master_host, open_doors, problems
+from pylog_broker.node.settings import Address
+from pylog_broker.spark.checks import gateway_problems, master_host, open_doors, problems
 
 ROOT = Path(__file__).parents[4]
 

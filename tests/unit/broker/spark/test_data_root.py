@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.spark.executor import BrokerCannotRun, TaskSettings, data_root
+from pylog_broker.spark.executor import BrokerCannotRun, TaskSettings, data_root
 
 
 def settings(data_dir: Path, log_dirs: str = "") -> TaskSettings:

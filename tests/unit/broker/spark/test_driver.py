@@ -6,8 +6,8 @@ import asyncio
 
 from pyspark import SparkConf
 
-from broker.spark.driver import Driver
-from broker.spark.settings import parse_settings
+from pylog_broker.spark.driver import Driver
+from pylog_broker.spark.settings import parse_settings
 
 
 class FakeHead:

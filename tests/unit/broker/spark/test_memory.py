@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.spark.memory import executor_memory, machine_bytes, memory_warning
+from pylog_broker.spark.memory import executor_memory, machine_bytes, memory_warning
 
 GIB = 1 << 30
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.spark.settings import parse_settings
 from pylog import errors
+from pylog_broker.spark.settings import parse_settings
 
 
 def test_defaults_and_a_data_directory_relative_to_the_submitting_host() -> None:

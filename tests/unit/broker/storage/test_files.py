@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.files import Files, OsFiles
+from pylog_broker.storage.files import Files, OsFiles
 from tests.fakes.memory_files import MemoryFiles
 
 
@@ -74,7 +74,7 @@ def test_a_lock_is_exclusive_and_given_back(disk: tuple[Files, str]) -> None:
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom broker.storage.files import OsFiles\n"
+        "import sys\nfrom pylog_broker.storage.files import OsFiles\n"
         f"assert OsFiles().try_lock({str(tmp_path / '.lock')!r}) is not None\n"
         "print('locked', flush=True)\nsys.stdin.read()\n"
     )

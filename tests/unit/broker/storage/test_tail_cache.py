@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.storage.tail_cache import TailBudget, TailCache
+from pylog_broker.storage.tail_cache import TailBudget, TailCache
 
 
 def filled(count: int, *, limit: int = 10_000, budget: TailBudget | None = None) -> TailCache:

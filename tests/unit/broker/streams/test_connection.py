@@ -10,17 +10,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.clients.requests import PRODUCE_PIPELINE_MAX
-from broker.replication.messages import (
-    PartitionData,
-    Standing,
-)
-from broker.streams.connection import State
-from broker.streams.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.produce_wire import Request, encode_message
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients.requests import PRODUCE_PIPELINE_MAX
+from pylog_broker.replication.messages import (
+    PartitionData,
+    Standing,
+)
+from pylog_broker.streams.connection import State
+from pylog_broker.streams.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from tests.fakes.stream_world import (
     FRAME_MAX,
     PACKED,

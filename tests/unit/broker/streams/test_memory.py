@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from broker.clients.memory_watch import MemoryWatch
-from broker.clients.request_memory import LOOKS_WITHOUT_PROGRESS_MAX
-from broker.replication.messages import PartitionData
-from broker.streams.connection import BUFFER_BYTES, State
 from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.framing import LARGE_BYTES_FIRST
 from pylog.rpc.v1 import log_pb2
+from pylog_broker.clients.memory_watch import MemoryWatch
+from pylog_broker.clients.request_memory import LOOKS_WITHOUT_PROGRESS_MAX
+from pylog_broker.replication.messages import PartitionData
+from pylog_broker.streams.connection import BUFFER_BYTES, State
 from tests.fakes.stream_world import FRAME_MAX, T0, World, fetch, produce, run
 
 LARGE = bytes(FRAME_MAX // 2)

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from broker.storage.indexes.txn_index import decode_entries
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.reader import iter_records
 from pylog.records.transactions import without_aborted
+from pylog_broker.storage.indexes.txn_index import decode_entries
 from tests.golden.kafka_dump import FOLDER, DumpedBatch, dump
 
 DIRECTORY = "clean/transactional-0"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from broker.storage.checkpoints.leader_epochs import EpochEndOffset, EpochEntry, LeaderEpochCache
 from pylog.model import LeaderEpoch, Offset
+from pylog_broker.storage.checkpoints.leader_epochs import (
+    EpochEndOffset,
+    EpochEntry,
+    LeaderEpochCache,
+)
 
 
 def cache_of(*entries: tuple[int, int]) -> LeaderEpochCache:

@@ -7,9 +7,6 @@ import random
 import numpy as np
 import pytest
 
-from broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
-from broker.storage.cleaner.offset_map import fields_of
-from broker.storage.indexes.index_witness import IndexWitness
 from pylog.model import TimestampType
 from pylog.records.batch import (
     HEADER_SIZE,
@@ -24,6 +21,9 @@ from pylog.records.reader import iter_records
 from pylog.records.record import Record
 from pylog.records.sections import open_section
 from pylog.records.varint import encode_varint
+from pylog_broker.storage.cleaner.batch_filter import delete_horizon, empty_batch, filtered_batch
+from pylog_broker.storage.cleaner.offset_map import fields_of
+from pylog_broker.storage.indexes.index_witness import IndexWitness
 from tests.fakes.logs import WALL_MS
 
 

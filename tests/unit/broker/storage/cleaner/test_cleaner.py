@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.cleaner.choice import Cleanable, dirtiest
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import Offset, TopicPartition
 from pylog.records.batch import DELETE_HORIZON_BIT, iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.cleaner.choice import Cleanable, dirtiest
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.cleaned_logs import (
     BROKER,
     COMPACT,

@@ -8,9 +8,9 @@ from itertools import product
 
 import pytest
 
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.cleaned_logs import (
     COMPACT,
     clean,

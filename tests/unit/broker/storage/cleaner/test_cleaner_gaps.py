@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import Offset
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.cleaned_logs import (
     BROKER,
     COMPACT,

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.clean_task import CleanTask
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, open_log
 from tests.fakes.memory_files import MemoryFiles
 

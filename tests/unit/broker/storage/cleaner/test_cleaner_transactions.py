@@ -6,13 +6,13 @@ import random
 
 import pytest
 
-from broker.storage.cleaner.batch_filter import delete_horizon
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL
 from pylog.model import Offset
 from pylog.records.batch import iter_headers
 from pylog.records.builder import ControlType, encode_control_batch
 from pylog.records.reader import iter_records
+from pylog_broker.storage.cleaner.batch_filter import delete_horizon
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL
 from tests.fakes.cleaned_logs import (
     ALL,
     EPOCH,

@@ -5,15 +5,15 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.batch_filter import delete_horizon
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.files import OsFiles
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import BatchHeader, iter_headers
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.batch_filter import delete_horizon
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import TOPIC, open_log, read_all
 from tests.golden.kafka_dump import FOLDER
 

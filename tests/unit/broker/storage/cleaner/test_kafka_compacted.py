@@ -15,20 +15,20 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.checkpoints.checkpoints import read_epochs
-from broker.storage.cleaner.batch_filter import delete_horizon
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.files import OsFiles
-from broker.storage.indexes.offset_index import OffsetIndex
-from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch
 from pylog.records.batch import CODEC_MASK, BatchHeader, CompressionType, iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.compression import DECOMPRESSED_BYTES_MAX
 from pylog.records.sections import open_section
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import read_epochs
+from pylog_broker.storage.cleaner.batch_filter import delete_horizon
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.indexes.offset_index import OffsetIndex
+from pylog_broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, TOPIC, WALL_MS, open_log
 from tests.fakes.memory_files import MemoryFiles
 from tests.golden.make_kafka_compacted import FOLDER

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import read_epochs, read_offsets
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import BrokerId, Offset
 from pylog.records.batch import iter_headers
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import read_epochs, read_offsets
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import open_log
 from tests.golden.kafka_dump import FOLDER
 

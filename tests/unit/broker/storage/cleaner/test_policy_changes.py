@@ -14,14 +14,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.clean_task import CleanTask
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.clean_task import CleanTask
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.logs import WALL_MS, read_all
 
 CHANGES = int(os.environ.get("STORAGE_POLICY_CHANGES", "100"))

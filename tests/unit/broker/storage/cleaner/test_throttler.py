@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from broker.storage.cleaner.throttler import CHECK_INTERVAL_MS, Throttler
+from pylog_broker.storage.cleaner.throttler import CHECK_INTERVAL_MS, Throttler
 
 
 def test_what_is_too_fast_is_waited_off_when_it_is_looked_at() -> None:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.config import TopicConfig
-from broker.storage.errors import IndexOffsetOverflow, InvalidOffset
-from broker.storage.indexes.offset_index import OffsetIndex
-from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.segments.segment import Segment
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import IndexOffsetOverflow, InvalidOffset
+from pylog_broker.storage.indexes.offset_index import OffsetIndex
+from pylog_broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.segments.segment import Segment
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, open_log
 from tests.fakes.memory_files import MemoryFiles
 

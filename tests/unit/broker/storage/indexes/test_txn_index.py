@@ -6,17 +6,17 @@ import random
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import InvalidOffset
-from broker.storage.indexes.txn_index import (
+from pylog.model import LeaderEpoch
+from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.indexes.txn_index import (
     AbortedTransaction,
     TxnIndex,
     decode_entries,
     encode_entry,
 )
-from broker.storage.log.validator import INTERNAL, Origin
-from pylog.model import LeaderEpoch
-from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.storage.log.validator import INTERNAL, Origin
 from tests.fakes.logs import WALL_MS, batch_of, open_log
 from tests.fakes.memory_files import MemoryFiles
 

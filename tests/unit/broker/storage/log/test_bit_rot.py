@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import random
 
-from broker.config import TopicConfig
-from broker.storage.errors import CorruptSegment, DamagedBatch
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, OffsetAndTimestamp
 from pylog.records.batch import iter_headers
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import CorruptSegment, DamagedBatch
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, WALL_MS, batch_of, open_log
 from tests.fakes.memory_files import MemoryFile, MemoryFiles
 

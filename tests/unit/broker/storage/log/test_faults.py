@@ -6,12 +6,12 @@ import errno
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import DiskFull
-from broker.storage.log.log import Environment
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.log.log import Environment
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles
 

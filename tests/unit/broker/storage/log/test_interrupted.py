@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import DiskFull, ShortOfResources
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL
-from broker.storage.tail_cache import TailBudget
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import DiskFull, ShortOfResources
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.cleaned_logs import clean, opened, put, records_of
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles

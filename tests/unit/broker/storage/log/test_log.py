@@ -4,11 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.log import Environment
-from broker.storage.log.validator import Origin
-from broker.storage.segments.segment_reader import PagesCold
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import (
     CorruptMessage,
     InvalidRecord,
@@ -21,6 +16,11 @@ from pylog.errors import (
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import read_header
 from pylog.records.kernels_pure import RecordsSummary
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.log import Environment
+from pylog_broker.storage.log.validator import Origin
+from pylog_broker.storage.segments.segment_reader import PagesCold
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import (
     DIRECTORY,
     WALL_MS,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import InvalidOffset
-from broker.storage.log.log import Environment
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import (
     CorruptMessage,
     OffsetOutOfRange,
 )
 from pylog.model import LeaderEpoch, Offset
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import InvalidOffset
+from pylog_broker.storage.log.log import Environment
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import (
     DIRECTORY,
     append,

@@ -21,16 +21,16 @@ from hypothesis.stateful import (
     rule,
 )
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, read_all
 from tests.sim.disk import DATA_ROOT, Disk
 from tests.sim.files import SimFiles

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Environment
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import (
     KafkaStorageError,
 )
 from pylog.model import Offset
 from pylog.records.batch import iter_headers
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Environment
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import (
     DIRECTORY,
     WALL_MS,

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.log import Environment, Log
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 

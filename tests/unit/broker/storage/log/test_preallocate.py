@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import DiskFull
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log
 from tests.fakes.logs import values_of as numbered
 from tests.fakes.memory_files import MemoryFiles

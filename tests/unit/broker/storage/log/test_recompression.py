@@ -6,13 +6,6 @@ import itertools
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.recompression import (
-    Recompressed,
-    checked_and_recompressed,
-    wanted_compression,
-)
-from broker.storage.log.validator import Origin
 from pylog.errors import CorruptMessage, InvalidConfig, InvalidRecord, MessageTooLarge
 from pylog.model import LeaderEpoch
 from pylog.records.batch import (
@@ -27,6 +20,13 @@ from pylog.records.batch import (
 from pylog.records.compression import CODEC_NAMES, Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.recompression import (
+    Recompressed,
+    checked_and_recompressed,
+    wanted_compression,
+)
+from pylog_broker.storage.log.validator import Origin
 from tests.fakes.bad_batches import sealed, zstd_zeros
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles

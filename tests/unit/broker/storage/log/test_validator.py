@@ -8,8 +8,6 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.config import TopicConfig
-from broker.storage.log.validator import CLIENT, Origin, checked_header
 from pylog.config import LONG_MAX
 from pylog.errors import PylogError
 from pylog.records.batch import (
@@ -23,6 +21,8 @@ from pylog.records.batch import (
 )
 from pylog.records.builder import encode_batch
 from pylog.records.validate import check_records, plain_header
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.validator import CLIENT, Origin, checked_header
 from tests.fakes.guarded import GuardedMemory
 
 WALL_MS = 1_700_000_000_000

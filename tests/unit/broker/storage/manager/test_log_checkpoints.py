@@ -8,18 +8,18 @@ import errno
 
 import pytest
 
-from broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
-from broker.storage.checkpoints.checkpoints import (
+from pylog.errors import KafkaStorageError
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog.records.builder import encode_batch
+from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint
+from pylog_broker.storage.checkpoints.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_offsets,
     write_offsets,
 )
-from broker.storage.manager.manager import LogManager
-from pylog.errors import KafkaStorageError
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog.records.builder import encode_batch
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.memory_files import MemoryFiles
 
 ROOT = "/data/broker-1"

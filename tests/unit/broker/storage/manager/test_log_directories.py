@@ -6,10 +6,12 @@ import errno
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.storage.directories.directory import META_PROPERTIES, MetaProperties
-from broker.storage.directories.roster import ROSTER, Roster
-from broker.storage.errors import (
+from pylog.errors import KafkaStorageError
+from pylog.model import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.directories.directory import META_PROPERTIES, MetaProperties
+from pylog_broker.storage.directories.roster import ROSTER, Roster
+from pylog_broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     DiskFull,
@@ -18,11 +20,9 @@ from broker.storage.errors import (
     OtherBrokersDirectory,
     StorageStartError,
 )
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
-from pylog.errors import KafkaStorageError
-from pylog.model import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.memory_files import MemoryFiles
 

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import StorageStartError
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, TopicId, TopicPartition
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.errors import StorageStartError
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import WALL_MS, append, values_of
 from tests.fakes.memory_files import MemoryFiles
 

@@ -6,18 +6,18 @@ import errno
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.errors import DiskFull
-from broker.storage.log.log import Log
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.manager import LogManager
-from broker.storage.manager.opening import Opening
-from broker.storage.recovery.recovery import LastStop
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.builder import encode_batch
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.manager.opening import Opening
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, TOPIC, TOPIC_ID, WALL_MS, append, open_log, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager
 from tests.fakes.memory_files import MemoryFiles

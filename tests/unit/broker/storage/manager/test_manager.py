@@ -8,22 +8,24 @@ from dataclasses import replace
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.checkpoints.checkpoints import (
+from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
+from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     read_offsets,
     write_offsets,
 )
-from broker.storage.directories.directory import (
+from pylog_broker.storage.directories.directory import (
     META_PROPERTIES,
     find_broker_directories,
     inspect,
     read_meta,
 )
-from broker.storage.directories.partition_directories import parse_partition_directory
-from broker.storage.errors import (
+from pylog_broker.storage.directories.partition_directories import parse_partition_directory
+from pylog_broker.storage.errors import (
     DirectoryLocked,
     DirectoryUnwritable,
     DiskFull,
@@ -32,9 +34,7 @@ from broker.storage.errors import (
     OtherBrokersDirectory,
     StorageStartError,
 )
-from broker.storage.manager.manager import LogManager
-from pylog.errors import InconsistentTopicId, InvalidTopic, KafkaStorageError
-from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager, running
 from tests.fakes.memory_files import MemoryFiles

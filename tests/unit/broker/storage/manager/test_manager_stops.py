@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, LOG_START_CHECKPOINT
-from broker.storage.directories.clean_marker import CLEAN_MARKER
-from broker.storage.directories.partition_directories import DAMAGED_LOGS
-from broker.storage.errors import (
-    CorruptSegment,
-)
-from broker.storage.files import OsFiles
-from broker.storage.manager.manager import LogManager
 from pylog.errors import InconsistentTopicId, KafkaStorageError
 from pylog.model import LeaderEpoch, Offset, TopicPartition
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, LOG_START_CHECKPOINT
+from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
+from pylog_broker.storage.directories.partition_directories import DAMAGED_LOGS
+from pylog_broker.storage.errors import (
+    CorruptSegment,
+)
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager, running
 from tests.fakes.memory_files import MemoryFile, MemoryFiles

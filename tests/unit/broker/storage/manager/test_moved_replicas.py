@@ -6,14 +6,14 @@ import errno
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT, read_offsets
-from broker.storage.directories.directory import MetaProperties
-from broker.storage.directories.roster import ROSTER
-from broker.storage.errors import DiskFull
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
 from pylog.model import BrokerId, Offset
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import LOG_START_CHECKPOINT, read_offsets
+from pylog_broker.storage.directories.directory import MetaProperties
+from pylog_broker.storage.directories.roster import ROSTER
+from pylog_broker.storage.errors import DiskFull
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
 from tests.fakes.memory_files import MemoryFile, MemoryFiles
 

@@ -15,17 +15,17 @@ from typing import Any, Final
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.errors import PassingStorageError
-from broker.storage.files import OF_THE_MOMENT, is_of_the_moment
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL
-from broker.storage.manager.manager import LogManager
-from broker.storage.producers.producer_entry import unpack
 from pylog.errors import PylogError
 from pylog.model import LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.reader import iter_records
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.errors import PassingStorageError
+from pylog_broker.storage.files import OF_THE_MOMENT, is_of_the_moment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.producers.producer_entry import unpack
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of, read_all
 from tests.fakes.managers import log_of, open_manager
 from tests.fakes.memory_files import MemoryFiles

@@ -8,12 +8,12 @@ import errno
 
 import pytest
 
-from broker.storage.directories.directory import MetaProperties, inspect
-from broker.storage.errors import StartPutOff, StorageStartError
-from broker.storage.files import OF_THE_MOMENT
-from broker.storage.manager.log_directories import LogDirectories
-from broker.storage.manager.opening import Opening
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.storage.directories.directory import MetaProperties, inspect
+from pylog_broker.storage.errors import StartPutOff, StorageStartError
+from pylog_broker.storage.files import OF_THE_MOMENT
+from pylog_broker.storage.manager.log_directories import LogDirectories
+from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import WALL_MS, batch_of, values_of
 from tests.fakes.memory_files import MemoryFiles
 from tests.fakes.short_files import Shortage, refuse_one_of

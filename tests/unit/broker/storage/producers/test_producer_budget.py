@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.storage.log.log import Environment, Log
-from broker.storage.log.validator import INTERNAL, Origin
-from broker.storage.manager.manager import LogManager
-from broker.storage.manager.upkeep import EXPIRED_AT_ONCE
-from broker.storage.producers.producer_budget import RESERVED, ProducerBudget
-from broker.storage.producers.producer_entry import ProducerEntry
-from broker.storage.producers.producer_state import ProducerStates
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import OutOfOrderSequenceNumber, ThrottlingQuotaExceeded
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import read_header
 from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.log.validator import INTERNAL, Origin
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.manager.upkeep import EXPIRED_AT_ONCE
+from pylog_broker.storage.producers.producer_budget import RESERVED, ProducerBudget
+from pylog_broker.storage.producers.producer_entry import ProducerEntry
+from pylog_broker.storage.producers.producer_state import ProducerStates
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of, open_log, read_all
 from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager
 from tests.fakes.memory_files import MemoryFiles

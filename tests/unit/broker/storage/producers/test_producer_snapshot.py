@@ -8,13 +8,17 @@ import struct
 import pytest
 from crc32c import crc32c
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.cleaner.cleaner import LogCleaner
-from broker.storage.indexes.txn_index import AbortedTransaction, decode_entries, encode_entry
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL, Origin
-from broker.storage.producers.producer_entry import pack, unpack
-from broker.storage.producers.producer_snapshot import (
+from pylog.errors import OutOfOrderSequenceNumber, UnknownProducerId
+from pylog.model import LeaderEpoch, Offset
+from pylog.records.batch import iter_headers
+from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.cleaner.cleaner import LogCleaner
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction, decode_entries, encode_entry
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL, Origin
+from pylog_broker.storage.producers.producer_entry import pack, unpack
+from pylog_broker.storage.producers.producer_snapshot import (
     BadSnapshot,
     SnapshotRow,
     decode_companion,
@@ -23,12 +27,12 @@ from broker.storage.producers.producer_snapshot import (
     encode_snapshot,
     restore,
 )
-from broker.storage.producers.producer_state import AppendedBatch, ProducerEntry, ProducerStates
-from broker.storage.recovery.recovery import LastStop
-from pylog.errors import OutOfOrderSequenceNumber, UnknownProducerId
-from pylog.model import LeaderEpoch, Offset
-from pylog.records.batch import iter_headers
-from pylog.records.builder import ControlType, encode_batch, encode_control_batch
+from pylog_broker.storage.producers.producer_state import (
+    AppendedBatch,
+    ProducerEntry,
+    ProducerStates,
+)
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.crashing_files import Crash, CrashingFiles
 from tests.fakes.logs import DIRECTORY, WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles

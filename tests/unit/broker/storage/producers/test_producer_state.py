@@ -6,10 +6,6 @@ import random
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.log import Log
-from broker.storage.log.validator import INTERNAL, Origin
-from broker.storage.producers.producer_state import ProducerEntry, ProducerStates
 from pylog.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
@@ -20,6 +16,10 @@ from pylog.errors import (
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import SEQUENCE_MAX, BatchHeader, read_header
 from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.log.validator import INTERNAL, Origin
+from pylog_broker.storage.producers.producer_state import ProducerEntry, ProducerStates
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles
 

@@ -7,18 +7,18 @@ import itertools
 
 import pytest
 
-from broker.config import BrokerConfig
-from broker.storage.files import Buffer
-from broker.storage.log.log import Log
-from broker.storage.producers.producer_entry import unpack
-from broker.storage.producers.producer_snapshot import restore
-from broker.storage.producers.producer_state import SLICE, ProducerEntry
-from broker.storage.producers.snapshot_task import SnapshotTask
-from broker.storage.recovery.recovery import LastStop
 from pylog.clock import busy_ns
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import read_header
+from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.files import Buffer
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.producers.producer_entry import unpack
+from pylog_broker.storage.producers.producer_snapshot import restore
+from pylog_broker.storage.producers.producer_state import SLICE, ProducerEntry
+from pylog_broker.storage.producers.snapshot_task import SnapshotTask
+from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.crashing_files import Crash, CrashingFiles
 from tests.fakes.logs import (
     DIRECTORY,

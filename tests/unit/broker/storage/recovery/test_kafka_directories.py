@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from broker.storage.checkpoints.checkpoints import read_epochs, read_offsets
-from broker.storage.directories.partition_directories import read_topic_id
-from broker.storage.files import OsFiles
-from broker.storage.indexes.offset_index import OffsetIndex
-from broker.storage.indexes.time_index import TimeIndex
-from broker.storage.indexes.txn_index import AbortedTransaction, decode_entries
-from broker.storage.producers.producer_snapshot import SnapshotRow, decode_snapshot
 from pylog.model import LeaderEpoch, Offset, TimestampType, TopicPartition
 from pylog.records.batch import BatchHeader, CompressionType, crc_matches, iter_headers
 from pylog.records.builder import ControlType, read_control
 from pylog.records.columnar import decode_to_arrow
 from pylog.records.reader import first_record_at_or_after, iter_records
 from pylog.records.record import Record
+from pylog_broker.storage.checkpoints.checkpoints import read_epochs, read_offsets
+from pylog_broker.storage.directories.partition_directories import read_topic_id
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.indexes.offset_index import OffsetIndex
+from pylog_broker.storage.indexes.time_index import TimeIndex
+from pylog_broker.storage.indexes.txn_index import AbortedTransaction, decode_entries
+from pylog_broker.storage.producers.producer_snapshot import SnapshotRow, decode_snapshot
 from tests.golden.kafka_dump import FOLDER, DumpedBatch, DumpedRecord, dump
 
 DIRECTORIES = [

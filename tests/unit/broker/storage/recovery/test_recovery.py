@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
-from broker.storage.checkpoints.leader_epochs import EpochEntry
-from broker.storage.errors import CorruptSegment, DamagedBatch
-from broker.storage.files import OsFiles
-from broker.storage.log.log import Environment, Log
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.errors import KafkaStorageError
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.batch import iter_headers
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, read_epochs, write_epochs
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEntry
+from pylog_broker.storage.errors import CorruptSegment, DamagedBatch
+from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import DIRECTORY, append, bases_of, batch_of, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles
 

@@ -6,16 +6,16 @@ import random
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, write_epochs
-from broker.storage.checkpoints.leader_epochs import EpochEntry
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.recovery.recovery import LastStop
-from broker.storage.tail_cache import TailBudget
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.reader import iter_records
 from pylog.records.record import Record
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT, write_epochs
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEntry
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, open_log, read_all, values_of
 from tests.fakes.memory_files import MemoryFiles
 

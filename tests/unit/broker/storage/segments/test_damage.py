@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.errors import CorruptSegment, DamagedBatch
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.tail_cache import TailBudget
 from pylog.model import LeaderEpoch, OffsetAndTimestamp
 from pylog.records.batch import iter_headers
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.errors import CorruptSegment, DamagedBatch
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, bases_of, batch_of, open_log
 from tests.fakes.memory_files import MemoryFiles
 

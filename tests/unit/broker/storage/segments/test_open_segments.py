@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from broker.config import TopicConfig
-from broker.node.limits import open_segments_max
-from broker.storage.log.environment import Environment
-from broker.storage.log.log import Log
-from broker.storage.segments.open_segments import OpenSegments
-from broker.storage.tail_cache import TailBudget
+from pylog_broker.config import TopicConfig
+from pylog_broker.node.limits import open_segments_max
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.segments.open_segments import OpenSegments
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import append, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles
 

@@ -7,13 +7,13 @@ import random
 
 import pytest
 
-from broker.config import BrokerConfig, TopicConfig
-from broker.storage.errors import DamagedBatch, DiskFull
-from broker.storage.log.log import Log
-from broker.storage.manager.manager import LogManager
-from broker.storage.segments.retention import JUMP_MS, RetentionClock
 from pylog.errors import OffsetOutOfRange
 from pylog.model import BrokerId, LeaderEpoch, Offset
+from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.errors import DamagedBatch, DiskFull
+from pylog_broker.storage.log.log import Log
+from pylog_broker.storage.manager.manager import LogManager
+from pylog_broker.storage.segments.retention import JUMP_MS, RetentionClock
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, batch_of, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles
 

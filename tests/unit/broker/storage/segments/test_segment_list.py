@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import errno
 
-from broker.config import TopicConfig
-from broker.storage.log.environment import Environment
-from broker.storage.tail_cache import TailBudget
 from pylog.model import Offset
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.environment import Environment
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import WALL_MS, append, open_log
 from tests.fakes.memory_files import MemoryFiles
 

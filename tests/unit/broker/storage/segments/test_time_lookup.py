@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from broker.config import TopicConfig
-from broker.storage.log.log import Log
 from pylog.model import LeaderEpoch, Offset
 from pylog.records.reader import iter_records
+from pylog_broker.config import TopicConfig
+from pylog_broker.storage.log.log import Log
 from tests.fakes.cleaned_logs import clean, opened, put
 from tests.fakes.logs import WALL_MS, batch_of, open_log, read_all
 from tests.fakes.memory_files import MemoryFiles

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from broker.storage.log.log import Environment, Log
-from broker.storage.producers.producer_budget import ProducerBudget
-from broker.storage.tail_cache import TailBudget
 from pylog import errors
 from pylog.client.producer.encoding import batch_bytes
 from pylog.client.sending.producer_batch import Batch
@@ -21,6 +18,9 @@ from pylog.client.sending.send_events import (
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.model import LeaderEpoch
 from pylog.records.compression import Compression
+from pylog_broker.storage.log.log import Environment, Log
+from pylog_broker.storage.producers.producer_budget import ProducerBudget
+from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.logs import WALL_MS, batch_of, open_log, values_of
 from tests.fakes.memory_files import MemoryFiles
 from tests.fakes.sender_world import OK, T0, World, refused

@@ -1,0 +1,17 @@
+"""What holds for every test."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_imported_twice() -> Iterator[None]:
+    """The folders `broker` and `connector` are imported as `pylog_broker` and `pylog_connector`; by
+    their own names, which the repository's root offers too, they would be second copies.
+    """
+    yield
+    assert not {"broker", "connector"} & sys.modules.keys()
