@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -45,3 +47,41 @@ def test_an_installed_wheel_knows_its_application_and_settings(tmp_path: Path) -
     # Where Python reads it at its start.
     pth = "_pylog_pyspark_files.pth"
     assert (installed / pth).read_text() == (ROOT / "pyspark_pylog" / pth).read_text()
+
+
+def test_wheel_and_checkout_have_the_same_modules(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "-q", "--no-isolation", "-o", tmp_path]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)  # the wheel from the sources
+    (wheel,) = tmp_path.glob("pylog_spark-*.whl")
+    (sources,) = tmp_path.glob("pylog_spark-*.tar.gz")
+    with tarfile.open(sources) as archive:
+        assert not [name for name in archive.getnames() if name.split("/")[1:2] == ["src"]]
+    with zipfile.ZipFile(wheel) as zipped:
+        shipped = {name for name in zipped.namelist() if name.endswith(".py")}
+    here = {
+        f"{link.name}/{path.relative_to(link.resolve())}"
+        for link in (ROOT / "src").iterdir()
+        for path in link.resolve().rglob("*.py")
+    }
+    assert shipped - {"pylog_broker/spark/resources/broker_app.py"} == here
+
+
+def test_the_import_contracts_see_what_is_imported(tmp_path: Path) -> None:
+    """Through the links of `src`, in a copy of the packages with one import too many."""
+    for name in ("pylog", "broker", "connector", "pyspark_pylog"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=ignored)
+    shutil.copytree(ROOT / "src", tmp_path / "src", symlinks=True)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    planted = tmp_path / "broker/storage/files.py"
+    planted.write_text(f"import pylog_broker.node.process\n{planted.read_text()}")
+    done = subprocess.run(
+        [Path(sys.executable).parent / "lint-imports"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "pylog_broker.storage.files -> pylog_broker.node.process" in done.stdout
