@@ -164,6 +164,14 @@ _LEGAL_TOPIC_CHARACTERS: Final = frozenset(
 )
 
 
+INTERNAL_PREFIX: Final = "__"
+
+
+def is_internal(topic: str) -> bool:
+    """Whether the topic is the cluster's own, by its name: clients neither make nor write it."""
+    return topic.startswith(INTERNAL_PREFIX)
+
+
 def topic_name_fault(name: str) -> str | None:
     """Why `name` cannot name a topic, or None when it can.
 

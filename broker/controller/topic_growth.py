@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import Counter
 
 from pylog import errors
+from pylog.model import is_internal
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.controller.topics import (
-    INTERNAL_PREFIX,
     NO_SUCH_TOPIC,
     THE_CLUSTERS_OWN,
     TWICE,
@@ -54,8 +54,8 @@ class TopicGrowth:
         topic = image.topics_by_name.get(name)
         if topic is None:
             raise Refused(errors.UnknownTopicOrPartition, name, NO_SUCH_TOPIC)
-        if name.startswith(INTERNAL_PREFIX):
-            raise Refused(errors.TopicAuthorizationFailed, name, THE_CLUSTERS_OWN)
+        if is_internal(name):
+            raise Refused(errors.InvalidTopic, name, THE_CLUSTERS_OWN)
         there = len(topic.partitions)
         added = wanted.total_count - there
         self._check_count(name, there, wanted.total_count)

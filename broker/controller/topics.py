@@ -11,7 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from pylog import errors
-from pylog.model import BrokerId, LeaderEpoch, NewTopic, PartitionEpoch, TopicId, topic_name_fault
+from pylog.model import (
+    INTERNAL_PREFIX,
+    BrokerId,
+    LeaderEpoch,
+    NewTopic,
+    PartitionEpoch,
+    TopicId,
+    is_internal,
+    topic_name_fault,
+)
 from pylog_broker.config import TopicConfig
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.partitions import is_enough
@@ -35,7 +44,6 @@ from pylog_broker.metadata.records import (
     TopicRecord,
 )
 
-INTERNAL_PREFIX: Final = "__"
 REPLICATION_FACTOR_MAX: Final = 32_767
 
 TWICE: Final = "the request names it twice"
@@ -120,8 +128,8 @@ class Topics:
         fault = topic_name_fault(topic.name)
         if fault is not None:
             raise Refused(errors.InvalidTopic, topic.name, fault)
-        if topic.name.startswith(INTERNAL_PREFIX) and not request.internal:
-            raise Refused(errors.TopicAuthorizationFailed, topic.name, THE_CLUSTERS_OWN)
+        if is_internal(topic.name) and not request.internal:
+            raise Refused(errors.InvalidTopic, topic.name, THE_CLUSTERS_OWN)
         if topic.name in image.topics_by_name:
             raise Refused(errors.TopicAlreadyExists, topic.name, "it already exists")
         if topic.replica_assignment is not None:
@@ -206,8 +214,8 @@ class Topics:
         return TopicsDeleted(tuple(deleted))
 
     def _delete(self, name: str, topic: TopicImage | None, request: DeleteTopics) -> DeletedTopic:
-        if name.startswith(INTERNAL_PREFIX) and not request.internal:
-            raise Refused(errors.TopicAuthorizationFailed, name, THE_CLUSTERS_OWN)
+        if is_internal(name) and not request.internal:
+            raise Refused(errors.InvalidTopic, name, THE_CLUSTERS_OWN)
         if topic is None:
             fault = topic_name_fault(name)
             error = errors.UnknownTopicOrPartition if fault is None else errors.InvalidTopic

@@ -9,7 +9,7 @@ from typing import Final
 
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
-from pylog_broker.clients.wire import error_of
+from pylog_broker.api.metadata import brokers_of
 from pylog_broker.controller.controller import Controller
 from pylog_broker.grpc.admin_wire import (
     bounded,
@@ -22,7 +22,6 @@ from pylog_broker.grpc.admin_wire import (
 )
 from pylog_broker.grpc.cluster_service import Ask
 from pylog_broker.grpc.guard import Context
-from pylog_broker.grpc.metadata_view import broker_messages, endpoint_message
 from pylog_broker.metadata.admin import (
     AlteredConfig,
     ConfigsAltered,
@@ -39,6 +38,8 @@ from pylog_broker.metadata.admin import (
 )
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
+from pylog_broker.protobuf.failures import error_of
+from pylog_broker.protobuf.metadata import broker_messages, endpoint_message
 
 TIMEOUT_DEFAULT_MS: Final = 30_000
 TIMEOUT_MS_MAX: Final = 300_000
@@ -221,6 +222,6 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return admin_pb2.DescribeClusterResponse(
             cluster_id=image.cluster_id,
             controller_epoch=image.controller_epoch,
-            brokers=broker_messages(image),
+            brokers=broker_messages(brokers_of(image, fenced=False)),
             controller=endpoint_message(endpoint) if endpoint else None,
         )

@@ -7,7 +7,6 @@ from typing import Final
 from pylog import errors
 from pylog.model import BrokerId, NewTopic
 from pylog.rpc.v1 import admin_pb2
-from pylog_broker.clients.wire import error_of
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     ConfigChange,
@@ -17,6 +16,7 @@ from pylog_broker.metadata.admin import (
     NewPartitionsOf,
 )
 from pylog_broker.metadata.records import ConfigResourceType
+from pylog_broker.protobuf.failures import error_of
 
 BROKERS_KNOW_MS_MAX: Final = 10_000
 """A change holds once it is durable; a broker that stands still shall not hold up the answer."""

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from pylog import errors
-from pylog_broker.clients.answer_memory import SMALL_BYTES, AnswerMemory
+from pylog_broker.api.answer_memory import SMALL_BYTES, AnswerMemory
 from pylog_broker.grpc.guard import Context
 
 

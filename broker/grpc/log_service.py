@@ -1,77 +1,47 @@
-"""The Log service of a broker: what producers and consumers call."""
+"""The Log service of a broker: what producers and consumers call. Codecs, and gRPC's ways."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any, Final, cast
 
 import grpc
 
 from pylog import errors
-from pylog.clock import Clock
-from pylog.model import BrokerId, LeaderEpoch, ProducerId
 from pylog.rpc.produce_wire import requests_of
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
-from pylog_broker.clients.answer_memory import SMALL_BYTES
-from pylog_broker.clients.producer_id_quota import ProducerIdQuota, address_of
-from pylog_broker.clients.requests import (
-    PRODUCE_PIPELINE_MAX,
-    ClientRequests,
-    Perform,
-    Unheard,
-    bound,
-)
-from pylog_broker.clients.wire import error_of, fetched
-from pylog_broker.grpc import wire
+from pylog_broker.api.answer_memory import SMALL_BYTES
+from pylog_broker.api.api import Api
+from pylog_broker.api.context import RequestContext
+from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers, Unheard
 from pylog_broker.grpc.answering import Call
 from pylog_broker.grpc.guard import Context, refuse, told
-from pylog_broker.grpc.metadata_view import metadata_response
-from pylog_broker.metadata.image import MetadataImage
-from pylog_broker.metadata.messages import Failure
-from pylog_broker.metadata.records import Endpoint
-from pylog_broker.replication.messages import (
-    EpochEndQuery,
-    OffsetAnswer,
-    PartitionData,
-    ReplicaEpochQuery,
+from pylog_broker.grpc.peers import context_of
+from pylog_broker.protobuf import metadata, offsets
+from pylog_broker.protobuf.produce_and_fetch import (
+    all_produced,
+    fetch_from,
+    fetched,
+    produce_from,
 )
+from pylog_broker.replication.messages import PartitionData
 
-if TYPE_CHECKING:
-    from pylog_broker.replication.manager import ReplicaManager
-
-CONSUMER: Final = BrokerId(-1)
 SERVICE: Final = "pylog.v1.Log"
 
 
 class LogService(log_pb2_grpc.LogServicer):
-    """Requests of clients, handed to the replica manager in the order of their arrival. Lives on
-    the broker's loop.
+    """Requests of clients, handed to their handlers in the order of their arrival. Lives on the
+    broker's loop.
     """
 
-    def __init__(
-        self,
-        manager: ReplicaManager,
-        perform: Perform,
-        clock: Clock,
-        requests: ClientRequests,
-        *,
-        image: Callable[[], MetadataImage],
-        controller: Callable[[], Endpoint | None],
-        take_producer_id: Callable[[], Any],
-        producer_id_quota: ProducerIdQuota,
-        report: Callable[[str], None],
-    ) -> None:
+    def __init__(self, api: Api, report: Callable[[str], None]) -> None:
         """`report`: a line about a stream that was ended; bounded by who takes it."""
-        self._manager = manager
-        self._perform = perform
-        self._clock = clock
-        self._requests = requests
-        self._image = image
-        self._controller = controller
-        self._take_producer_id = take_producer_id
-        self._producer_id_quota = producer_id_quota
-        self._answers = requests.answers
+        self._api = api
+        self._produce_handler = api.data.produce
+        self._fetch_handler = api.data.fetch
+        self._answers = api.data.fetch.answers
         self._report = report
 
     # ---- metadata ------------------------------------------------------------------------------
@@ -80,34 +50,40 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.MetadataRequest, context: Context
     ) -> log_pb2.MetadataResponse:
         """What leads where, as far as this broker has heard."""
-        return metadata_response(self._image(), request, self._controller())
+        query = metadata.query_from(request)
+        view = await self._api.metadata.handle(context_of(context), query)
+        return metadata.metadata_response(view)
 
     # ---- produce -------------------------------------------------------------------------------
 
     async def _produce(
-        self, message: log_pb2.ProduceRequest, unheard: Unheard
+        self, context: RequestContext, message: log_pb2.ProduceRequest, unheard: Unheard
     ) -> asyncio.Future[log_pb2.ProduceResponse]:
         """Hand a message's requests over, now or when their compressed batches are checked; the
         future gets the answer, `unheard` what no answer tells.
         """
-        answer: asyncio.Future[log_pb2.ProduceResponse]
-        answer = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[log_pb2.ProduceResponse]
+        future = asyncio.get_running_loop().create_future()
+        requests = requests_of(message)
 
-        def done(response: bytes) -> None:
-            if not answer.done():
-                answer.set_result(log_pb2.ProduceResponse.FromString(response))
+        def done(answers: Answers) -> None:
+            if not future.done():
+                response = all_produced(requests, answers)
+                future.set_result(log_pb2.ProduceResponse.FromString(response))
 
-        checking = self._requests.produce(requests_of(message), done, unheard)
+        values = [*map(produce_from, requests)]
+        checking = self._produce_handler.handle(context, values, done, unheard)
         if checking is not None:
             await checking
-        return answer
+        return future
 
     async def Produce(
         self, request: log_pb2.ProduceRequest, context: Context
     ) -> log_pb2.ProduceResponse:
         """One request; for acks=0 an answer without acks, or the batch's error."""
         faults: list[errors.PylogError] = []
-        answer = await (await self._produce(request, faults.append))
+        origin = context_of(context, request.client_id)
+        answer = await (await self._produce(origin, request, faults.append))
         if faults:
             await refuse(context, faults[0])
         return answer
@@ -126,8 +102,10 @@ class LogService(log_pb2_grpc.LogServicer):
 
         async def read() -> None:
             try:
+                origin = None
                 async for message in requests:
-                    answer = await self._produce(message, faults.append)
+                    origin = origin or context_of(context, message.client_id)
+                    answer = await self._produce(origin, message, faults.append)
                     if faults:
                         return
                     if message.acks != 0 or any(r.acks != 0 for r in message.following):
@@ -148,7 +126,9 @@ class LogService(log_pb2_grpc.LogServicer):
 
     # ---- fetch ---------------------------------------------------------------------------------
 
-    async def _find(self, request: log_pb2.FetchRequest) -> Sequence[PartitionData]:
+    async def _find(
+        self, origin: RequestContext, request: log_pb2.FetchRequest
+    ) -> Sequence[PartitionData]:
         future: asyncio.Future[Sequence[PartitionData]]
         future = asyncio.get_running_loop().create_future()
 
@@ -156,20 +136,22 @@ class LogService(log_pb2_grpc.LogServicer):
             if not future.done():
                 future.set_result(partitions)
 
-        token = self._requests.fetch(request, done)
+        token = self._fetch_handler.handle(origin, fetch_from(request), done)
         try:
             return await future
         finally:
             if future.cancelled():
-                self._requests.cancel(token)
+                self._fetch_handler.cancel(token)
 
-    async def _fetch(self, request: log_pb2.FetchRequest, call: Call) -> bytes:
+    async def _fetch(
+        self, origin: RequestContext, request: log_pb2.FetchRequest, call: Call
+    ) -> bytes:
         """One long poll. What does not fit among the answers that others have not taken is looked
         for again when it may.
         """
         while True:
             await call.room()
-            partitions = await self._find(request)
+            partitions = await self._find(origin, request)
             if self._answers.fits(sum(len(item.records) for item in partitions)):
                 return b"".join(fetched(request.correlation, partitions))
             call.must_wait = True
@@ -178,7 +160,8 @@ class LogService(log_pb2_grpc.LogServicer):
         """One long poll; a client that hangs up frees its place. Gives a FetchResponse's bytes."""
         call = Call(self._answers)
         try:
-            answer = await self._fetch(request, call)
+            origin = context_of(context, request.client_id)
+            answer = await self._fetch(origin, request, call)
         except BaseException:
             call.over()
             raise
@@ -193,8 +176,10 @@ class LogService(log_pb2_grpc.LogServicer):
         """One long poll after the other."""
         call = Call(self._answers)
         try:
+            origin = None
             async for request in requests:
-                answer = await self._fetch(request, call)
+                origin = origin or context_of(context, request.client_id)
+                answer = await self._fetch(origin, request, call)
                 await call.give(answer, context)
         finally:
             call.over()
@@ -205,78 +190,26 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.ListOffsetsRequest, context: Context
     ) -> log_pb2.ListOffsetsResponse:
         """Offsets by time."""
-        bound(len(request.partitions))
-        queries = wire.queries_from(request)
-        twice = _named_twice(query.topic_partition for query in queries)
-        answers = [
-            OffsetAnswer(query.topic_partition, twice)
-            if twice
-            else self._manager.list_offsets(query)
-            for query in queries
-        ]
-        self._perform(self._manager.take_effects())
-        return log_pb2.ListOffsetsResponse(partitions=map(wire.offset_answer, answers))
+        queries = offsets.queries_from(request)
+        answers = await self._api.list_offsets.handle(context_of(context), queries)
+        return offsets.offsets_listed(answers)
 
     async def DeleteRecords(
         self, request: log_pb2.DeleteRecordsRequest, context: Context
     ) -> log_pb2.DeleteRecordsResponse:
         """New log start offsets."""
-        bound(len(request.partitions))
-        future: asyncio.Future[log_pb2.DeleteRecordsResponse]
-        future = asyncio.get_running_loop().create_future()
-
-        def done(watermarks: Sequence[Any]) -> None:
-            if not future.done():
-                future.set_result(wire.low_watermarks(watermarks))
-
-        now_ms = self._clock.monotonic_ms()
-        self._perform(self._manager.delete_records(now_ms, wire.cuts_from(request), done))
-        try:
-            return await future
-        finally:
-            if future.cancelled():
-                self._manager.cancel(done)
+        cuts = offsets.cuts_from(request)
+        return offsets.low_watermarks(
+            await self._api.delete_records.handle(context_of(context), cuts)
+        )
 
     async def OffsetForLeaderEpoch(
         self, request: log_pb2.OffsetForLeaderEpochRequest, context: Context
     ) -> log_pb2.OffsetForLeaderEpochResponse:
         """Where leader epochs end."""
-        bound(len(request.partitions))
-        twice = _named_twice((item.topic, item.partition) for item in request.partitions)
-        return log_pb2.OffsetForLeaderEpochResponse(
-            partitions=[self._epoch_end(item, twice) for item in request.partitions]
-        )
-
-    def _epoch_end(
-        self, item: log_pb2.PartitionEpoch, fault: Failure | None
-    ) -> log_pb2.PartitionEpochEnd:
-        topic = self._image().topics_by_name.get(item.topic)
-        answer = log_pb2.PartitionEpochEnd(
-            error=error_of(fault),
-            topic=item.topic,
-            partition=item.partition,
-            leader_epoch=-1,
-            end_offset=-1,
-        )
-        if fault is not None:
-            return answer
-        if topic is None:
-            answer.error.code = errors.UnknownTopicOrPartition.code
-            answer.error.message = f"topic {item.topic} does not exist"
-            return answer
-        query = ReplicaEpochQuery(
-            topic.topic_id,
-            item.partition,
-            LeaderEpoch(item.current_leader_epoch),
-            LeaderEpoch(item.leader_epoch),
-        )
-        for end in self._manager.epoch_ends(EpochEndQuery(CONSUMER, (query,))).ends:
-            answer.leader_epoch = end.leader_epoch
-            answer.end_offset = end.end_offset
-            if end.failure:
-                answer.error.code = end.failure.code
-                answer.error.message = end.failure.message
-        return answer
+        queries = offsets.epoch_queries_from(request)
+        answers = await self._api.offset_for_leader_epoch.handle(context_of(context), queries)
+        return offsets.epochs_ended(answers)
 
     # ---- producer ids --------------------------------------------------------------------------
 
@@ -284,22 +217,12 @@ class LogService(log_pb2_grpc.LogServicer):
         self, request: log_pb2.InitProducerIdRequest, context: Context
     ) -> log_pb2.InitProducerIdResponse:
         """A fresh producer id, epoch 0."""
-        if request.transactional_id:
-            error: errors.PylogError = errors.NotOffered(
-                "transactions are not offered yet: leave transactional_id out"
-            )
-            return _no_producer_id(error)
+        origin = context_of(context, request.client_id)
         try:
-            self._producer_id_quota.admit(
-                self._clock.monotonic_ms(),
-                address_of(context.peer()),
-                request.client_id,
-                request.delivery_timeout_ms,
-            )
-            producer_id: ProducerId = await self._take_producer_id()
+            given = await self._api.init_producer_id.handle(origin, offsets.init_from(request))
         except errors.PylogError as fault:
-            return _no_producer_id(fault)
-        return log_pb2.InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+            return offsets.no_id(fault)
+        return offsets.id_given(given)
 
 
 class _Handlers:
@@ -330,45 +253,18 @@ def add_log_service(service: LogService, server: Any) -> None:
     server.add_registered_method_handlers(SERVICE, handlers.by_name)
 
 
-def _no_producer_id(fault: errors.PylogError) -> log_pb2.InitProducerIdResponse:
-    wait_ms = fault.throttle_time_ms if isinstance(fault, errors.ThrottlingQuotaExceeded) else 0
-    return log_pb2.InitProducerIdResponse(
-        error=error_of(Failure(fault.code, str(fault))),
-        producer_id=-1,
-        producer_epoch=-1,
-        throttle_time_ms=wait_ms,
-    )
-
-
-def _named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:
-    """Why a request is refused that names a partition more than once; None when none does."""
-    seen: set[tuple[str, int]] = set()
-    for name in partitions:
-        if name in seen:
-            return Failure(
-                errors.InvalidRequest.code,
-                f"{name[0]}-{name[1]} stands in the request more than once",
-            )
-        seen.add(name)
-    return None
-
-
 class GatewayLog(log_pb2_grpc.LogServicer):
     """The gateway's part of the Log service: metadata only."""
 
-    def __init__(
-        self, image: Callable[[], MetadataImage], controller: Callable[[], Endpoint | None]
-    ) -> None:
-        self._image = image
-        self._controller = controller
+    def __init__(self, handler: MetadataHandler) -> None:
+        self._metadata = handler
 
     async def Metadata(
         self, request: log_pb2.MetadataRequest, context: Context
     ) -> log_pb2.MetadataResponse:
         """What leads where, as committed."""
-        response = metadata_response(self._image(), request, self._controller())
-        response.gateway = True
-        return response
+        query = metadata.query_from(request)
+        return metadata.metadata_response(await self._metadata.handle(context_of(context), query))
 
     async def _elsewhere(self, request: Any, context: Context) -> None:
         raise errors.NotOffered(

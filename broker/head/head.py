@@ -12,6 +12,7 @@ from typing import Any, Final
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
+from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.config import BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.metadata_log import MetadataLog
@@ -151,7 +152,9 @@ class Head:
         )
         server.add(
             log_pb2_grpc.add_LogServicer_to_server,
-            GatewayLog(lambda: controller.image, lambda: self._endpoint),
+            GatewayLog(
+                MetadataHandler(lambda: controller.image, lambda: self._endpoint, is_gateway=True)
+            ),
             "pylog.v1.Log",
         )
         server.add(

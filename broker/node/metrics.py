@@ -21,8 +21,8 @@ from pylog_broker.metrics.names import Metric
 from pylog_broker.metrics.process import LoopLag
 
 if TYPE_CHECKING:
-    from pylog_broker.clients.producer_id_quota import ProducerIdQuota
-    from pylog_broker.clients.requests import ClientRequests
+    from pylog_broker.api.api import DataApi
+    from pylog_broker.api.producer_id_quota import ProducerIdQuota
     from pylog_broker.network.acceptor import Gate
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.membership import Membership
@@ -50,7 +50,7 @@ class BrokerParts:
     counters: RequestCounters
     gate: Gate | None = None
     engine: Engine | None = None
-    requests: ClientRequests | None = None
+    data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
     logs: LogDirectories | None = None
@@ -136,11 +136,14 @@ class BrokerMetrics:
                 counted.keep_only(parts.membership.image.topics_by_name)
             page.add_all(metric, {(topic,): size for topic, size in counted.by_topic.items()})
         page.add(names.REPLICATION_OUT, counters.replication_bytes_out)
-        if parts.requests is not None:
-            requests = parts.requests
+        if parts.data is not None:
+            data = parts.data
             page.add_all(
                 names.QUEUE_BYTES,
-                {("Produce",): requests.memory.used, ("Fetch",): requests.answers.unsent},
+                {
+                    ("Produce",): data.produce.memory.used,
+                    ("Fetch",): data.fetch.answers.unsent,
+                },
             )
 
     async def _add_replicas(self, page: Page, engine: Engine) -> None:

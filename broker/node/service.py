@@ -16,12 +16,19 @@ from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog.rpc.v1 import admin_pb2_grpc
-from pylog_broker.clients.answer_memory import AnswerMemory
-from pylog_broker.clients.batch_checks import BatchChecks
-from pylog_broker.clients.memory_watch import MemoryWatch
-from pylog_broker.clients.producer_id_quota import ProducerIdQuota
-from pylog_broker.clients.request_memory import RequestMemory
-from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.api import Api, DataApi
+from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.memory_watch import MemoryWatch
+from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.api.offsets import (
+    DeleteRecordsHandler,
+    ListOffsetsHandler,
+    OffsetForLeaderEpochHandler,
+)
+from pylog_broker.api.producer_id_quota import ProducerIdQuota
+from pylog_broker.api.producer_ids import InitProducerIdHandler
+from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from pylog_broker.grpc.broker_admin import BrokerAdminService
 from pylog_broker.grpc.knocks import Knocks
@@ -266,34 +273,11 @@ class BrokerService:
         told = self._settings.gateway
         address = parse_address(told, "gateway") if told else self._controller
         gateway = Endpoint(address.host, address.port)
-        requests = ClientRequests(
-            manager,
-            self._engine.perform,
-            self._clock,
-            checks=BatchChecks(
-                self._unpacking,
-                self._config.message_decompressed_max_bytes,
-                manager.topic_config,
-            ),
-            memory=RequestMemory(self._config.queued_max_request_bytes),
-            answers=AnswerMemory(self._config.queued_max_response_bytes),
-            counters=self._counters,
-        )
-        quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
-        self._watch = MemoryWatch(requests.memory, requests.answers)
+        api = self._handlers(manager, gateway)
+        self._watch = MemoryWatch(api.data.produce.memory, api.data.fetch.answers)
         self._watch.start()
-        service = LogService(
-            manager,
-            self._engine.perform,
-            self._clock,
-            requests,
-            image=lambda: self._membership.image,
-            controller=lambda: gateway,
-            take_producer_id=self._producer_ids.take,
-            producer_id_quota=quota,
-            report=StrangerReports(self._clock, _log.warning).tell,
-        )
-        self._parts.requests = requests
+        service = LogService(api, StrangerReports(self._clock, _log.warning).tell)
+        self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.add(add_log_service, service, SERVICE)
         admin = BrokerAdminService(
@@ -308,7 +292,7 @@ class BrokerService:
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
         )
         # Before gRPC: who finds that answering must find this, too.
-        await self._listen_for_streams(requests)
+        await self._listen_for_streams(api.data)
         listener = self._listeners.clients
         port = await self._server.start(str(listener.address))
         self._endpoint = Endpoint(listener.host, port)
@@ -317,12 +301,40 @@ class BrokerService:
         port = await self._replication.start(listener.address.host, listener.address.port)
         self._replication_endpoint = Endpoint(listener.host, port)
 
-    async def _listen_for_streams(self, requests: ClientRequests) -> None:
+    def _handlers(self, manager: ReplicaManager, gateway: Endpoint) -> Api:
+        """What clients may ask."""
+        perform, clock, config = self._engine.perform, self._clock, self._config
+        data = DataApi.over(
+            manager,
+            perform,
+            clock,
+            checks=BatchChecks(
+                self._unpacking, config.message_decompressed_max_bytes, manager.topic_config
+            ),
+            memory=RequestMemory(config.queued_max_request_bytes),
+            answers=AnswerMemory(config.queued_max_response_bytes),
+            counters=self._counters,
+        )
+        quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
+
+        def image() -> MetadataImage:
+            return self._membership.image
+
+        return Api(
+            data,
+            MetadataHandler(image, lambda: gateway),
+            ListOffsetsHandler(manager, perform),
+            DeleteRecordsHandler(manager, perform, clock),
+            OffsetForLeaderEpochHandler(manager, image),
+            InitProducerIdHandler(self._producer_ids.take, quota, clock),
+        )
+
+    async def _listen_for_streams(self, data: DataApi) -> None:
         listener = self._listeners.streams
         if listener is None:
             return
         self._streams = self._parts.streams = StreamServer(
-            requests,
+            data,
             broker_id=self._broker_id,
             cluster_id=self._logs.meta.cluster_id,
             broker_epoch=lambda: self._membership.broker_epoch,

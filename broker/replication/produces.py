@@ -15,16 +15,16 @@ from pylog.errors import (
     InvalidRecord,
     InvalidRequest,
     InvalidRequiredAcks,
+    InvalidTopic,
     KafkaStorageError,
     NotEnoughReplicas,
     NotEnoughReplicasAfterAppend,
     NotLeaderOrFollower,
     PylogError,
     RequestTimedOut,
-    TopicAuthorizationFailed,
     UnknownServerError,
 )
-from pylog.model import LeaderEpoch, Offset
+from pylog.model import LeaderEpoch, Offset, is_internal
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.isr import IsrEffect, LeaderState
@@ -41,7 +41,6 @@ from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
 from pylog_broker.storage.errors import DiskFull
 from pylog_broker.storage.log.validator import CLIENT, INTERNAL, Origin
 
-INTERNAL_PREFIX: Final = "__"
 """Topics of this prefix are written by coordinators only."""
 
 _ACKS: Final = (-1, 1, 0)
@@ -248,7 +247,7 @@ class Produces:
         fault = None if leading is not None else partition.leader_fault()
         if fault is None and not request.internal:
             topic = partition.topic_partition[0]
-            if topic.startswith(INTERNAL_PREFIX):
+            if is_internal(topic):
                 fault = _not_for_clients(topic)
         if fault is None and request.acks == -1:
             fault = _too_few(partition)
@@ -319,7 +318,7 @@ def _refused(partition: Partition, fault: Failure) -> PartitionAck:
 
 def _not_for_clients(topic: str) -> Failure:
     return Failure(
-        TopicAuthorizationFailed.code,
+        InvalidTopic.code,
         f"topic {topic} is internal; only coordinators write to it",
     )
 

@@ -26,12 +26,21 @@ from pylog.rpc import streams
 from pylog.rpc.framing import Chunks, FrameCutter
 from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
-from pylog_broker.clients.request_memory import SMALL_BYTES as READ_BYTES
-from pylog_broker.clients.requests import PRODUCE_PIPELINE_MAX, ClientRequests
-from pylog_broker.clients.wire import fetched
+from pylog_broker.api.api import DataApi
+from pylog_broker.api.context import RequestContext, bounded_client_id
+from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
+from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
 from pylog_broker.network.acceptor import Place
 from pylog_broker.network.quotas import Refusal
+from pylog_broker.protobuf.produce_and_fetch import (
+    all_produced,
+    fetch_from,
+    fetched,
+    produce_from,
+)
 from pylog_broker.replication.messages import PartitionData
+
+LISTENER: Final = "streams"
 
 _ACKS: Final = attrgetter("acks")
 
@@ -77,7 +86,7 @@ def _size_of(partitions: Sequence[PartitionData]) -> int:
 class Listener(Protocol):
     """What connections need of who listens."""
 
-    requests: ClientRequests
+    data: DataApi
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
@@ -110,8 +119,10 @@ class StreamConnection(asyncio.BufferedProtocol):
         self.received = 0
         self._server = server
         self._place = place
-        self._memory = server.requests.memory
-        self._answers = server.requests.answers
+        self._data = server.data
+        self._context = RequestContext(LISTENER, "", "")
+        self._memory = server.data.produce.memory
+        self._answers = server.data.fetch.answers
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
@@ -367,6 +378,9 @@ class StreamConnection(asyncio.BufferedProtocol):
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
         answer = self._server.greet(self, said)
+        host = self.peer.rpartition(":")[0]
+        client_id = bounded_client_id(said.client_id)
+        self._context = RequestContext(LISTENER, host, self.peer, client_id)
         self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
         self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:
@@ -389,12 +403,14 @@ class StreamConnection(asyncio.BufferedProtocol):
         if slot is not None:
             self._slots.append(slot)
 
-        def done(answer: bytes) -> None:
+        def done(answers: Answers) -> None:
             if slot is not None:
-                slot.answer = answer
+                slot.answer = all_produced(requests, answers)
                 self._flush()
 
-        checking = self._server.requests.produce(requests, done, self._end_unheard)
+        values = [*map(produce_from, requests)]
+        handle = self._data.produce.handle
+        checking = handle(self._context, values, done, self._end_unheard)
         if checking is not None:
             self._checking = checking
             checking.add_done_callback(self._on_checked)
@@ -451,7 +467,8 @@ class StreamConnection(asyncio.BufferedProtocol):
                 self._write(streams.framed(streams.MESSAGE, answer))
                 self._advance()
 
-        fetching.token = self._server.requests.fetch(request, done, stands)
+        value = fetch_from(request, may_stand=True)
+        fetching.token = self._data.fetch.handle(self._context, value, done, stands)
 
     def _ask_again(self, fetching: _Fetching) -> None:
         """Forget what was found, and look for it when others have taken their answers."""
@@ -463,4 +480,4 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Nobody waits for what the fetch under way finds."""
         fetching, self._fetching = self._fetching, None
         if fetching is not None and fetching.token is not None:
-            self._server.requests.cancel(fetching.token)
+            self._data.fetch.cancel(fetching.token)

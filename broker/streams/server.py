@@ -11,13 +11,12 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
-from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.api.api import DataApi
 from pylog_broker.network.acceptor import Acceptor, Gate
 from pylog_broker.network.quotas import Refusal
 from pylog_broker.network.shares import CONNECTIONS_MAX
-from pylog_broker.streams.connection import State, StreamConnection
+from pylog_broker.streams.connection import LISTENER, State, StreamConnection
 
-LISTENER: Final = "streams"
 GREETING_LOOK_SECONDS: Final = 5.0
 """A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""
 LOOK_SECONDS: Final = 15.0
@@ -40,7 +39,7 @@ class StreamServer:
 
     def __init__(
         self,
-        requests: ClientRequests,
+        data: DataApi,
         *,
         broker_id: int,
         cluster_id: str,
@@ -55,7 +54,7 @@ class StreamServer:
         the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
         no limit.
         """
-        self.requests = requests
+        self.data = data
         self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
@@ -145,7 +144,7 @@ class StreamServer:
         """It was ended because of what came in that state; CLOSED: the fault is counted already."""
         request = _REQUESTS.get(state)
         if request is not None:
-            self.requests.counters.failed(request, fault.code)
+            self.data.counters.failed(request, fault.code)
         self._report(f"stream listener: closed {connection.peer}: {fault}")
 
     def greet(self, connection: StreamConnection, said: stream_pb2.StreamHello) -> bytes:

@@ -17,10 +17,10 @@ from pylog.rpc import streams
 from pylog.rpc.framing import FrameCutter
 from pylog.rpc.produce_wire import Item, Request, encode_message
 from pylog.rpc.v1 import log_pb2
-from pylog_broker.clients.answer_memory import AnswerMemory
-from pylog_broker.clients.batch_checks import BatchChecks
-from pylog_broker.clients.request_memory import RequestMemory
-from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.api import DataApi
+from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.network.acceptor import Gate, Place
@@ -124,13 +124,13 @@ class World:
         self.lines: list[str] = []
         self.pool = ThreadPoolExecutor(1)
         self.counters = RequestCounters()
-        self.requests = ClientRequests(
+        self.data = DataApi.over(
             cast(ReplicaManager, self.manager), self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
             memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
         self.server = StreamServer(
-            self.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            self.data, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=self.lines.append,
         )  # fmt: skip
         self.gate = Gate(SYSTEM_CLOCK, self.lines.append)

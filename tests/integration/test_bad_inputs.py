@@ -81,9 +81,9 @@ def test_4_5_names_that_look_alike_are_topics_of_their_own(raw: RawClient) -> No
 
 def test_6_internal_topics_are_not_for_clients(raw: RawClient) -> None:
     for name in ("__offsets", "__txn_state", "__cluster_metadata"):
-        assert create(raw, new_topic(name))[0][0] == errors.TopicAuthorizationFailed.code
+        assert create(raw, new_topic(name))[0][0] == errors.InvalidTopic.code
         deleted = raw.admin().DeleteTopics(admin_pb2.DeleteTopicsRequest(names=[name]), timeout=10)
-        assert deleted.topics[0].error.code == errors.TopicAuthorizationFailed.code
+        assert deleted.topics[0].error.code == errors.InvalidTopic.code
         ack = raw.produce(raw.servers[1], name, encode_batch([b"x"]))
         assert ack.error.code != 0
         assert raw.fetch(raw.servers[1], name).error.code != 0

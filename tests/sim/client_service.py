@@ -16,8 +16,9 @@ from pylog import errors
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
 from pylog.records.batch import read_header
 from pylog.rpc.v1 import log_pb2
-from pylog_broker.grpc.metadata_view import metadata_response
+from pylog_broker.api.metadata import view
 from pylog_broker.metadata.messages import Failure, ProducerIdBlock
+from pylog_broker.protobuf.metadata import metadata_response, query_from
 from pylog_broker.replication.messages import (
     DeleteRecords,
     EpochEndQuery,
@@ -289,7 +290,8 @@ class ClientService:
     ) -> None:
         """The metadata as far as this broker knows it."""
         if self._process.core is not None:
-            answer(metadata_response(self._process.image, request, None))
+            told = view(self._process.image, query_from(request), None)
+            answer(metadata_response(told))
 
     def serve_delete_records(self, asked: tuple[DeleteRecords, TopicId], call: Call) -> None:
         """An administrator's; the topic must still be the one that is meant."""

@@ -72,13 +72,13 @@ def test_names_that_are_allowed(shell: ControllerShell) -> None:
 
 def test_names_of_the_cluster_are_its_own(shell: ControllerShell) -> None:
     # bad input 6
-    assert failure(shell, NewTopic("__offsets")).code == errors.TopicAuthorizationFailed.code
+    assert failure(shell, NewTopic("__offsets")).code == errors.InvalidTopic.code
     (created,) = create(shell, NewTopic("__offsets"), internal=True)
     assert created.failure is None
     deleted = shell.call("delete_topics", DeleteTopics(("__offsets",), (created.topic_id,)))
     assert isinstance(deleted, TopicsDeleted)
     codes = [topic.failure and topic.failure.code for topic in deleted.topics]
-    assert codes == [errors.TopicAuthorizationFailed.code] * 2
+    assert codes == [errors.InvalidTopic.code] * 2
 
 
 @pytest.mark.parametrize("count", [0, -2, 101, 10**9])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pylog import errors
-from pylog_broker.clients.answer_memory import AnswerMemory
+from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.grpc.answering import Call
 from tests.fakes.stream_world import run
 

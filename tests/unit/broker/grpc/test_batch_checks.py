@@ -14,6 +14,7 @@ from typing import Any, cast
 import grpc
 import pytest
 
+from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import (
     InvalidRequest,
@@ -21,17 +22,24 @@ from pylog.errors import (
     PylogError,
     ThrottlingQuotaExceeded,
 )
-from pylog.model import Offset, TopicPartition
+from pylog.model import Offset, ProducerId, TopicPartition
 from pylog.records.batch import CompressionType, read_header
 from pylog.records.builder import encode_batch
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.rpc.v1 import log_pb2
-from pylog_broker.clients.answer_memory import AnswerMemory
-from pylog_broker.clients.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
-from pylog_broker.clients.producer_id_quota import ProducerIdQuota
-from pylog_broker.clients.request_memory import RequestMemory
-from pylog_broker.clients.requests import ClientRequests
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.api import Api, DataApi
+from pylog_broker.api.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
+from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.api.offsets import (
+    DeleteRecordsHandler,
+    ListOffsetsHandler,
+    OffsetForLeaderEpochHandler,
+)
+from pylog_broker.api.producer_id_quota import ProducerIdQuota
+from pylog_broker.api.producer_ids import InitProducerIdHandler
+from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig, TopicConfig
 from pylog_broker.grpc.log_service import LogService
 from pylog_broker.metadata.image import MetadataImage
@@ -108,6 +116,10 @@ class Aborted(Exception):
     """The call was ended: with which status, in which words, for which error."""
 
 
+async def no_id() -> ProducerId:
+    raise errors.CoordinatorNotAvailable
+
+
 class Bench:
     """A Log service over `Appends`, and a stream into it, of which it is the context."""
 
@@ -118,17 +130,20 @@ class Bench:
         self.lines: list[str] = []
         self.counters = RequestCounters()
         manager = cast(ReplicaManager, self.manager)
-        self.requests = ClientRequests(
+        self.data = DataApi.over(
             manager, self._perform, SYSTEM_CLOCK,
             checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), memory=RequestMemory(1 << 20),
             answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
-        self.service = LogService(
-            manager, self._perform, SYSTEM_CLOCK, self.requests,
-            image=MetadataImage, controller=lambda: None, take_producer_id=lambda: None,
-            producer_id_quota=ProducerIdQuota(BrokerConfig),
-            report=self.lines.append,
-        )  # fmt: skip
+        api = Api(
+            self.data,
+            MetadataHandler(MetadataImage, lambda: None),
+            ListOffsetsHandler(manager, self._perform),
+            DeleteRecordsHandler(manager, self._perform, SYSTEM_CLOCK),
+            OffsetForLeaderEpochHandler(manager, MetadataImage),
+            InitProducerIdHandler(no_id, ProducerIdQuota(BrokerConfig), SYSTEM_CLOCK),
+        )
+        self.service = LogService(api, self.lines.append)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -170,7 +185,7 @@ def run(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
         with bench.pool:
             async with asyncio.timeout(10):
                 await test(bench)
-        assert bench.requests.in_flight_bytes == 0
+        assert bench.data.produce.in_flight_bytes == 0
 
     asyncio.run(main())
 
@@ -246,7 +261,7 @@ def test_a_stream_keeps_its_order_and_others_pass_by() -> None:
         other = encode_batch([b"of another stream"])
         await bench.stream(other)
         assert bench.appended() == [other]
-        assert bench.requests.in_flight_bytes == len(PACKED)
+        assert bench.data.produce.in_flight_bytes == len(PACKED)
         bench.pool.gate.set()
         await waiting
         assert bench.appended() == [other, PACKED, PLAIN, PACKED]
@@ -377,7 +392,7 @@ def test_who_hangs_up_while_the_pool_works_leaves_nothing_behind() -> None:
             await waiting
         await asyncio.sleep(0)
         bench.pool.gate.set()
-        assert bench.requests.in_flight_bytes == 0
+        assert bench.data.produce.in_flight_bytes == 0
         assert bench.appended() == []
 
     run(test)

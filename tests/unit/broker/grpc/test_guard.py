@@ -11,6 +11,7 @@ import pytest
 
 from pylog.rpc.channel import tune_process
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.grpc import guard
 from pylog_broker.grpc.log_service import GatewayLog
 from pylog_broker.grpc.server import GrpcServer
@@ -27,7 +28,7 @@ def with_server(check: Callable[[str], None]) -> None:
 
     async def main() -> None:
         server = GrpcServer(1 << 20)
-        service = GatewayLog(MetadataImage, lambda: None)
+        service = GatewayLog(MetadataHandler(MetadataImage, lambda: None, is_gateway=True))
         server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
         port = await server.start("127.0.0.1:0")
         try:

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pylog.errors import ThrottlingQuotaExceeded
 from pylog.model import BrokerId, TopicPartition
 from pylog.records.batch import read_header
-from pylog_broker.clients.producer_id_quota import ProducerIdQuota
+from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.config import BrokerConfig
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.node import metrics

@@ -227,7 +227,7 @@ def test_control_batches_and_internal_topics_are_not_for_clients(tmp_path: Path)
     item = PartitionBatch(internal, None, encode_batch([b"a"]))
     own = group.send(1, Produce(-1, 1_000, (item,), internal=True))
     group.run()
-    assert group.error(refused) == errors.TopicAuthorizationFailed.code
+    assert group.error(refused) == errors.InvalidTopic.code
     assert group.error(control) == errors.InvalidRecord.code
     assert group.error(damaged) == errors.CorruptMessage.code
     assert group.error(own) == 0

@@ -14,7 +14,7 @@ from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.produce_wire import Request, encode_message
 from pylog.rpc.v1 import log_pb2
-from pylog_broker.clients.requests import PRODUCE_PIPELINE_MAX
+from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX
 from pylog_broker.replication.messages import (
     PartitionData,
     Standing,
@@ -66,7 +66,7 @@ def test_a_stranger_gives_way_to_who_comes_and_a_client_stays() -> None:
     async def test() -> None:
         world = World()
         server = StreamServer(
-            world.requests, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            world.data, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=world.lines.append, gate=world.gate,
             connections_max=3,
         )  # fmt: skip
@@ -210,7 +210,7 @@ def test_answers_keep_the_order_of_requests() -> None:
     assert world.correlations() == [1, 2]
     world.ack(2)
     assert world.correlations() == [3]
-    assert world.requests.in_flight_bytes == 0
+    assert world.data.produce.in_flight_bytes == 0
 
 
 def test_an_answer_that_is_there_goes_at_once() -> None:
@@ -243,7 +243,7 @@ def test_a_batch_that_is_refused_without_acks_ends_the_stream() -> None:
     )
     assert world.lines == [f"stream listener: closed 127.0.0.1:5: {fault}"]
     assert world.counters.errors == {("Produce", fault.code): 2}
-    assert world.requests.in_flight_bytes == 0
+    assert world.data.produce.in_flight_bytes == 0
 
 
 def test_nothing_is_taken_behind_a_batch_that_is_refused_without_acks() -> None:
@@ -329,7 +329,7 @@ def test_a_lost_connection_appends_nothing_that_is_still_being_checked() -> None
         with pytest.raises(asyncio.CancelledError):
             await checking
         assert world.manager.produced == []
-        assert world.requests.in_flight_bytes == 0
+        assert world.data.produce.in_flight_bytes == 0
         assert world.server.connections == set()
 
     run(test)
@@ -341,7 +341,7 @@ def test_what_is_acknowledged_after_the_end_goes_nowhere() -> None:
     world.connection.connection_lost(None)
     world.ack(0)
     assert world.transport.sent == b""
-    assert world.requests.in_flight_bytes == 0
+    assert world.data.produce.in_flight_bytes == 0
 
 
 def test_too_much_in_flight_is_throttled_by_name() -> None:
@@ -479,7 +479,7 @@ def test_who_does_not_take_his_answers_gets_no_more() -> None:
     world.connection.pause_writing()
     world.feed(fetch(2) + fetch(3))
     assert len(world.manager.fetched) == 1
-    assert world.requests.answers.unsent == len(world.transport.sent) > 0
+    assert world.data.fetch.answers.unsent == len(world.transport.sent) > 0
     world.connection.resume_writing()
     assert world.correlations() == [1, 2, 3]
 
@@ -527,6 +527,6 @@ def test_no_bytes_break_the_server(kind: Any, parts: list[Any], step: int, seed:
         kinds = [kind for kind, _ in world.answers()]
         assert kinds.count(streams.ERROR) == int(world.transport.closing) == len(world.lines)
         assert streams.ERROR not in kinds[:-1]
-        assert world.requests.in_flight_bytes == 0
+        assert world.data.produce.in_flight_bytes == 0
 
     run(test)

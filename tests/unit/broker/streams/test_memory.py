@@ -9,8 +9,8 @@ from pylog import errors
 from pylog.rpc import streams
 from pylog.rpc.framing import LARGE_BYTES_FIRST
 from pylog.rpc.v1 import log_pb2
-from pylog_broker.clients.memory_watch import MemoryWatch
-from pylog_broker.clients.request_memory import LOOKS_WITHOUT_PROGRESS_MAX
+from pylog_broker.api.memory_watch import MemoryWatch
+from pylog_broker.api.request_memory import LOOKS_WITHOUT_PROGRESS_MAX
 from pylog_broker.replication.messages import PartitionData
 from pylog_broker.streams.connection import BUFFER_BYTES, State
 from tests.fakes.stream_world import FRAME_MAX, T0, World, fetch, produce, run
@@ -32,15 +32,15 @@ def test_who_announces_much_and_sends_little_gets_little_memory() -> None:
     for _ in range(12):
         world.feed((FRAME_MAX - 1).to_bytes(4, "big") + b"\0")
         another(world)
-    assert world.requests.memory.used <= 12 * (LARGE_BYTES_FIRST + 1)
-    assert not world.requests.memory.is_full
+    assert world.data.produce.memory.used <= 12 * (LARGE_BYTES_FIRST + 1)
+    assert not world.data.produce.memory.is_full
 
 
 def test_a_large_request_is_read_on_when_answers_make_room() -> None:
     world = World(streams.PRODUCE)
     world.feed(produce(1, LARGE))
     world.feed(produce(2, LARGE[:-2000]))
-    memory = world.requests.memory
+    memory = world.data.produce.memory
     assert memory.used == memory.in_flight < FRAME_MAX
     left = world.feed_as_read(produce(3, LARGE))
     assert len(left) > len(LARGE) // 2
@@ -57,10 +57,10 @@ def test_a_large_request_is_read_on_when_answers_make_room() -> None:
 
 def test_small_requests_are_not_read_either_when_the_memory_is_used_up() -> None:
     world = World(streams.PRODUCE)
-    world.requests.memory.handed_over(FRAME_MAX)
+    world.data.produce.memory.handed_over(FRAME_MAX)
     world.feed(produce(1))
     assert not world.transport.reading
-    world.requests.memory.answered(FRAME_MAX)
+    world.data.produce.memory.answered(FRAME_MAX)
     assert world.transport.reading
     world.feed(produce(2))
     assert world.transport.reading
@@ -68,7 +68,7 @@ def test_small_requests_are_not_read_either_when_the_memory_is_used_up() -> None
 
 def test_fetches_are_read_when_the_memory_for_requests_is_used_up() -> None:
     world = World(streams.FETCH)
-    world.requests.memory.handed_over(FRAME_MAX)
+    world.data.produce.memory.handed_over(FRAME_MAX)
     world.feed(fetch(1))
     assert len(world.manager.fetched) == 1
     assert world.transport.reading
@@ -80,8 +80,8 @@ def test_half_requests_everywhere_do_not_stop_everybody() -> None:
     async def test() -> None:
         world = World(streams.PRODUCE)
         world.manager.at_once = True
-        memory = world.requests.memory
-        watch = MemoryWatch(memory, world.requests.answers)
+        memory = world.data.produce.memory
+        watch = MemoryWatch(memory, world.data.fetch.answers)
         message = produce(1, bytes(FRAME_MAX - 200))
         stuck = []
         while not memory.is_full:
@@ -113,9 +113,9 @@ def test_half_requests_everywhere_do_not_stop_everybody() -> None:
 def test_a_lost_connection_gives_its_memory_back() -> None:
     world = World(streams.PRODUCE)
     world.feed(produce(1, LARGE)[: 2 * BUFFER_BYTES])
-    assert world.requests.memory.receiving > 0
+    assert world.data.produce.memory.receiving > 0
     world.connection.connection_lost(None)
-    assert world.requests.memory.used == 0
+    assert world.data.produce.memory.used == 0
 
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_an_answer_that_does_not_fit_is_looked_for_again() -> None:
     lazy = another(world, streams.FETCH)
     world.feed(fetch(2))
     lazy[0].pause_writing()
-    world.requests.answers.hold(lazy[0], FRAME_MAX // 2)
+    world.data.fetch.answers.hold(lazy[0], FRAME_MAX // 2)
     answer(world, 1, FRAME_MAX)
     assert world.answers() == []
     assert not world.transport.reading
@@ -169,7 +169,7 @@ def test_the_last_answer_of_what_stands_tells_nothing_where_it_does_not_fit() ->
     world.feed(fetch(1, standing=64))
     token: Any = world.manager.fetched[0][1]
     token.stands([PartitionData(T0, records=b"r")])
-    world.requests.answers.hold(world.connect()[0], FRAME_MAX)
+    world.data.fetch.answers.hold(world.connect()[0], FRAME_MAX)
     answer(world, 0, FRAME_MAX)
     (_, (_, body)) = world.answers()
     said = log_pb2.FetchResponse.FromString(body)
@@ -179,7 +179,7 @@ def test_the_last_answer_of_what_stands_tells_nothing_where_it_does_not_fit() ->
 def test_who_takes_nothing_while_others_wait_is_dropped_by_name() -> None:
     async def test() -> None:
         world = World(streams.FETCH)
-        watch = MemoryWatch(world.requests.memory, world.requests.answers)
+        watch = MemoryWatch(world.data.produce.memory, world.data.fetch.answers)
         world.feed(fetch(1))
         answer(world, 0, FRAME_MAX)
         not_taken(world)
@@ -212,14 +212,14 @@ def test_the_memory_is_counted_on_any_loop() -> None:
             await reader.readexactly(int.from_bytes(await reader.readexactly(4), "big"))
             writer.write(message)
             writers.append(writer)
-        while world.requests.memory.receiving < 200_000 or not world.manager.produced:
+        while world.data.produce.memory.receiving < 200_000 or not world.manager.produced:
             await asyncio.sleep(0)
         held = [c for c in world.server.connections if c._held]
         assert [c.could_go_on() for c in held] == [True]
         assert [c.could_go_on() for c in held] == [False]
         for writer in writers:
             writer.close()
-        while world.requests.memory.used:
+        while world.data.produce.memory.used:
             await asyncio.sleep(0)
         await world.server.close()
 

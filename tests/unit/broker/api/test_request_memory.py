@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from pylog import errors
-from pylog_broker.clients.request_memory import (
+from pylog_broker.api.request_memory import (
     LOOKS_ABOVE_LIMIT_MAX,
     LOOKS_FOR_ANSWERS_MAX,
     LOOKS_WITHOUT_PROGRESS_MAX,

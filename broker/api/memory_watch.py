@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from pylog import errors
-from pylog_broker.clients import answer_memory, request_memory
-from pylog_broker.clients.answer_memory import AnswerMemory
-from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.api import answer_memory, request_memory
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.request_memory import RequestMemory
 
 
 class MemoryWatch:

@@ -1,6 +1,5 @@
-"""Produce and fetch, shaped as calls with an answer later: what both edges for clients share.
-
-Counts, bounds and hands over to the replica manager, in the order of arrival.
+"""Produce: counted, bounded, checked where it is compressed, and handed over in the order of
+arrival.
 """
 
 from __future__ import annotations
@@ -12,37 +11,35 @@ from typing import TYPE_CHECKING, Final
 
 from pylog import errors
 from pylog.clock import Clock, ticks
-from pylog.rpc.produce_wire import Request
-from pylog.rpc.v1 import log_pb2
-from pylog_broker.clients import wire
-from pylog_broker.clients.answer_memory import AnswerMemory
-from pylog_broker.clients.batch_checks import BatchChecks
-from pylog_broker.clients.request_memory import RequestMemory
+from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.context import RequestContext
+from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
+from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.replication.messages import Effect, PartitionAck, PartitionData, Produce
+from pylog_broker.replication.messages import Effect, PartitionAck, Produce
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
 
 PRODUCE_PIPELINE_MAX: Final = 64
-"""Messages of one produce stream that wait for their answer; then its reading pauses."""
+"""Messages of one connection that wait for their answer; then its reading pauses."""
 FOLLOWING_MAX: Final = 64
 """Requests behind the first one of a message."""
-PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 
 _BATCH: Final = attrgetter("batch")
 
-Perform = Callable[[Sequence[Effect]], None]
-Produced = Callable[[bytes], None]
-"""Takes a `ProduceResponse`."""
+Answers = Sequence[Sequence[PartitionAck]]
+"""Of the requests of one message, in their order; empty for one that wants no acks."""
+Produced = Callable[[Answers], None]
 Unheard = Callable[[errors.PylogError], None]
 """Takes what a batch was refused with of which nobody awaits an answer (acks=0). As in Kafka its
 connection ends then: else its producer would go on for ever to send to a broker that does not lead.
 """
-Found = Callable[[Sequence[PartitionData]], None]
 Acked = Callable[[Sequence[PartitionAck]], None]
 Taken = list[tuple[Produce, Acked]]
+
+_NO_ACKS: Final[Sequence[PartitionAck]] = ()
 
 
 class _Answers:
@@ -53,79 +50,39 @@ class _Answers:
     __slots__ = ("_answers", "_done", "_due", "_unheard")
 
     def __init__(self, count: int, done: Produced, unheard: Unheard) -> None:
-        self._answers: list[bytes | None] = [None] * count
+        self._answers: list[Sequence[PartitionAck]] = [_NO_ACKS] * count
         self._due = count
         self._done = done
         self._unheard = unheard
 
-    def put(self, index: int, request: Request, acks: Sequence[PartitionAck]) -> None:
+    def put(self, index: int, request: Produce, acks: Sequence[PartitionAck]) -> None:
         """Answer the request at `index`, once."""
+        self._due -= 1
         if request.acks:
-            self._put(index, wire.produced(request.correlation, acks))
+            self._answers[index] = acks
+        if not self._due:
+            self._done(self._answers)
+        if request.acks:
             return
-        self._put(index, wire.produced(request.correlation, ()))
         for ack in acks:
             if ack.failure is not None:
                 self._unheard(_unheard_error(ack.failure))
                 return
 
-    def _put(self, index: int, answer: bytes) -> None:
-        if len(self._answers) == 1:
-            self._done(answer)
-            return
-        assert self._answers[index] is None
-        self._answers[index] = answer
-        self._due -= 1
-        if self._due:
-            return
-        self._done(wire.together([answer for answer in self._answers if answer is not None]))
 
-
-class _Fetching:
-    """Who waits for a fetch's answers: the replica manager's token."""
-
-    __slots__ = ("_began", "_count", "_done", "_stands")
-
-    def __init__(
-        self,
-        count: Callable[[Sequence[PartitionData], float], None],
-        done: Found,
-        stands: Found | None,
-    ) -> None:
-        self._began = ticks()
-        self._count = count
-        self._done = done
-        self._stands = stands
-
-    def __call__(self, partitions: Sequence[PartitionData]) -> None:
-        """The last answer."""
-        self._count(partitions, ticks() - self._began)
-        self._done(partitions)
-
-    def stands(self, partitions: Sequence[PartitionData]) -> None:
-        """An answer that others follow."""
-        assert self._stands is not None
-        now = ticks()
-        self._count(partitions, now - self._began)
-        self._began = now
-        self._stands(partitions)
-
-
-class ClientRequests:
-    """Lives on the broker's loop. `memory` counts the batches whose answer is still due, so that
-    slow replication refuses new ones instead of filling the memory; both memories are those of all
-    connections together.
+class ProduceHandler:
+    """Lives on the broker's loop. `memory` counts the batches whose answer is still due, over all
+    connections, so that slow replication refuses new ones instead of filling the memory.
     """
 
     def __init__(
         self,
         manager: ReplicaManager,
-        perform: Perform,
+        perform: Callable[[Sequence[Effect]], None],
         clock: Clock,
         *,
         checks: BatchChecks,
         memory: RequestMemory,
-        answers: AnswerMemory,
         counters: RequestCounters,
     ) -> None:
         self._manager = manager
@@ -133,20 +90,21 @@ class ClientRequests:
         self._clock = clock
         self._checks = checks
         self.memory = memory
-        self.answers = answers
-        self.counters = counters
+        self._counters = counters
 
     @property
     def in_flight_bytes(self) -> int:
         """Of the batches whose answer is still due."""
         return self.memory.in_flight
 
-    # ---- produce -------------------------------------------------------------------------------
-
-    def produce(
-        self, requests: Sequence[Request], done: Produced, unheard: Unheard
+    def handle(
+        self,
+        _context: RequestContext,
+        requests: Sequence[Produce],
+        done: Produced,
+        unheard: Unheard,
     ) -> asyncio.Task[None] | None:
-        """Hand a message's requests over; `done` gets the answer, maybe before this returns, and
+        """Hand a message's requests over; `done` gets the answers, maybe before this returns, and
         `unheard` each refusal that no answer tells.
 
         Gives a task when their batches must be looked at in the pool first: until it is over
@@ -160,20 +118,20 @@ class ClientRequests:
         taken_bytes = 0
         unchecked = False
         try:
-            for index, request in enumerate(requests):
-                produce = wire.produce_from(request)
+            for index, produce in enumerate(requests):
                 sizes = [*map(len, map(_BATCH, produce.batches))]
                 size = sum(sizes)
                 if memory.in_flight + size > memory.bytes_max and memory.in_flight:
-                    answers.put(index, request, self._throttled(produce))
+                    answers.put(index, produce, self._throttled(produce))
                     continue
                 memory.handed_over(size)
                 taken_bytes += size
+                done_with = self._when_done(answers, index, produce, sizes, size)
                 if self._checks.needed(produce):
                     looked = self._checks.at_once(produce)
                     unchecked = unchecked or looked is None
                     produce = looked or produce
-                taken.append((produce, self._when_done(answers, index, request, sizes, size)))
+                taken.append((produce, done_with))
         except BaseException:
             memory.answered(taken_bytes)
             raise
@@ -204,21 +162,19 @@ class ClientRequests:
             self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
 
     def _when_done(
-        self, answers: _Answers, index: int, request: Request, sizes: list[int], size: int
+        self, answers: _Answers, index: int, request: Produce, sizes: list[int], size: int
     ) -> Acked:
         began = ticks()
 
         def done(acks: Sequence[PartitionAck]) -> None:
             self.memory.answered(size)
-            self._count_produce(acks, sizes, ticks() - began)
+            self._count(acks, sizes, ticks() - began)
             answers.put(index, request, acks)
 
         return done
 
-    def _count_produce(
-        self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float
-    ) -> None:
-        counters = self.counters
+    def _count(self, acks: Sequence[PartitionAck], sizes: Sequence[int], seconds: float) -> None:
+        counters = self._counters
         counters.answered("Produce", seconds)
         for ack, size in zip(acks, sizes, strict=True):
             if ack.failure is None:
@@ -227,44 +183,13 @@ class ClientRequests:
                 counters.failed("Produce", ack.failure.code)
 
     def _throttled(self, produce: Produce) -> Sequence[PartitionAck]:
-        self.counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
+        self._counters.failed("Produce", errors.ThrottlingQuotaExceeded.code)
         failure = Failure(
             errors.ThrottlingQuotaExceeded.code,
             f"{self.in_flight_bytes} bytes of batches wait for their acknowledgement on this "
             f"broker; the limit is {self.memory.bytes_max} (queued.max.request.bytes); retry",
         )
         return [PartitionAck(item.topic_partition, failure) for item in produce.batches]
-
-    # ---- fetch ---------------------------------------------------------------------------------
-
-    def fetch(
-        self, request: log_pb2.FetchRequest, done: Found, stands: Found | None = None
-    ) -> object:
-        """Begin a long poll; `done` gets what it finds, maybe before this returns. `stands` gets
-        each answer after which the fetch goes on; None: it is answered once.
-
-        Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
-        """
-        if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
-            bound(len(request.partitions))
-        token = _Fetching(self._count_fetch, done, stands)
-        now_ms = self._clock.monotonic_ms()
-        fetch = wire.fetch_from(request, may_stand=stands is not None)
-        self._perform(self._manager.fetch(now_ms, fetch, token))
-        return token
-
-    def cancel(self, token: object) -> None:
-        """Nobody waits for that long poll any more: its place is free. `done` is not called."""
-        self._manager.cancel(token)
-
-    def _count_fetch(self, partitions: Sequence[PartitionData], seconds: float) -> None:
-        counters = self.counters
-        counters.answered("Fetch", seconds)
-        for item in partitions:
-            if item.failure is not None:
-                counters.failed("Fetch", item.failure.code)
-            elif item.records:
-                counters.bytes_out.add(item.topic_partition.topic, len(item.records))
 
 
 def _unheard_error(failure: Failure) -> errors.PylogError:
@@ -279,19 +204,11 @@ def _is_checked(produce: Produce) -> bool:
     return any(item.checked is not None for item in produce.batches)
 
 
-def _check_message(requests: Sequence[Request]) -> None:
+def _check_message(requests: Sequence[Produce]) -> None:
     if len(requests) > 1 + FOLLOWING_MAX:
         raise errors.InvalidRequest(
             f"{len(requests) - 1} following requests in one message; the limit is {FOLLOWING_MAX}"
         )
     for request in requests:
-        if len(request.items) > PARTITIONS_PER_REQUEST_MAX:
-            bound(len(request.items))
-
-
-def bound(partitions: int) -> None:
-    """InvalidRequest when one request names more partitions than that."""
-    if partitions > PARTITIONS_PER_REQUEST_MAX:
-        raise errors.InvalidRequest(
-            f"{partitions} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
-        )
+        if len(request.batches) > PARTITIONS_PER_REQUEST_MAX:
+            check_partitions(len(request.batches))

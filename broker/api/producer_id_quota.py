@@ -18,7 +18,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 from typing import Final
-from urllib.parse import unquote
 
 from pylog.errors import InvalidConfig, ThrottlingQuotaExceeded
 from pylog_broker.config import BrokerConfig
@@ -27,9 +26,6 @@ SOURCES_MAX: Final = 10_000
 """Addresses, and client ids, that are counted one by one. The others share one count."""
 THROTTLE_MS_MAX: Final = 30_000
 """A client that waits longer would not notice that the limit was raised."""
-
-CLIENT_ID_MAX: Final = 255
-"""Characters that are looked at; pylog's clients have no longer ones."""
 
 _OTHERS: Final = ""
 _V6_NETWORK_BITS: Final = 64
@@ -79,7 +75,7 @@ class ProducerIdQuota:
         self.refused: dict[str, int] = {"ip": 0, "client.id": 0}
 
     def admit(self, now_ms: int, address: str, client_id: str, delivery_timeout_ms: int) -> None:
-        """A client asks for an id; it gets one when nothing is raised.
+        """A client at the host `address` asks for an id; it gets one when nothing is raised.
 
         ThrottlingQuotaExceeded, with the time to wait, when its address or its client id has had
         too many. InvalidConfig for one that would send a batch again (up to `delivery_timeout_ms`,
@@ -96,10 +92,10 @@ class ProducerIdQuota:
             )
         window_ms = config.producer_id_quota_window_seconds * 1000
         limit = config.max_producer_ids_per_ip
+        address = source_of(address)
         buckets = [self._by_ip.of(now_ms, address, limit, window_ms)]
         if buckets[0].tokens < 1:
             self._refuse("ip", f"address {address}", buckets[0], limit, window_ms)
-        client_id = client_id[:CLIENT_ID_MAX]
         if client_id:
             limit = config.max_producer_ids_per_client_id
             buckets.append(self._by_client.of(now_ms, client_id, limit, window_ms))
@@ -120,17 +116,14 @@ class ProducerIdQuota:
         )
 
 
-def address_of(peer: str) -> str:
-    """The address of a peer as gRPC names it (`ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`); of an
-    IPv6 one the network, out of which its host may take any address. What is no such name stands
-    for itself.
+def source_of(host: str) -> str:
+    """What an address counts as: of an IPv6 one the network, out of which its host may take any
+    address. What is no address stands for itself.
     """
-    _, _, place = unquote(peer).partition(":")
-    host = place.rpartition(":")[0].strip("[]")
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
-        return peer
+        return host
     if isinstance(address, ipaddress.IPv4Address):
         return str(address)
     if address.ipv4_mapped is not None:

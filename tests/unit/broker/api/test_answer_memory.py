@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pylog import errors
-from pylog_broker.clients.answer_memory import SMALL_BYTES, TAKEN_BYTES_MIN, AnswerMemory
+from pylog_broker.api.answer_memory import SMALL_BYTES, TAKEN_BYTES_MIN, AnswerMemory
 
 MIB = 1 << 20
 

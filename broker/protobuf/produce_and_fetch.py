@@ -1,4 +1,4 @@
-"""Between the messages of produce and fetch and the values of replication."""
+"""Produce and fetch: between messages and values, mostly without protobuf, which copies batches."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pylog.rpc.fetch_wire import Partition, encode_pieces
 from pylog.rpc.framing import Chunks
 from pylog.rpc.plain_answers import encode_found, encode_stored
 from pylog.rpc.produce_wire import Request
-from pylog.rpc.v1 import common_pb2, log_pb2
+from pylog.rpc.v1 import log_pb2
 from pylog.rpc.varint import varint
-from pylog_broker.metadata.messages import Failure
+from pylog_broker.protobuf.failures import error_of
 from pylog_broker.replication.messages import (
     Fetch,
     PartitionAck,
@@ -31,13 +31,8 @@ _topic_partition = lru_cache(maxsize=4096)(TopicPartition)
 """Nearly every request names what others named before."""
 
 
-def error_of(failure: Failure | None) -> common_pb2.Error | None:
-    """The failure as a message; None leaves the field out."""
-    return common_pb2.Error(code=failure.code, message=failure.message) if failure else None
-
-
 def produce_from(request: Request) -> Produce:
-    """A produce request as the replica manager takes it."""
+    """A produce request as a value."""
     batches = []  # one, mostly: a generator would cost more than the loop
     for topic, topic_id, partition, batch in request.items:
         name = _topic_partition(topic, partition)
@@ -45,8 +40,16 @@ def produce_from(request: Request) -> Produce:
     return Produce(request.acks, request.timeout_ms, tuple(batches))
 
 
+def all_produced(requests: Sequence[Request], answers: Sequence[Sequence[PartitionAck]]) -> bytes:
+    """The answers to the requests of one message, as the bytes of a `ProduceResponse`."""
+    if len(requests) == 1:
+        return produced(requests[0].correlation, answers[0])
+    pairs = zip(requests, answers, strict=True)
+    return _together([produced(request.correlation, acks) for request, acks in pairs])
+
+
 def produced(correlation: int, acks: Sequence[PartitionAck]) -> bytes:
-    """Its answer, as the bytes of a `ProduceResponse`."""
+    """The answer to one request, as the bytes of a `ProduceResponse`."""
     if len(acks) == 1:
         name, failure, base, time_ms, start, leader, epoch, index = acks[0]
         if failure is None and leader == -1 and epoch == -1 and index == -1 and base >= 0 <= start:
@@ -69,8 +72,7 @@ def produced(correlation: int, acks: Sequence[PartitionAck]) -> bytes:
     return log_pb2.ProduceResponse(correlation=correlation, acks=said).SerializeToString()
 
 
-def together(answers: Sequence[bytes]) -> bytes:
-    """The answers to the requests of one message, as one."""
+def _together(answers: Sequence[bytes]) -> bytes:
     first, *others = answers
     parts = [first]
     for other in others:
@@ -79,7 +81,7 @@ def together(answers: Sequence[bytes]) -> bytes:
 
 
 def fetch_from(request: log_pb2.FetchRequest, *, may_stand: bool = False) -> Fetch:
-    """A fetch request as the replica manager takes it."""
+    """A fetch request as a value. `may_stand`: the edge can give several answers."""
     items = []
     for item in request.partitions:
         topic_id = item.topic_id

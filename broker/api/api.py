@@ -1,0 +1,68 @@
+"""All handlers of one broker: what its edges call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+from pylog.clock import Clock
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.fetch import FetchHandler
+from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.api.offsets import (
+    DeleteRecordsHandler,
+    ListOffsetsHandler,
+    OffsetForLeaderEpochHandler,
+)
+from pylog_broker.api.produce import ProduceHandler
+from pylog_broker.api.producer_ids import InitProducerIdHandler
+from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.replication.messages import Effect
+
+if TYPE_CHECKING:
+    from pylog_broker.replication.manager import ReplicaManager
+
+
+@dataclass(frozen=True, slots=True)
+class DataApi:
+    """What passes records: the requests that every edge has, and that are too many to cost much."""
+
+    produce: ProduceHandler
+    fetch: FetchHandler
+    counters: RequestCounters
+
+    @classmethod
+    def over(
+        cls,
+        manager: ReplicaManager,
+        perform: Callable[[Sequence[Effect]], None],
+        clock: Clock,
+        *,
+        checks: BatchChecks,
+        memory: RequestMemory,
+        answers: AnswerMemory,
+        counters: RequestCounters,
+    ) -> Self:
+        """Both handlers over one replica manager, whose effects `perform` takes."""
+        return cls(
+            ProduceHandler(
+                manager, perform, clock, checks=checks, memory=memory, counters=counters
+            ),
+            FetchHandler(manager, perform, clock, answers, counters),
+            counters,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """All of it. Handlers live on the broker's loop."""
+
+    data: DataApi
+    metadata: MetadataHandler
+    list_offsets: ListOffsetsHandler
+    delete_records: DeleteRecordsHandler
+    offset_for_leader_epoch: OffsetForLeaderEpochHandler
+    init_producer_id: InitProducerIdHandler

@@ -1,0 +1,34 @@
+"""Where a request comes from, as an edge tells it to the handlers."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""Kafka's name for a client that has not said who it is."""
+CLIENT_ID_CHARS_MAX: Final = 255
+"""Of a client's id, which is its own choice. What is longer is cut: nothing but lines, metrics and
+quotas are about it.
+"""
+
+
+class RequestContext(NamedTuple):
+    """One connection's, or one call's where calls share connections.
+
+    `listener`: the name of the port that the client came to. `address`: the host of its other end,
+    without a port; `connection`: the same with one, as lines tell it. `client_id`, and its
+    software's name and version: as the client says, maybe empty.
+    """
+
+    listener: str
+    address: str
+    connection: str
+    client_id: str = ""
+    software_name: str = ""
+    software_version: str = ""
+    principal: str = ANONYMOUS
+
+
+def bounded_client_id(client_id: str) -> str:
+    """As much of it as is looked at."""
+    return client_id[:CLIENT_ID_CHARS_MAX]

@@ -1,0 +1,95 @@
+"""Fetch: a consumer's long poll."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from pylog.clock import Clock, ticks
+from pylog_broker.api.answer_memory import AnswerMemory
+from pylog_broker.api.context import RequestContext
+from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.replication.messages import Effect, Fetch, PartitionData
+
+if TYPE_CHECKING:
+    from pylog_broker.replication.manager import ReplicaManager
+
+Found = Callable[[Sequence[PartitionData]], None]
+
+
+class _Fetching:
+    """Who waits for a fetch's answers: the replica manager's token."""
+
+    __slots__ = ("_began", "_count", "_done", "_stands")
+
+    def __init__(
+        self,
+        count: Callable[[Sequence[PartitionData], float], None],
+        done: Found,
+        stands: Found | None,
+    ) -> None:
+        self._began = ticks()
+        self._count = count
+        self._done = done
+        self._stands = stands
+
+    def __call__(self, partitions: Sequence[PartitionData]) -> None:
+        """The last answer."""
+        self._count(partitions, ticks() - self._began)
+        self._done(partitions)
+
+    def stands(self, partitions: Sequence[PartitionData]) -> None:
+        """An answer that others follow."""
+        assert self._stands is not None
+        now = ticks()
+        self._count(partitions, now - self._began)
+        self._began = now
+        self._stands(partitions)
+
+
+class FetchHandler:
+    """Lives on the broker's loop. `answers`: what was found and clients have not taken, over all
+    connections.
+    """
+
+    def __init__(
+        self,
+        manager: ReplicaManager,
+        perform: Callable[[Sequence[Effect]], None],
+        clock: Clock,
+        answers: AnswerMemory,
+        counters: RequestCounters,
+    ) -> None:
+        self._manager = manager
+        self._perform = perform
+        self._clock = clock
+        self.answers = answers
+        self._counters = counters
+
+    def handle(
+        self, _context: RequestContext, request: Fetch, done: Found, stands: Found | None = None
+    ) -> object:
+        """Begin a long poll; `done` gets what it finds, maybe before this returns. `stands` gets
+        each answer after which the fetch goes on; it is needed when the request is `standing`.
+
+        Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
+        """
+        if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
+            check_partitions(len(request.partitions))
+        token = _Fetching(self._count, done, stands)
+        self._perform(self._manager.fetch(self._clock.monotonic_ms(), request, token))
+        return token
+
+    def cancel(self, token: object) -> None:
+        """Nobody waits for that long poll any more: its place is free. `done` is not called."""
+        self._manager.cancel(token)
+
+    def _count(self, partitions: Sequence[PartitionData], seconds: float) -> None:
+        counters = self._counters
+        counters.answered("Fetch", seconds)
+        for item in partitions:
+            if item.failure is not None:
+                counters.failed("Fetch", item.failure.code)
+            elif item.records:
+                counters.bytes_out.add(item.topic_partition.topic, len(item.records))

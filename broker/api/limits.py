@@ -1,0 +1,33 @@
+"""What one request may name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from pylog import errors
+from pylog_broker.metadata.messages import Failure
+
+PARTITIONS_PER_REQUEST_MAX: Final = 20_000
+TOPICS_PER_REQUEST_MAX: Final = 10_000
+
+
+def check_partitions(count: int) -> None:
+    """InvalidRequest when one request names more partitions than it may."""
+    if count > PARTITIONS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{count} partitions in one request; the limit is {PARTITIONS_PER_REQUEST_MAX}"
+        )
+
+
+def named_twice(partitions: Iterable[tuple[str, int]]) -> Failure | None:
+    """Why a request is refused that names a partition more than once; None when none does."""
+    seen: set[tuple[str, int]] = set()
+    for name in partitions:
+        if name in seen:
+            return Failure(
+                errors.InvalidRequest.code,
+                f"{name[0]}-{name[1]} stands in the request more than once",
+            )
+        seen.add(name)
+    return None

@@ -1,0 +1,217 @@
+"""Handlers: values in, values out, over a manager that says what it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from pylog import errors
+from pylog.clock import SYSTEM_CLOCK
+from pylog.model import (
+    NO_LEADER,
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicId,
+    TopicPartition,
+)
+from pylog_broker.api.context import RequestContext
+from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, TOPICS_PER_REQUEST_MAX
+from pylog_broker.api.metadata import MetadataHandler, MetadataQuery, TopicView
+from pylog_broker.api.offsets import (
+    DeleteRecordsHandler,
+    EpochAnswer,
+    EpochQuery,
+    ListOffsetsHandler,
+    OffsetForLeaderEpochHandler,
+)
+from pylog_broker.api.producer_id_quota import ProducerIdQuota
+from pylog_broker.api.producer_ids import (
+    InitProducerId,
+    InitProducerIdHandler,
+    ProducerIdGiven,
+)
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import Failure
+from pylog_broker.metadata.records import PartitionRecord, TopicRecord
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    DeleteRecords,
+    DeleteRecordsDone,
+    Effect,
+    EpochEndQuery,
+    EpochEnds,
+    LowWatermark,
+    OffsetAnswer,
+    OffsetQuery,
+    ReplicaEpochEnd,
+)
+
+T = TypeVar("T")
+
+CONTEXT = RequestContext("test", "10.0.0.1", "10.0.0.1:5", "me")
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC = TopicId("T" * 22)
+GONE = Failure(errors.NotLeaderOrFollower.code, "another leads")
+
+
+def run(answer: Awaitable[T]) -> T:
+    async def main() -> T:
+        return await answer
+
+    return asyncio.run(main())
+
+
+class Manager:
+    """Answers queries by what the test says, and keeps what was deleted."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.deleting: list[object] = []
+        self.cancelled: list[object] = []
+        self.end = ReplicaEpochEnd(TOPIC, 0, None, LeaderEpoch(3), Offset(12))
+        self.asked: list[EpochEndQuery] = []
+
+    def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
+        if query.topic_partition == T1:
+            return OffsetAnswer(T1, GONE)
+        return OffsetAnswer(T0, None, TOPIC, Offset(7), 5, LeaderEpoch(2))
+
+    def take_effects(self) -> list[Effect]:
+        self.taken += 1
+        return []
+
+    def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
+        self.asked.append(request)
+        return EpochEnds((self.end,))
+
+    def delete_records(self, _now_ms: int, _request: DeleteRecords, token: object) -> list[Effect]:
+        self.deleting.append(token)
+        return []
+
+    def cancel(self, token: object) -> None:
+        self.cancelled.append(token)
+
+
+def perform(effects: Sequence[Effect]) -> None:
+    for effect in effects:
+        assert isinstance(effect, DeleteRecordsDone)
+        cast(Callable[[object], None], effect.token)(effect.watermarks)
+
+
+def image() -> MetadataImage:
+    """A topic of two partitions, of which one has no leader; its replicas are of no broker."""
+    replicas = (BrokerId(1), BrokerId(2))
+    records: list[Any] = [TopicRecord("t", TOPIC)]
+    for number, leader in ((0, BrokerId(1)), (1, NO_LEADER)):
+        records.append(
+            PartitionRecord(
+                TOPIC, number, replicas, replicas, leader, LeaderEpoch(4), PartitionEpoch(9)
+            )
+        )
+    found = MetadataImage()
+    for offset, record in enumerate(records):
+        found.replay(record, Offset(offset))
+    return found
+
+
+def test_offsets_are_listed_in_order_each_with_its_own_failure() -> None:
+    manager = Manager()
+    handler = ListOffsetsHandler(cast(ReplicaManager, manager), perform)
+    answers = run(handler.handle(CONTEXT, [OffsetQuery(T1, -1), OffsetQuery(T0, -1)]))
+    assert answers == [
+        OffsetAnswer(T1, GONE),
+        OffsetAnswer(T0, None, TOPIC, Offset(7), 5, LeaderEpoch(2)),
+    ]
+    assert manager.taken == 1
+    twice = run(handler.handle(CONTEXT, [OffsetQuery(T0, -1)] * 2))
+    said = Failure(errors.InvalidRequest.code, "t-0 stands in the request more than once")
+    assert twice == [OffsetAnswer(T0, said)] * 2
+    with pytest.raises(errors.InvalidRequest, match=f"the limit is {PARTITIONS_PER_REQUEST_MAX}"):
+        run(handler.handle(CONTEXT, [OffsetQuery(T0, -1)] * (PARTITIONS_PER_REQUEST_MAX + 1)))
+
+
+def test_epochs_end_where_the_leader_says() -> None:
+    manager = Manager()
+    handler = OffsetForLeaderEpochHandler(cast(ReplicaManager, manager), image)
+    query = EpochQuery(T0, LeaderEpoch(4), LeaderEpoch(3))
+    unknown = EpochQuery(TopicPartition("other", 0), LeaderEpoch(-1), LeaderEpoch(3))
+    answers = run(handler.handle(CONTEXT, [query, unknown]))
+    missing = Failure(errors.UnknownTopicOrPartition.code, "topic other does not exist")
+    assert answers == [
+        EpochAnswer(T0, None, LeaderEpoch(3), Offset(12)),
+        EpochAnswer(TopicPartition("other", 0), missing),
+    ]
+    manager.end = ReplicaEpochEnd(TOPIC, 0, GONE)
+    assert run(handler.handle(CONTEXT, [query])) == [EpochAnswer(T0, GONE)]
+    twice = run(handler.handle(CONTEXT, [query, query]))
+    said = Failure(errors.InvalidRequest.code, "t-0 stands in the request more than once")
+    assert twice == [EpochAnswer(T0, said)] * 2
+
+
+def test_records_are_deleted_when_the_manager_says_and_nobody_waits_in_vain() -> None:
+    manager = Manager()
+    handler = DeleteRecordsHandler(cast(ReplicaManager, manager), perform, SYSTEM_CLOCK)
+    request = DeleteRecords(((T0, Offset(5)),), 1_000)
+
+    async def main() -> None:
+        waiting = asyncio.ensure_future(handler.handle(CONTEXT, request))
+        await asyncio.sleep(0)
+        low = (LowWatermark(T0, None, Offset(5)),)
+        perform([DeleteRecordsDone(manager.deleting[0], low)])
+        assert await waiting == low
+        given_up = asyncio.ensure_future(handler.handle(CONTEXT, request))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert manager.cancelled == manager.deleting[1:]
+
+    asyncio.run(main())
+
+
+def test_topics_are_told_by_name_and_id_each_once() -> None:
+    handler = MetadataHandler(image, lambda: None)
+    view = run(handler.handle(CONTEXT, MetadataQuery(["t", "t", "a b", "no"], [TOPIC, "no-id"])))
+    by_name, odd, missing, by_id, no_id = view.topics
+    assert by_name == by_id
+    assert [p.record.partition for p in by_name.partitions] == [0, 1]
+    led, leaderless = by_name.partitions
+    assert (led.failure, led.offline) == (None, [1, 2])
+    assert leaderless.failure is not None
+    assert leaderless.failure.code == errors.LeaderNotAvailable.code
+    assert odd.failure is not None
+    assert odd.failure.code == errors.InvalidTopic.code
+    said = Failure(errors.UnknownTopicOrPartition.code, "topic no does not exist")
+    assert missing == TopicView("no", "", said)
+    said = Failure(errors.UnknownTopicId.code, "there is no topic with id no-id")
+    assert no_id == TopicView("", "no-id", said)
+    assert [t.name for t in run(handler.handle(CONTEXT, MetadataQuery((), (), True))).topics] == [
+        "t"
+    ]
+    with pytest.raises(errors.InvalidRequest, match=f"the limit is {TOPICS_PER_REQUEST_MAX}"):
+        run(handler.handle(CONTEXT, MetadataQuery(["t"] * (TOPICS_PER_REQUEST_MAX + 1))))
+
+
+def test_a_producer_gets_an_id_when_its_address_and_client_may_have_one() -> None:
+    taken = iter(range(5))
+
+    async def take() -> ProducerId:
+        return ProducerId(next(taken))
+
+    quota = ProducerIdQuota(lambda: BrokerConfig(max_producer_ids_per_client_id=1))
+    handler = InitProducerIdHandler(take, quota, SYSTEM_CLOCK)
+    given = run(handler.handle(CONTEXT, InitProducerId("", 0)))
+    assert given == ProducerIdGiven(ProducerId(0), ProducerEpoch(0))
+    with pytest.raises(errors.ThrottlingQuotaExceeded, match=r"client\.id 'me'"):
+        run(handler.handle(CONTEXT, InitProducerId("", 0)))
+    assert run(handler.handle(CONTEXT._replace(client_id="you"), InitProducerId("", 0)))
+    with pytest.raises(errors.NotOffered, match="leave transactional_id out"):
+        run(handler.handle(CONTEXT, InitProducerId("tx", 0)))
