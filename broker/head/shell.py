@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, assert_never, cast
 
 from pylog.clock import Clock, ticks
+from pylog.deadline_timer import DeadlineTimer
 from pylog.errors import KafkaStorageError, PylogError
 from pylog.model import Offset
 from pylog_broker.controller.controller import Controller
@@ -80,8 +81,7 @@ class ControllerShell:
         self._snapshot_due = False
         self._unsynced = False  # something was appended since the last sync
         self._writer: asyncio.Task[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer = DeadlineTimer(self._on_timer)
         self._stopped = False
         self.no_room = ""
         """Why nothing can be changed at the moment: the disk is full. Else empty."""
@@ -129,7 +129,7 @@ class ControllerShell:
             self._performing = False
         if (self._appends or self._snapshot_due) and self._writer is None:
             self._writer = self._loop.create_task(self._write())
-        self._set_timer()
+        self._look_again()
 
     @property
     def queue_size(self) -> int:
@@ -147,8 +147,7 @@ class ControllerShell:
     async def stop(self) -> None:
         """No effect from now on; what was appended is synced and the log closed."""
         self._stopped = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         if self._writer is not None:
             await self._writer
         self._log.close()
@@ -257,18 +256,11 @@ class ControllerShell:
 
     # ---- time ------------------------------------------------------------------------------------
 
-    def _set_timer(self) -> None:
-        deadline_ms = self.controller.next_deadline_ms
-        if deadline_ms is None or self._stopped:
-            return
-        if self._timer is not None:
-            if deadline_ms >= self._timer_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        wait_ms = max(1, deadline_ms - self._clock.monotonic_ms())
-        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
+    def _look_again(self) -> None:
+        """When the controller wants to be looked at next."""
+        if not self._stopped:
+            now_ms = self._clock.monotonic_ms()
+            self._timer.set(self._loop, now_ms, self.controller.next_deadline_ms)
 
     def _on_timer(self) -> None:
-        self._timer = None
         self.perform(self.controller.on_time(self._clock.monotonic_ms()))

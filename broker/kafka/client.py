@@ -17,21 +17,14 @@ from pylog.rpc.framing import FrameCutter, frame
 from pylog_broker.kafka import follower_fetch
 from pylog_broker.kafka.generated import (
     fetch,
-    offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
 )
 from pylog_broker.kafka.handshake import MECHANISM, NONCE_BYTES, ClientHandshake
 from pylog_broker.kafka.headers import correlation_of, encode_request_header, response_body
-from pylog_broker.kafka.translate import (
-    IdOf,
-    NameOf,
-    ends_from_wire,
-    query_to_wire,
-)
 from pylog_broker.kafka.wire import Chunks, MalformedMessage
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.replication.messages import EpochEndQuery, EpochEnds, ReplicaFetch, ReplicaFetched
+from pylog_broker.replication.messages import ReplicaFetch, ReplicaFetched
 
 CONNECT_SECONDS_MAX: Final = 5.0
 ANSWER_SECONDS_MAX: Final = 30.0
@@ -60,15 +53,11 @@ class LeaderConnections:
         secret: bytes,
         endpoint_of: Callable[[BrokerId], Endpoint | None],
         *,
-        name_of: NameOf,
-        id_of: IdOf,
         report: Callable[[str], None],
     ) -> None:
         self._client_id = client_id
         self._secret = secret
         self._endpoint_of = endpoint_of
-        self._name_of = name_of
-        self._id_of = id_of
         self._report = report
         self._connections: dict[BrokerId, _Connection] = {}
         self._closed = False
@@ -96,29 +85,6 @@ class LeaderConnections:
         body = follower_fetch.encode_request(request)
         seconds = ANSWER_SECONDS_MAX + request.max_wait_ms / 1000
         self._send(leader, fetch.KEY, FETCH_VERSION, body, seconds, on_answer)
-
-    def epoch_ends(
-        self, leader: BrokerId, query: EpochEndQuery, done: Callable[[EpochEnds | None], None]
-    ) -> None:
-        """Ask for epoch ends; `done` gets the answer or None, never from within this call."""
-
-        def on_answer(buffer: memoryview | None) -> None:
-            if buffer is None:
-                done(None)
-                return
-            try:
-                body = response_body(buffer, offset_for_leader_epoch.KEY, EPOCHS_VERSION)
-                message = offset_for_leader_epoch.decode_response(buffer, body, EPOCHS_VERSION)
-            except MalformedMessage:
-                done(None)
-                raise
-            done(ends_from_wire(message, self._id_of))
-
-        body = offset_for_leader_epoch.encode_request(
-            query_to_wire(query, self._name_of), EPOCHS_VERSION
-        )
-        key = offset_for_leader_epoch.KEY
-        self._send(leader, key, EPOCHS_VERSION, body, ANSWER_SECONDS_MAX, on_answer)
 
     def close(self) -> None:
         """Drop all connections; what waits is answered with None."""

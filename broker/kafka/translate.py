@@ -27,7 +27,6 @@ from pylog_broker.replication.messages import (
     EpochEnd,
     EpochEndQuery,
     EpochEnds,
-    ReplicaEpochEnd,
     ReplicaEpochQuery,
     ReplicaFetch,
     ReplicaFetched,
@@ -150,22 +149,6 @@ def _diverging(end: wire_fetch.EpochEndOffset) -> EpochEnd | None:
     return EpochEnd(LeaderEpoch(end.epoch), Offset(end.end_offset))
 
 
-def query_to_wire(query: EpochEndQuery, name_of: NameOf) -> wire_epochs.OffsetForLeaderEpochRequest:
-    """A follower's query as OffsetForLeaderEpoch v4."""
-    topics: dict[str, wire_epochs.OffsetForLeaderTopic] = {}
-    for item in query.queries:
-        name = name_of(item.topic_id)
-        if name is None:
-            continue
-        topic = topics.setdefault(name, wire_epochs.OffsetForLeaderTopic(topic=name))
-        topic.partitions.append(
-            wire_epochs.OffsetForLeaderPartition(
-                item.partition, item.current_leader_epoch, item.leader_epoch
-            )
-        )
-    return wire_epochs.OffsetForLeaderEpochRequest(query.replica_id, list(topics.values()))
-
-
 def query_from_wire(message: wire_epochs.OffsetForLeaderEpochRequest, id_of: IdOf) -> EpochEndQuery:
     """OffsetForLeaderEpoch v4 as a follower's query."""
     return EpochEndQuery(
@@ -201,21 +184,3 @@ def ends_to_wire(ends: EpochEnds, name_of: NameOf) -> wire_epochs.OffsetForLeade
             )
         )
     return wire_epochs.OffsetForLeaderEpochResponse(topics=list(topics.values()))
-
-
-def ends_from_wire(message: wire_epochs.OffsetForLeaderEpochResponse, id_of: IdOf) -> EpochEnds:
-    """OffsetForLeaderEpoch v4's answer as a leader's answer."""
-    return EpochEnds(
-        tuple(
-            ReplicaEpochEnd(
-                topic_id,
-                item.partition,
-                failure_of(item.error_code),
-                LeaderEpoch(item.leader_epoch),
-                Offset(item.end_offset),
-            )
-            for topic in message.topics
-            if (topic_id := id_of(topic.topic)) is not None
-            for item in topic.partitions
-        )
-    )

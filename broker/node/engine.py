@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
 from pylog.clock import Clock
+from pylog.deadline_timer import DeadlineTimer
 from pylog.model import TopicId
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
@@ -18,7 +19,6 @@ from pylog_broker.replication.messages import (
     DeleteRecordsDone,
     DeleteReplicaLater,
     Effect,
-    EpochEnds,
     FetchDone,
     FetchStands,
     OperationFailed,
@@ -27,7 +27,6 @@ from pylog_broker.replication.messages import (
     ReplicaFetchDone,
     ReplicaFetched,
     SendAlterPartition,
-    SendEpochEndQuery,
     SendReplicaFetch,
     SyncLog,
 )
@@ -38,8 +37,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("pylog.node")
 
 _Rare = (
-    SendEpochEndQuery
-    | SendAlterPartition
+    SendAlterPartition
     | ColdRead
     | SyncLog
     | DeleteRecordsDone
@@ -85,8 +83,7 @@ class Engine:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[Effect] = deque()
         self._performing = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer = DeadlineTimer(self._on_timer)
         self._deletions: dict[str, asyncio.TimerHandle] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
@@ -120,7 +117,9 @@ class Engine:
                     self._perform_one(effect)
         finally:
             self._performing = False
-        self._set_timer()
+        if not self._stopped:
+            now_ms = self._clock.monotonic_ms()
+            self._timer.set(self._loop, now_ms, self.manager.next_deadline_ms)
 
     def tell(self, event: Callable[[int], Sequence[Effect]]) -> None:
         """Let the manager hear of something at this time, and carry out what it makes of that.
@@ -134,17 +133,15 @@ class Engine:
     def stop(self) -> None:
         """No timer, no request, no answer, no news from now on. What a thread does goes on."""
         self._stopped = True
-        for timer in (self._timer, *self._deletions.values()):
-            if timer is not None:
-                timer.cancel()
+        self._timer.cancel()
+        for timer in self._deletions.values():
+            timer.cancel()
         self._deletions.clear()
         for task in self._tasks:
             task.cancel()
 
     def _perform_one(self, effect: _Rare) -> None:
         match effect:
-            case SendEpochEndQuery():
-                self._send_query(effect)
             case SendAlterPartition():
                 self._spawn(self._alter(effect))
             case ColdRead():
@@ -202,19 +199,6 @@ class Engine:
         else:
             self.connections.fetch(effect.leader, effect.request, done)
 
-    def _send_query(self, effect: SendEpochEndQuery) -> None:
-        def done(ends: EpochEnds | None) -> None:
-            if not self._stopped:
-                now_ms = self._clock.monotonic_ms()
-                self.perform(
-                    self.manager.on_epoch_ends(now_ms, effect.leader, effect.request_id, ends)
-                )
-
-        if self.connections is None:
-            self._loop.call_soon(done, None)
-        else:
-            self.connections.epoch_ends(effect.leader, effect.request, done)
-
     async def _alter(self, effect: SendAlterPartition) -> None:
         answer = await self._alter_partition(effect.request)
         if not self._stopped:
@@ -259,24 +243,6 @@ class Engine:
 
     # ---- time ------------------------------------------------------------------------------------
 
-    def _set_timer(self) -> None:
-        """Keep a timer that is not later than the manager's next deadline.
-
-        One that comes too early costs a look; moving it at every request would cost more.
-        """
-        deadline_ms = self.manager.next_deadline_ms
-        timer = self._timer
-        if deadline_ms is None or self._stopped:
-            return
-        if timer is not None:
-            if self._timer_ms <= deadline_ms:
-                return
-            timer.cancel()
-        self._timer_ms = deadline_ms
-        wait_ms = max(0, deadline_ms - self._clock.monotonic_ms())
-        self._timer = self._loop.call_later(wait_ms / 1000, self._on_timer)
-
     def _on_timer(self) -> None:
-        self._timer = None
         clock = self._clock
         self.perform(self.manager.on_time(clock.monotonic_ms(), clock.wall_ms()))

@@ -236,8 +236,6 @@ class BrokerService:
             f"pylog-broker-{self._broker_id}",
             settings.secret,
             self._endpoint_of,
-            name_of=self._name_of,
-            id_of=self._id_of,
             report=_log.warning,
         )
         self._epochs = epochs = EpochFile(

@@ -235,13 +235,6 @@ class ReplicaManager:
                 )
         return ReplicaEpochEnd(query.topic_id, query.partition, fault)
 
-    def on_epoch_ends(
-        self, now_ms: int, leader: BrokerId, request_id: int, ends: EpochEnds | None
-    ) -> list[Effect]:
-        """Nothing: followers find divergence by their fetches alone and send no such query."""
-        self._room.begin(now_ms)
-        return self._finish()
-
     def on_partitions_altered(
         self, now_ms: int, request_id: int, answer: PartitionsAltered | None
     ) -> list[Effect]:

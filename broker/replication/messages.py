@@ -348,15 +348,6 @@ class SendReplicaFetch(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class SendEpochEndQuery:
-    """Ask `leader` for epoch ends; the answer or None goes to `on_epoch_ends`."""
-
-    leader: BrokerId
-    request_id: int
-    request: EpochEndQuery
-
-
-@dataclass(frozen=True, slots=True)
 class SendAlterPartition:
     """Ask the controller for ISRs;
 
@@ -432,7 +423,6 @@ Effect = (
     | ReplicaFetchDone
     | DeleteRecordsDone
     | SendReplicaFetch
-    | SendEpochEndQuery
     | SendAlterPartition
     | ColdRead
     | SyncLog

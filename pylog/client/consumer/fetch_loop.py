@@ -35,6 +35,7 @@ from pylog.client.fetching.fetcher import Fetcher
 from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
+from pylog.deadline_timer import DeadlineTimer
 from pylog.model import TopicPartition
 from pylog.rpc.v1 import log_pb2
 
@@ -97,8 +98,7 @@ class FetchLoop:
         )
         self._clock = clock
         self._poke_pending = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer = DeadlineTimer(self._on_timer)
         self._handed_over = 0  # lists of effects on their way to the loop
         self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
         self._tasks: set[asyncio.Task[None]] = set()
@@ -148,7 +148,7 @@ class FetchLoop:
                     effects += self.fetcher.poll(now_ms)
                 next_ms = self.fetcher.next_deadline_ms(now_ms)
             self._perform(effects)
-        self._set_timer(now_ms, next_ms)
+        self._timer.set(self._thread.loop, now_ms, next_ms)
 
     def _step_here(
         self, broker: int, correlation: int, answers: list[Fetched], stands: bool
@@ -166,7 +166,7 @@ class FetchLoop:
             if effects:
                 self._handed_over += 1
                 self._thread.call(self._take_over, effects)
-            if next_ms is not None and (self._timer is None or self._timer_ms > next_ms):
+            if next_ms is not None and not self._timer.is_due_by(next_ms):
                 self.poke()
 
     def _take_over(self, effects: list[Effect]) -> None:
@@ -196,22 +196,7 @@ class FetchLoop:
                 case _:
                     assert_never(effect)
 
-    def _set_timer(self, now_ms: int, next_ms: int | None) -> None:
-        """Keep a timer that is not later than the fetcher's next deadline: to move it at every
-        fetch would cost more than a look too early.
-        """
-        if next_ms is None:
-            return
-        if self._timer is not None:
-            if self._timer_ms <= next_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = next_ms
-        delay_s = max(next_ms - now_ms + 0.5, 0.5) / 1000
-        self._timer = self._thread.loop.call_later(delay_s, self._on_timer)
-
     def _on_timer(self) -> None:
-        self._timer = None
         self.step(self.fetcher.poll)
 
     def _interrupted(self) -> None:
@@ -336,8 +321,7 @@ class FetchLoop:
         self.step(self.fetcher.on_listed, answers)
 
     async def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         with self.turn:
             for stream in self._streams.values():
                 stream.close()

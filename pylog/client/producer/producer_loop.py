@@ -44,6 +44,7 @@ from pylog.client.sending.send_settings import ACKS, SenderSettings
 from pylog.client.sending.sender import Sender
 from pylog.client.streams.stream import PRODUCE, RequestStream
 from pylog.clock import SYSTEM_CLOCK, Clock, busy_ns
+from pylog.deadline_timer import DeadlineTimer
 from pylog.model import NO_PRODUCER_ID
 from pylog.records import compiled, kernels
 from pylog.rpc.produce_wire import Item
@@ -100,8 +101,7 @@ class ProducerLoop:
         self._handing_over = 0  # threads that wait for `_taken`
         self._wake_pending = False  # `_on_wake` will run
         self._look_wanted = False  # something happened since the sender last looked
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_ms = 0
+        self._timer = DeadlineTimer(self._poll)
         self.streams: dict[int, _Stream] = {}
         self._had_producer_id = False
         self._id_turn = self._rng.randrange(1_000)
@@ -209,8 +209,7 @@ class ProducerLoop:
     async def shut_down(self) -> None:
         """Fail what is left, and let go of streams and connections."""
         self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         with self.turn, self.lock:
             effects = self.sender.fail_all(
                 errors.ClientClosed("the producer was closed before the record was acknowledged")
@@ -240,10 +239,6 @@ class ProducerLoop:
         elif self._handing_over:
             self._let_go()
 
-    def _on_timer(self) -> None:
-        self._timer = None
-        self._poll()
-
     def _poll(self) -> None:
         if not self._closed:
             self._step(self.sender.poll)
@@ -258,7 +253,8 @@ class ProducerLoop:
                 effects = event(now_ms, *arguments)
                 deadline_ms = self.sender.next_deadline_ms(now_ms)
             self._perform(effects)
-            self._set_timer(now_ms, deadline_ms)
+            if not self._closed:
+                self._timer.set(self.thread.loop, now_ms, deadline_ms)
         self._tell(effects)
         if self._handing_over:
             self.thread.loop.call_soon(self._let_go)  # behind the writers that were woken
@@ -267,25 +263,9 @@ class ProducerLoop:
         with self.lock:
             self._taken.notify_all()
 
-    def _set_timer(self, now_ms: int, deadline_ms: int | None) -> None:
-        """Keep a timer that is not later than the sender's next deadline.
-
-        One that comes too early costs a look; moving it at every request would cost more.
-        """
-        if deadline_ms is None or self._closed:
-            return
-        if self._timer is not None:
-            if self._timer_ms <= deadline_ms:
-                return
-            self._timer.cancel()
-        self._timer_ms = deadline_ms
-        # Clocks are read in whole milliseconds: half a one more, so that the time has come.
-        delay_s = max(deadline_ms - now_ms + 0.5, 0.5) / 1000
-        self._timer = self.thread.loop.call_later(delay_s, self._on_timer)
-
     def look_within(self, now_ms: int, time_ms: int) -> None:
         """Have the loop look not later than then. Any thread."""
-        if self._timer is None or self._timer_ms > now_ms + time_ms:
+        if not self._timer.is_due_by(now_ms + time_ms):
             self.thread.call(self._poll)
 
     def _perform(self, effects: list[Effect]) -> None:

@@ -16,7 +16,8 @@ from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from pylog_broker.kafka import client
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.generated import api_versions, fetch
-from pylog_broker.kafka.headers import encode_request_header
+from pylog_broker.kafka.generated import offset_for_leader_epoch as epochs
+from pylog_broker.kafka.headers import encode_request_header, response_body
 from pylog_broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
@@ -28,7 +29,6 @@ from pylog_broker.replication.messages import (
     EpochEndQuery,
     EpochEnds,
     ReplicaEpochEnd,
-    ReplicaEpochQuery,
     ReplicaFetch,
     ReplicaFetchDone,
     ReplicaFetched,
@@ -112,7 +112,7 @@ class Pair:
         self.port = 0
         self.client = LeaderConnections(
             "pylog-2", client_secret, lambda broker: Endpoint("127.0.0.1", self.port),
-            name_of=self.server.name_of, id_of=self.server.id_of, report=self.report,
+            report=self.report,
         )  # fmt: skip
 
     def report(self, line: str) -> None:
@@ -201,11 +201,18 @@ def test_answers_keep_the_order_of_the_requests() -> None:
 
 def test_epoch_ends_travel_by_topic_name() -> None:
     async def test(pair: Pair) -> None:
-        future: asyncio.Future[EpochEnds | None] = asyncio.get_running_loop().create_future()
-        query = ReplicaEpochQuery(TOPIC, 3, LeaderEpoch(2), LeaderEpoch(1))
-        pair.client.epoch_ends(LEADER, EpochEndQuery(BrokerId(2), (query,)), future.set_result)
-        expected = ReplicaEpochEnd(TOPIC, 3, None, LeaderEpoch(1), Offset(11))
-        assert await future == EpochEnds((expected,))
+        future: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
+        wanted = epochs.OffsetForLeaderPartition(3, 2, 1)
+        query = epochs.OffsetForLeaderEpochRequest(
+            2, [epochs.OffsetForLeaderTopic("events", [wanted])]
+        )
+        body = epochs.encode_request(query, 4)
+        pair.client._send(LEADER, epochs.KEY, 4, body, 9, future.set_result)
+        buffer = await future
+        assert buffer is not None
+        answer = epochs.decode_response(buffer, response_body(buffer, epochs.KEY, 4), 4)
+        ((topic, (end,)),) = [(t.topic, t.partitions) for t in answer.topics]
+        assert (topic, end) == ("events", epochs.EpochEndOffset(0, 3, 1, 11))
 
     run(test)
 
