@@ -128,18 +128,18 @@ class BrokerProcess(Actor):
         if self.core.waiting_requests > self.core_settings.waiting_requests_max:
             raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
-        directories = {
-            p.topic_partition: p.log.directory
+        logs = {
+            p.topic_partition: p.log
             for p in self.core.partitions()
             if not p.offline and not p.log.failure
         }
         shadows: Shadows = self.cluster.shadows
         for state in states:
-            directory = directories.get(state.topic_partition)
-            if directory is None:
+            log = logs.get(state.topic_partition)
+            if log is None:
                 continue
             min_insync = self.cluster.min_isr_of(self.image)
-            shadows.observe(self.broker_id, state, directory, self.node.disk, min_insync)
+            shadows.observe(self.broker_id, state, log, self.node.disk, min_insync)
         return {state.topic_partition: state for state in states}
 
     def take_failures(self) -> None:
