@@ -139,8 +139,24 @@ class BrokerProcess(Actor):
             if log is None:
                 continue
             min_insync = self.cluster.min_isr_of(self.image)
-            shadows.observe(self.broker_id, state, log, self.node.disk, min_insync)
+            shadows.observe(
+                self.broker_id, state, log, self.node.disk, min_insync, self._is_placed_anew
+            )
         return {state.topic_partition: state for state in states}
+
+    def _is_placed_anew(self, log: Log) -> bool:
+        """Whether the broker was unregistered, or has given up a directory, and the metadata have
+        the replica where the log is.
+        """
+        assert self.logs is not None
+        record = self.image.partition(log.topic_id, log.topic_partition.partition)
+        manager = self.logs.directory_of(log)
+        return (
+            record is not None
+            and manager is not None
+            and self.broker_id in record.emptied_replicas
+            and record.directory_of(self.broker_id) == manager.meta.directory_id
+        )
 
     def take_failures(self) -> None:
         """Logs and log directories that have failed are used no more, and the controller hears of

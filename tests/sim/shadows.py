@@ -78,9 +78,19 @@ class Shadows:
         return (broker, (topic_id, number)) in self._readings
 
     def observe(
-        self, broker: BrokerId, state: PartitionState, log: Log, disk: Disk, min_insync: int
+        self,
+        broker: BrokerId,
+        state: PartitionState,
+        log: Log,
+        disk: Disk,
+        min_insync: int,
+        is_placed_anew: Callable[[Log], bool],
     ) -> None:
-        """Bring one replica's shadow up to date and check it."""
+        """Bring one replica's shadow up to date and check it.
+
+        `is_placed_anew`: whether the metadata count what there was as lost, and have the replica
+        where this log is.
+        """
         directory = log.directory
         key = (state.topic_id, state.topic_partition.partition)
         reading = self._readings.get((broker, key))
@@ -91,6 +101,12 @@ class Shadows:
             self.wiped(broker, reading.directory)
             reading = self._readings[broker, key] = _Reading(directory)
         reading.moved = False
+        if reading.directory != directory and is_placed_anew(log):
+            # What is in the other directory, maybe on a disk that is away, counts for nothing.
+            self._sometimes["replica placed anew"] += 1
+            self.wiped(broker, reading.directory)
+            self.ghosts[key].shadows[broker] = Shadow()
+            reading = self._readings[broker, key] = _Reading(directory)
         if reading.directory != directory:
             raise Violation("D", f"broker {broker} uses {directory} for {reading.directory}")
         ghost = self.ghost(*key)
