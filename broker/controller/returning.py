@@ -7,6 +7,8 @@ work, what is in them, and which ones do not. In this order:
 2. its directory is offline (or one is whose id nobody knows): the replica is, too, for this life;
 3. its directory is not among the broker's any more: the replica is lost, unless it was moved.
 
+A broker that was unregistered has lost everything by what the cluster promises, wherever it is.
+
 What was moved by hand may be an old copy, so it counts as one that may lack records. So does one
 that is not there, if others are in sync or its log is known to have failed: somebody removed it. Of
 the last one that nothing was heard of, it may be that it was never made.
@@ -67,10 +69,13 @@ class Returning:
 
     def where(self, replica: ReplicaKey, assigned: str) -> Whereabouts:
         """What became of a replica that the metadata have in the directory `assigned`."""
-        if self._known is None:
-            return Whereabouts("", Loss.ALL)
-        assigned = assigned or self._known.directory_id
         found = self._found.get(replica, [])
+        if self._known is None:
+            # It brings logs all the same, and goes on with them where they are. With another
+            # directory in the metadata nobody would notice when theirs is lost.
+            place = assigned if assigned in found else next(iter(found), "")
+            return Whereabouts(place, Loss.ALL)
+        assigned = assigned or self._known.directory_id
         if assigned in self._intact:
             if found and assigned not in found:
                 return Whereabouts(found[0], Loss.TAIL)

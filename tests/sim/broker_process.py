@@ -128,19 +128,35 @@ class BrokerProcess(Actor):
         if self.core.waiting_requests > self.core_settings.waiting_requests_max:
             raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
-        directories = {
-            p.topic_partition: p.log.directory
+        logs = {
+            p.topic_partition: p.log
             for p in self.core.partitions()
             if not p.offline and not p.log.failure
         }
         shadows: Shadows = self.cluster.shadows
         for state in states:
-            directory = directories.get(state.topic_partition)
-            if directory is None:
+            log = logs.get(state.topic_partition)
+            if log is None:
                 continue
             min_insync = self.cluster.min_isr_of(self.image)
-            shadows.observe(self.broker_id, state, directory, self.node.disk, min_insync)
+            shadows.observe(
+                self.broker_id, state, log, self.node.disk, min_insync, self._is_placed_anew
+            )
         return {state.topic_partition: state for state in states}
+
+    def _is_placed_anew(self, log: Log) -> bool:
+        """Whether the broker was unregistered, or has given up a directory, and the metadata have
+        the replica where the log is.
+        """
+        assert self.logs is not None
+        record = self.image.partition(log.topic_id, log.topic_partition.partition)
+        manager = self.logs.directory_of(log)
+        return (
+            record is not None
+            and manager is not None
+            and self.broker_id in record.emptied_replicas
+            and record.directory_of(self.broker_id) == manager.meta.directory_id
+        )
 
     def take_failures(self) -> None:
         """Logs and log directories that have failed are used no more, and the controller hears of

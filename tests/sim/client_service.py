@@ -34,7 +34,7 @@ from pylog_broker.replication.messages import (
 )
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Call, Rpc
-from tests.sim.twins import check_epoch_end, check_offset
+from tests.sim.twins import check_epoch_end, check_offset, check_out_of_range
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
@@ -233,7 +233,18 @@ class ClientService:
             return
         if self._fetches.get(call.stream) is call:
             del self._fetches[call.stream]
+        for data in partitions:
+            if data.failure is not None and data.failure.code == errors.OffsetOutOfRange.code:
+                self._check_out_of_range(call, data)
         call.answer(Fetched(partitions, False))
+
+    def _check_out_of_range(self, call: Call, data: PartitionData) -> None:
+        request = call.value
+        assert isinstance(request, Fetch)
+        for item in request.partitions:
+            if item.topic_partition == data.topic_partition and item.topic_id is not None:
+                ghost = self._cluster.shadows.ghost(item.topic_id, item.topic_partition.partition)
+                check_out_of_range(ghost, self._process.broker_id, item.fetch_offset)
 
     def cancelled(self, call: Call) -> None:
         """Its connection broke. What was to be produced stays to be."""

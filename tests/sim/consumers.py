@@ -21,6 +21,7 @@ from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
     Fetched,
+    FetchItem,
     Listed,
     ListOffsets,
     Notice,
@@ -135,6 +136,8 @@ class ConsumerApp(Actor):
         )
         self._streams: dict[tuple[int, int], Rpc] = {}
         self._read: dict[TopicPartition, _Read] = {}
+        # a deposed leader has told that it does not have what is read next
+        self._misled: set[TopicPartition] = set()
         self._tick_at = -1
         self._is_waking = False
 
@@ -259,7 +262,7 @@ class ConsumerApp(Actor):
                     self.cluster.sometimes["consumer meets a new topic"] += 1
                 elif partition.position is None or partition.position != read.position:
                     self._must_be_gone(tp, f"is set to {partition.position}")
-                del self._read[tp]
+                self._forget_place(tp)
             if tp not in self._read and partition.position is not None:
                 topic_id = TopicId(self._kept.metadata.topic_id(tp.topic))
                 self._read[tp] = _Read(topic_id, partition.position, partition.generation)
@@ -277,7 +280,7 @@ class ConsumerApp(Actor):
             return
         self.cluster.sometimes["reader out of range"] += 1
         ghost = self.ghost(tp)
-        if ghost.is_lossy:
+        if ghost.is_lossy or tp in self._misled:
             return
         if read.position >= ghost.deleted_to and read.topic_id not in self.cluster.shadows.deleted:
             raise Violation(
@@ -286,6 +289,20 @@ class ConsumerApp(Actor):
 
     def _forget_place(self, tp: TopicPartition) -> None:
         self._read.pop(tp, None)
+        self._misled.discard(tp)
+
+    def _hear_out_of_range(self, asked: FetchItem) -> None:
+        """A leader that was deposed and has not heard of it answers by what it has (as in Kafka).
+        The epoch of the record before would have told it that it knows less, but an application
+        that has sought a bare offset has none. What other leaders say is judged where they say it.
+        """
+        tp = asked.topic_partition
+        if not asked.topic_id or self.fetcher.partitions[tp].last_epoch >= 0:
+            return
+        ghost = self.cluster.shadows.ghost(TopicId(asked.topic_id), tp.partition)
+        if asked.leader_epoch < ghost.newest_epoch:
+            self.cluster.sometimes["deposed leader lacks an offset"] += 1
+            self._misled.add(tp)
 
     def _roam(self) -> None:
         """Look elsewhere, or at less, or at nothing for a while."""
@@ -399,7 +416,9 @@ class ConsumerApp(Actor):
             stands,
         )
         serve = self.cluster.server(rpc).clients.serve_fetch
-        rpc.request(serve, request, partial(self._fetched, place, rpc, effect.correlation), None)
+        asked = {item.topic_partition: item for item in effect.items}
+        fetched = partial(self._fetched, place, rpc, effect.correlation, asked)
+        rpc.request(serve, request, fetched, None)
 
     def _refused(self, broker: int, lane: int) -> None:
         if (broker, lane) not in self._streams:
@@ -410,6 +429,7 @@ class ConsumerApp(Actor):
         place: tuple[int, int],
         rpc: Rpc,
         correlation: int,
+        asked: dict[TopicPartition, FetchItem],
         answer: client_service.Fetched | None,
     ) -> None:
         if answer is None or self._streams.get(place) is not rpc:
@@ -419,6 +439,9 @@ class ConsumerApp(Actor):
             if data.code:
                 name = errors.ERRORS_BY_CODE[data.code].__name__
                 self.cluster.sometimes[f"fetch: {name}"] += 1
+            self._misled.discard(data.topic_partition)
+            if data.code == errors.OffsetOutOfRange.code:
+                self._hear_out_of_range(asked[data.topic_partition])
             if data.diverging_end is not None:
                 self.cluster.sometimes["consumer told of divergence"] += 1
         now_ms = self.now_ms()

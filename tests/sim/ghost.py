@@ -216,12 +216,7 @@ class PartitionGhost:
         `min_insync`: as the broker knows it from the metadata.
         """
         shadow = self.shadow(broker)
-        epochs = (state.leader_epoch, state.partition_epoch)
-        if state.partition_epoch >= 0 and (
-            epochs[0] < shadow.epochs[0] or epochs[1] < shadow.epochs[1]
-        ):
-            raise Violation("I2", f"{self._name(broker)}: epochs {shadow.epochs}, then {epochs}")
-        shadow.epochs = epochs
+        self._check_epochs(broker, state, shadow)
         start, hw, end = state.log_start_offset, state.high_watermark, state.log_end_offset
         if end != shadow.end:
             raise Violation("I15", f"{self._name(broker)}: log end {end}, batches {shadow.end}")
@@ -262,6 +257,31 @@ class PartitionGhost:
             )
         if shadow.has_gaps:
             self._check_gaps(broker, shadow, now_ms)
+
+    def observe_unsettled(self, broker: BrokerId, state: PartitionState) -> None:
+        """The same while an access that was refused for a moment has left a cut, a removal or a
+        cleaner's swap to the log's next use: it answers nothing and takes nothing before that.
+
+        Until then the files hold more than the log: what it has cut, or all that was there before
+        it began anew. A crash would bring that back, so the shadow stays as the files are.
+        """
+        shadow = self.shadow(broker)
+        self._check_epochs(broker, state, shadow)
+        start, end = state.log_start_offset, state.log_end_offset
+        torn = any(batch.base < end <= batch.last for batch in shadow.batches)
+        if (torn or end > shadow.end) and start != end:
+            raise Violation(
+                "I15",
+                f"{self._name(broker)}: log {start} to {end}, batches {shadow.batches}",
+            )
+
+    def _check_epochs(self, broker: BrokerId, state: PartitionState, shadow: Shadow) -> None:
+        epochs = (state.leader_epoch, state.partition_epoch)
+        if state.partition_epoch >= 0 and (
+            epochs[0] < shadow.epochs[0] or epochs[1] < shadow.epochs[1]
+        ):
+            raise Violation("I2", f"{self._name(broker)}: epochs {shadow.epochs}, then {epochs}")
+        shadow.epochs = epochs
 
     def _acting_leader(
         self, broker: BrokerId, state: PartitionState, shadow: Shadow, now_ms: int

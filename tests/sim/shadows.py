@@ -16,6 +16,7 @@ from pylog.model import BrokerId, TopicId
 from pylog.records.batch import BatchHeader, crc_matches, iter_headers
 from pylog_broker.replication.messages import PartitionState
 from pylog_broker.storage.directories.partition_directories import PARTITION_METADATA
+from pylog_broker.storage.log.log import Log
 from tests.sim.contents import Contents
 from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
 from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation
@@ -77,9 +78,20 @@ class Shadows:
         return (broker, (topic_id, number)) in self._readings
 
     def observe(
-        self, broker: BrokerId, state: PartitionState, directory: str, disk: Disk, min_insync: int
+        self,
+        broker: BrokerId,
+        state: PartitionState,
+        log: Log,
+        disk: Disk,
+        min_insync: int,
+        is_placed_anew: Callable[[Log], bool],
     ) -> None:
-        """Bring one replica's shadow up to date and check it."""
+        """Bring one replica's shadow up to date and check it.
+
+        `is_placed_anew`: whether the metadata count what there was as lost, and have the replica
+        where this log is.
+        """
+        directory = log.directory
         key = (state.topic_id, state.topic_partition.partition)
         reading = self._readings.get((broker, key))
         if reading is None:
@@ -89,6 +101,12 @@ class Shadows:
             self.wiped(broker, reading.directory)
             reading = self._readings[broker, key] = _Reading(directory)
         reading.moved = False
+        if reading.directory != directory and is_placed_anew(log):
+            # What is in the other directory, maybe on a disk that is away, counts for nothing.
+            self._sometimes["replica placed anew"] += 1
+            self.wiped(broker, reading.directory)
+            self.ghosts[key].shadows[broker] = Shadow()
+            reading = self._readings[broker, key] = _Reading(directory)
         if reading.directory != directory:
             raise Violation("D", f"broker {broker} uses {directory} for {reading.directory}")
         ghost = self.ghost(*key)
@@ -115,7 +133,11 @@ class Shadows:
                 f"broker {broker} partition {key[1]} leader {marks[0]} epoch {marks[1]} "
                 f"start {marks[2]} hw {marks[3]} end {marks[4]} isr {marks[5]}",
             )
-        ghost.observe(broker, state, self._now_ms(), min_insync)
+        if log.is_settled:
+            ghost.observe(broker, state, self._now_ms(), min_insync)
+        else:
+            self._sometimes["files behind their log"] += 1
+            ghost.observe_unsettled(broker, state)
 
     def _read(self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk) -> None:
         cuts = disk.cuts.get(reading.directory, 0)

@@ -35,6 +35,23 @@ def check_offset(
         raise Violation("O", f"broker {broker} tells {told} for {query}, but {fault}")
 
 
+def check_out_of_range(ghost: PartitionGhost, broker: BrokerId, offset: int) -> None:
+    """A broker that believes to lead has told that its log does not have `offset`.
+
+    One that was deposed and does not know it may be behind. To a reader that names the epoch of
+    the record before it says that it knows less; to another one it has no means to tell.
+    """
+    shadow = ghost.shadow(broker)
+    if shadow.leads < ghost.newest_epoch or ghost.is_lossy:
+        return
+    if ghost.deleted_to <= offset <= ghost.committed_end:
+        raise Violation(
+            "O",
+            f"broker {broker} has no offset {offset}, but leads epoch {shadow.leads}, and nothing "
+            f"from {ghost.deleted_to} to {ghost.committed_end} was deleted",
+        )
+
+
 def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
     """(offset, time) of every record that is there, from the log start to the high watermark."""
     found = []

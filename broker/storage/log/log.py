@@ -430,8 +430,9 @@ class Log:
     def truncate_to(self, offset: Offset) -> Offset:
         """Remove the records from `offset` on; the new log end.
 
-        A batch that reaches to `offset` goes as a whole, so the end may come out lower (epochs
-        never end inside a batch, so it does not where replication asks).
+        It is where the batches end that stay, so it may come out lower: a batch that reaches to
+        `offset` goes as a whole (though epochs never end inside one, and replication cuts at ends
+        of epochs), and compaction may have left a gap before `offset`.
         """
         self._guard.check()
         if offset < self._segments[0].base_offset:

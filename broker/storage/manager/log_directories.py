@@ -224,7 +224,8 @@ class LogDirectories:
         return next((log for log in found if log is not None), None)
 
     def by_id(self, topic_id: TopicId, partition: int, directory_id: str = "") -> Log | None:
-        """The log of that topic id, of a replica that the metadata has in that directory.
+        """The log of that topic id, of a replica that the metadata has in that directory; None when
+        that one is offline, or cannot open the log.
 
         What else bears its id is set aside: a copy, or one that was left behind.
         """
@@ -234,8 +235,11 @@ class LogDirectories:
         if directory_id and any(gone.directory_id == directory_id for gone in self.missing):
             holder = None
         else:
+            copy = holders[0].by_id(topic_id, partition)
             assigned = self._by_directory.get(directory_id)
-            holder = assigned if assigned in holders else holders[0]
+            # Where it cannot be opened a copy is no better: nobody knows how old it is.
+            is_there = assigned and copy and assigned.holds(copy.topic_partition, topic_id)
+            holder = assigned if is_there else holders[0]
         for other in holders:
             log = other.by_id(topic_id, partition)
             if other is not holder and log is not None:

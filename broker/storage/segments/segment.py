@@ -497,12 +497,16 @@ class Segment:
             and header.last_offset < self.end_offset
         )
 
-    def locate(self, offset: int) -> tuple[int, BatchHeader] | None:
-        """(position, header) of the first batch that ends at or behind `offset`."""
-        start = self.position_of(offset)
+    def place_before(self, offset: int) -> tuple[int, int] | None:
+        """(position, offset) at which the batches end that lie wholly before `offset`; None when no
+        other batch follows. Compaction may have left a gap between that offset and the next batch.
+        """
+        end_offset = self.base_offset
+        start = self.position_of(offset - 1)  # so the batch there lies before, or is the first one
         for position, header in scan(self._files, self.handle(), start, self.size, verify=False):
             if header.last_offset >= offset:
-                return position, header
+                return position, end_offset
+            end_offset = header.next_offset
         return None
 
     def fsync(self) -> None:

@@ -268,19 +268,18 @@ class SegmentList(Sequence[Segment]):
     # ---- shrinking ------------------------------------------------------------------------------
 
     def cut_point(self, offset: int) -> CutPoint:
-        """Before the first batch that ends at or behind `offset`, in the segment that will be the
-        last; where that one ends, when it ends before `offset`.
+        """Behind the last batch that lies wholly before `offset`, in the segment that will be the
+        last. In a gap that is below `offset`: files cannot say more, and a start must find the same
+        end. What the leader has in the gap is fetched again.
         """
         index = max(0, bisect_right(self._bases, offset) - 1)
-        located = None
+        place = None
         if index and self._bases[index] == offset:
             index -= 1  # that segment goes as a whole, the one before it stays as it is
         else:
-            located = self._segments[index].locate(offset)
+            place = self._segments[index].place_before(offset)
         last = self._segments[index]
-        if located is None:
-            return CutPoint(last.size, last.end_offset)
-        return CutPoint(located[0], located[1].base_offset)
+        return CutPoint(*place) if place is not None else CutPoint(last.size, last.end_offset)
 
     def truncate(self, offset: int, point: CutPoint) -> None:
         """Remove segments that begin at or behind `offset`, newest first (the very first stays),

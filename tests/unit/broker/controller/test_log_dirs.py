@@ -14,6 +14,7 @@ from pylog_broker.metadata.admin import DeleteTopics
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     BrokerDirectory,
+    BrokerUnregistered,
     ClaimBroker,
     Failure,
     FailuresNoted,
@@ -180,6 +181,21 @@ def test_a_directory_that_is_given_up_counts_as_lost_and_its_replicas_move() -> 
     assert "2 replicas were in log directories that it has no more" in warnings(shell)[-1]
 
 
+def test_what_an_unregistered_broker_brings_counts_for_nothing_and_stays_where_it_is() -> None:
+    """The broker goes on with the logs that it finds; with another directory in the metadata, the
+    loss of theirs would go unnoticed.
+    """
+    shell, brokers = three(partitions=2)
+    shell.lose(brokers[0])
+    assert shell.call("unregister_broker", ONE) == BrokerUnregistered(ONE)
+    keys = [(shell.partition().topic_id, number) for number in range(2)]
+    shell.join(1, life=2, **dirs(1, "a", "b", b=keys))
+    assert places(shell) == ["1b", "1b"]
+    for number in range(2):
+        partition = shell.partition(number=number)
+        assert (1 in partition.isr, partition.emptied_replicas) == (False, (1,))
+
+
 def test_one_that_is_not_there_leaves_to_the_others_but_not_the_last() -> None:
     shell, brokers = three(partitions=1)
     for number, broker in enumerate(brokers, 1):
@@ -298,7 +314,9 @@ def test_where_a_replica_is(assigned: str, changes: dict[str, Any], expected: Wh
     known = registered(shell)
     request: RegisterBroker = shell.registration(1, life=2, **changes)
     assert Returning(known, request).where(KEY, assigned) == expected
-    assert Returning(None, request).where(KEY, assigned) == Whereabouts("", Loss.ALL)
+    found = {each.directory_id for each in request.live_log_dirs if KEY in each.replicas}
+    place = assigned if assigned in found else next(iter(found), "")
+    assert Returning(None, request).where(KEY, assigned) == Whereabouts(place, Loss.ALL)
 
 
 def registered(shell: ControllerShell) -> RegisterBrokerRecord:

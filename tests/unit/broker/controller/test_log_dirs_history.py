@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.model import BrokerId
-from pylog_broker.metadata.messages import LogDirectory
+from pylog_broker.metadata.messages import BrokerUnregistered, LogDirectory
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -32,6 +32,7 @@ LIVES = st.lists(
         st.sets(st.sampled_from(DISKS), min_size=1),  # configured
         st.sets(st.sampled_from(DISKS), min_size=1),  # mounted
         st.none() | st.sampled_from(DISKS),  # moved there by hand
+        st.booleans(),  # unregistered meanwhile
         st.booleans(),  # a clean stop
         st.booleans(),  # catches up
     ),
@@ -49,12 +50,14 @@ def test_who_is_counted_on_has_the_records(lives: list[tuple[object, ...]]) -> N
     shell.join(2)
     shell.create(replication=2, config={"min.insync.replicas": "2"})
     host.whole.add(shell.partition().directory_of(ONE))
-    for life, (configured, mounted, moved, clean, catches_up) in enumerate(lives, 2):
+    for life, (configured, mounted, moved, gone, clean, catches_up) in enumerate(lives, 2):
         assert isinstance(configured, set)
         assert isinstance(mounted, set)
         if not configured & mounted:
             continue
         shell.lose(one)
+        if gone:
+            assert shell.call("unregister_broker", ONE) == BrokerUnregistered(ONE)
         if isinstance(moved, str) and host.whole:
             host.whole.remove(min(host.whole))
             host.empty.discard(moved)
@@ -69,6 +72,8 @@ def test_who_is_counted_on_has_the_records(lives: list[tuple[object, ...]]) -> N
             continue
         # What the broker does now: it uses the log that is there, or makes one.
         assert place in host.configured & host.mounted
+        held = (host.whole | host.empty) & host.configured & host.mounted
+        assert place in held or not held, "the metadata have it where it is"
         if place not in host.whole:
             host.empty.add(place)
         if 1 in (*found.isr, *found.eligible_leader_replicas):

@@ -121,7 +121,6 @@ def test_every_indexed_offset_leads_to_its_batch() -> None:
     segment = log.segments[0]
     assert len(segment.offsets) > 20
     for last_offset, position in segment.offsets.entries():
-        located = segment.locate(last_offset)
-        assert located is not None
-        assert located[0] == position
-        assert located[1].last_offset == last_offset
+        place = segment.place_before(last_offset)
+        assert place is not None
+        assert place[0] == position

@@ -89,6 +89,29 @@ def test_truncate_at_every_offset() -> None:
         assert again.epochs.entries == log.epochs.entries
 
 
+@pytest.mark.parametrize("segment_bytes", [150, 100_000])
+@pytest.mark.parametrize("index_interval_bytes", [0, 4096])
+def test_a_cut_in_a_gap_ends_the_log_where_its_batches_end(
+    segment_bytes: int, index_interval_bytes: int
+) -> None:
+    """Compaction took the records in between. Behind the cut may be other ones in the leader's log,
+    so nothing but what is there says how far the copy goes; a start would find the same.
+    """
+    config = TopicConfig(segment_bytes=segment_bytes, index_interval_bytes=index_interval_bytes)
+    kept = (0, 7, 8, 20)
+    for offset in range(22):
+        files = MemoryFiles()
+        log = open_log(files, config=config, environment=NO_TAIL)
+        for base in kept:
+            log.append_as_follower(batch_of(b"v" * 50, base_offset=base, epoch=0))
+        end = max([base + 1 for base in kept if base < offset], default=0)
+        assert log.truncate_to(Offset(offset)) == log.log_end_offset == end
+        log.close(clean=False)
+        again = open_log(files, config=config)
+        assert again.log_end_offset == end
+        assert [base for base, _ in values_of(again)] == [base for base in kept if base < offset]
+
+
 def test_truncate_behind_the_end_forgets_an_epoch_without_records() -> None:
     log = open_log(MemoryFiles())
     append(log, b"x", epoch=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from copy import deepcopy
 
 import pytest
 
@@ -10,6 +11,7 @@ from pylog.errors import KafkaStorageError
 from pylog.model import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from pylog_broker.config import BrokerConfig
 from pylog_broker.storage.directories.directory import META_PROPERTIES, MetaProperties
+from pylog_broker.storage.directories.partition_directories import PARTITION_METADATA
 from pylog_broker.storage.directories.roster import ROSTER, Roster
 from pylog_broker.storage.errors import (
     DirectoryLocked,
@@ -24,7 +26,7 @@ from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.opening import Opening
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, values_of
-from tests.fakes.memory_files import MemoryFiles
+from tests.fakes.memory_files import MemoryFile, MemoryFiles
 
 ONE, TWO, THREE = "/disk1/broker-1", "/disk2/broker-1", "/disk3/broker-1"
 OTHER = TopicPartition("other", 0)
@@ -430,6 +432,33 @@ def test_of_two_copies_that_of_the_metadata_counts(disk: MemoryFiles, ids: Ids) 
     unmounted(disk, TWO)
     logs = opened(disk, ids)
     assert logs.by_id(OTHER_ID, 0, "dir-2") is None
+
+
+@pytest.mark.parametrize("damaged", ["an odd name.log", PARTITION_METADATA])
+def test_a_copy_is_not_taken_for_a_replica_that_cannot_be_opened(
+    disk: MemoryFiles, ids: Ids, damaged: str
+) -> None:
+    """It may be an old one. The controller hears that the replica has failed."""
+    filled(disk, ids)
+    disk.kill()
+    for name, file in list(disk.names.items()):
+        if name.startswith(f"{TWO}/other-0"):
+            disk.names[ONE + name[len(TWO) :]] = deepcopy(file)
+    disk.names.setdefault(f"{TWO}/other-0/{damaged}", MemoryFile()).data[:] = b"\xff"
+    logs = opened(disk, ids)
+    assert [log.directory for log in logs.logs] == [f"{ONE}/other-0", f"{ONE}/t-0"]
+    assert logs.by_id(OTHER_ID, 0, "dir-2") is None
+    assert f"{ONE}/other-0 holds the same replica as {TWO}" in str(logs.opened[0].failed[OTHER])
+    with pytest.raises(KafkaStorageError, match=f"{TWO}/other-0"):
+        logs.create(OTHER, OTHER_ID, directory_id="dir-2")
+    assert [log.directory for log in logs.logs] == [f"{ONE}/t-0"]
+    # Until somebody removes what is damaged.
+    logs.close(clean=True)
+    for name in [name for name in disk.names if name.startswith(f"{TWO}/other-0")]:
+        del disk.names[name]
+    again = opened(disk, ids).by_id(OTHER_ID, 0, "dir-2")
+    assert again is not None
+    assert again.directory == f"{ONE}/other-0"
 
 
 def test_a_deleted_topics_log_goes_and_its_successor_stays(disk: MemoryFiles, ids: Ids) -> None:
