@@ -30,6 +30,7 @@ from pylog_broker.metadata.records import PartitionRecord, RegisterBrokerRecord
 from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.sim.administrator import Administrator
+from tests.sim.alterations import Alterations
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.clients import WandererClient
@@ -48,7 +49,16 @@ WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
 WAITING_MAX = 200
-DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients", "moments", "commands")
+DRAWN = (
+    "swarm",
+    "upkeep",
+    "disks",
+    "cluster stops",
+    "clients",
+    "moments",
+    "commands",
+    "occasions",
+)
 
 
 class Cluster:
@@ -68,6 +78,7 @@ class Cluster:
         self.swarm: Swarm = leaning(draw(*map(rng, DRAWN)))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
+        self.alterations = Alterations(self.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
         self.image = MetadataImage()  # the ghost's: what the controller published
         self.min_insync = {self.swarm.min_insync}  # all that it ever was

@@ -43,9 +43,9 @@ from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replication import fetches, produces
+from pylog_broker.replication import fetches, isr, produces
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.isr import FollowerProgress, LeaderState
+from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
@@ -655,6 +655,37 @@ def _with_moments(swarm: Swarm) -> Swarm:
     return replace(swarm, faults=("short_of_files", "one_short_moment", "kill"))
 
 
+# ---- what was refused, and comes again ----------------------------------------------------------
+
+_production_on_refused = LeaderState.on_proposal_refused
+
+
+def _refused_is_over(self: LeaderState, now_ms: int, code: int) -> Sequence[IsrEffect]:
+    if code in isr._REFUSALS_THAT_SETTLE:
+        self.unresolved = frozenset()
+    return _production_on_refused(self, now_ms, code)
+
+
+def _refused_and_repeated(swarm: Swarm) -> Swarm:
+    """Followers that are about to join are fenced, and what their leader asked for comes twice."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        upkeep=None,
+        partitions=1,
+        faults=("refusal_outlived",),
+        fault_interval_ms=1_000.0,
+        replica_lag_ms=300,
+        fetch_max_bytes=50_000,
+        weak_producers=1,
+        produce_interval_ms=40.0,
+        quiet_share=0.0,
+        records_max=3,
+    )
+
+
 # ---- the controller's commands ------------------------------------------------------------------
 
 
@@ -856,6 +887,12 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a log goes on after an error of its disk, and its next sync is believed",
         ((FaultGuard, "fail", _forgiven), (FlushTask, "run", _syncs_what_it_can)),
         leaning=_failing_disks,
+        caught_by=2,
+    ),
+    "refused_not_counted": Variant(
+        "The members of a refused ISR change count no more while a copy of it is under way",
+        ((LeaderState, "on_proposal_refused", _refused_is_over),),
+        leaning=_refused_and_repeated,
         caught_by=2,
     ),
     "fresh_id_counts_on": Variant(
