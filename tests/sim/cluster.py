@@ -335,10 +335,11 @@ class Cluster:
             raise Violation("I9", f"ISR, ELR and replicas do not fit: {partition}")
         if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
-        for broker in isr:
-            registration = self.image.brokers.get(broker)
-            if registration is None:
+        for broker in (*isr, *elr):
+            if broker not in self.image.brokers:
                 raise Violation("I9", f"broker {broker} is unregistered: {partition}")
+        for broker in isr:
+            registration = self.image.brokers[broker]
             if partition.directory_of(broker) in registration.offline_log_dirs:
                 raise Violation("I9", f"the log directory of {broker} is offline: {partition}")
             if broker != partition.leader and not self.image.is_live(broker):
@@ -511,7 +512,8 @@ class Cluster:
         """
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
-        may = may or not {"unregister", "unclean"}.isdisjoint(swarm.faults)
+        losing = {"unregister", "unregister_eligible", "unclean"}
+        may = may or not losing.isdisjoint(swarm.faults)
         return may and any(
             {
                 broker

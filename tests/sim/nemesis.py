@@ -24,6 +24,7 @@ FULL_MS_MAX = 1_500
 SHORT_MS_MAX = 600
 ATTEMPTS = 300
 LOOK_MS = 2
+UNREGISTERED_WITHIN_MS = 1_500
 CLOCK_STEPS_MS = (1_000, -1_000, 3_600_000, -3_600_000, 864_000_000, -864_000_000)
 
 
@@ -63,6 +64,7 @@ class Nemesis:
             "reconfigure_broker": cluster.administrator.reconfigure_broker,
             "elect_preferred": cluster.administrator.elect_preferred,
             "unregister": self._unregister,
+            "unregister_eligible": self._unregister_eligible,
             "unclean": lambda: self._unclean(ATTEMPTS),
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
@@ -346,6 +348,31 @@ class Nemesis:
             away_ms = self.cluster.swarm.session_timeout_ms + self._away_ms() + 1_000
             node.kill(away_ms)
             self.later(away_ms - 500, lambda: self.cluster.administrator.unregister(node))
+
+    def _unregister_eligible(self) -> None:
+        """So many die that one of them stays eligible to lead, and that one is taken for gone."""
+        cluster = self.cluster
+        led = [partition for partition in cluster.image.partitions() if len(partition.isr) > 1]
+        if not led:
+            return
+        partition = self.rng.choice(led)
+        doomed = self.rng.sample(partition.isr, len(partition.isr) - 1)
+        for broker in doomed:
+            cluster.owners[broker].kill(UNREGISTERED_WITHIN_MS + self._away_ms())
+
+        def eligible() -> BrokerNode | None:
+            now = cluster.image.partition(partition.topic_id, partition.partition)
+            members = () if now is None else now.eligible_leader_replicas
+            nodes = [cluster.owners[broker] for broker in members if broker in doomed]
+            return next((node for node in nodes if node.process is None), None)
+
+        def forget() -> None:
+            node = eligible()
+            assert node is not None
+            cluster.sometimes["eligible broker taken for gone"] += 1
+            cluster.administrator.unregister(node)
+
+        self.when(lambda: eligible() is not None, forget, UNREGISTERED_WITHIN_MS)
 
     def _recreate(self) -> None:
         # seldom: what a topic goes through in its life is worth more than its birth

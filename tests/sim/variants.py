@@ -732,6 +732,16 @@ def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
     return leaning
 
 
+def _forgotten_while_eligible(swarm: Swarm) -> Swarm:
+    """Of several dead one is unregistered that might lead when it is back."""
+    return replace(
+        _with_commands("unregister_eligible")(swarm),
+        faults=("unregister_eligible",),
+        fault_interval_ms=1_000.0,
+        task_ends=False,
+    )
+
+
 def _controllers_lose_power(swarm: Swarm) -> Swarm:
     """While there is much to decide."""
     return replace(
@@ -955,6 +965,11 @@ VARIANTS: dict[str, Variant] = {
         "Controller and leaders judge by two values of min.insync.replicas",
         ((ControllerSettings, "min_isr", _one_more),),
         leaning=_with_commands("reconfigure_cluster"),
+    ),
+    "unregistered_stays_in_isr": Variant(
+        "A broker that was unregistered stays eligible to lead",
+        ((Elections, "on_unregistered", _not_at_all),),
+        leaning=_forgotten_while_eligible,
     ),
     "preferred_out_of_sync": Variant(
         "A preferred leader is elected whether it is in sync or not",
