@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pylog.model import BrokerId
@@ -84,7 +85,12 @@ class BrokerCalls:
                 )
             )
 
-        self._process.ask_controller(ControllerProcess.serve_alter_partition, effect.request, heard)
+        self._process.ask_controller(
+            ControllerProcess.serve_alter_partition,
+            effect.request,
+            heard,
+            partial(self._process.cluster.alterations.post, effect.request),
+        )
 
     def report_failed(self, effect: ReplicaFailed) -> None:
         """Tell the controller, until it has taken note."""

@@ -42,6 +42,7 @@ from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import TornWrite
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
+from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
 from tests.sim.workers import Pool
@@ -287,7 +288,11 @@ class BrokerProcess(Actor):
         self.pool.run("sync", effect.task.run, synced)
 
     def ask_controller(
-        self, handler: Callable[..., None], value: object, on_answer: Callable[[Any], None]
+        self,
+        handler: Callable[..., None],
+        value: object,
+        on_answer: Callable[[Any], None],
+        post: Callable[[str, str, Deliver], None] | None = None,
     ) -> None:
         """A unary call to the controller; None when nothing is known of its outcome."""
         unary(
@@ -298,6 +303,7 @@ class BrokerProcess(Actor):
             value,
             on_answer,
             CALL_TIMEOUT_MS,
+            post,
         )
 
     @property

@@ -30,6 +30,7 @@ from pylog_broker.metadata.records import PartitionRecord, RegisterBrokerRecord
 from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.sim.administrator import Administrator
+from tests.sim.alterations import Alterations
 from tests.sim.broker_node import BrokerNode
 from tests.sim.broker_process import BrokerProcess
 from tests.sim.clients import WandererClient
@@ -48,7 +49,16 @@ WALL_MS = 1_700_000_000_000
 UP_WITHIN_S = 30
 CONVERGE_WITHIN_S = 40
 WAITING_MAX = 200
-DRAWN = ("swarm", "upkeep", "disks", "cluster stops", "clients", "moments", "commands")
+DRAWN = (
+    "swarm",
+    "upkeep",
+    "disks",
+    "cluster stops",
+    "clients",
+    "moments",
+    "commands",
+    "occasions",
+)
 
 
 class Cluster:
@@ -68,6 +78,7 @@ class Cluster:
         self.swarm: Swarm = leaning(draw(*map(rng, DRAWN)))
         self.sometimes: Counter[str] = Counter()
         self.net = Net(self.scheduler, self.swarm.net)
+        self.alterations = Alterations(self.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
         self.image = MetadataImage()  # the ghost's: what the controller published
         self.min_insync = {self.swarm.min_insync}  # all that it ever was
@@ -324,10 +335,11 @@ class Cluster:
             raise Violation("I9", f"ISR, ELR and replicas do not fit: {partition}")
         if len(isr) >= min(max(self.min_insync), len(partition.replicas)) and elr:
             raise Violation("I9", f"an ELR beside a full ISR: {partition}")
-        for broker in isr:
-            registration = self.image.brokers.get(broker)
-            if registration is None:
+        for broker in (*isr, *elr):
+            if broker not in self.image.brokers:
                 raise Violation("I9", f"broker {broker} is unregistered: {partition}")
+        for broker in isr:
+            registration = self.image.brokers[broker]
             if partition.directory_of(broker) in registration.offline_log_dirs:
                 raise Violation("I9", f"the log directory of {broker} is offline: {partition}")
             if broker != partition.leader and not self.image.is_live(broker):
@@ -500,7 +512,8 @@ class Cluster:
         """
         swarm = self.swarm
         may = swarm.upkeep is not None or swarm.log_dirs > 1
-        may = may or not {"unregister", "unclean"}.isdisjoint(swarm.faults)
+        losing = {"unregister", "unregister_eligible", "unclean"}
+        may = may or not losing.isdisjoint(swarm.faults)
         return may and any(
             {
                 broker

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.sim.alterations import OutlivedRefusal
 from tests.sim.disk import Directory
 from tests.sim.scheduler import US_PER_MS
 
@@ -22,7 +23,13 @@ PAUSE_MS_MAX = 4_000
 FULL_MS_MAX = 1_500
 SHORT_MS_MAX = 600
 ATTEMPTS = 300
+LOOK_MS = 2
+UNREGISTERED_WITHIN_MS = 1_500
 CLOCK_STEPS_MS = (1_000, -1_000, 3_600_000, -3_600_000, 864_000_000, -864_000_000)
+
+
+def _nothing() -> None:
+    pass
 
 
 class Nemesis:
@@ -57,6 +64,7 @@ class Nemesis:
             "reconfigure_broker": cluster.administrator.reconfigure_broker,
             "elect_preferred": cluster.administrator.elect_preferred,
             "unregister": self._unregister,
+            "unregister_eligible": self._unregister_eligible,
             "unclean": lambda: self._unclean(ATTEMPTS),
             "set_clock": lambda: self._set_clock(self._any()),
             "set_clock_while_down": self._set_clock_while_down,
@@ -70,6 +78,7 @@ class Nemesis:
             "replica_moved": lambda: self._handle_replica(self._move),
             "replica_copied": lambda: self._handle_replica(self._copy),
             "replica_restored": self._restore,
+            "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
         }
 
     def start(self) -> None:
@@ -108,8 +117,27 @@ class Nemesis:
     def _away_ms(self) -> int:
         return self.rng.randint(20, self.cluster.swarm.away_ms)
 
-    def _later(self, wait_ms: int, fn: Callable[[], None]) -> None:
+    def later(self, wait_ms: int, fn: Callable[[], None]) -> None:
+        """Call `fn` after a while, also when all faults have ended."""
         self.cluster.scheduler.after(wait_ms * US_PER_MS, fn)
+
+    def when(
+        self,
+        seen: Callable[[], bool],
+        then: Callable[[], None],
+        patience_ms: int,
+        otherwise: Callable[[], None] = _nothing,
+    ) -> None:
+        """Look again and again: `then` once it is seen, `otherwise` after that time, or when all
+        faults have ended.
+        """
+        if self.stopped or patience_ms <= 0:
+            otherwise()
+        elif seen():
+            then()
+        else:
+            left_ms = patience_ms - LOOK_MS
+            self.later(LOOK_MS, lambda: self.when(seen, then, left_ms, otherwise))
 
     # ---- processes and machines
 
@@ -151,12 +179,12 @@ class Nemesis:
                 node.kill(self._away_ms(), power=True)
                 return
         if attempts > 0:
-            self._later(3, lambda: self._power_in_fetch(attempts - 1))
+            self.later(3, lambda: self._power_in_fetch(attempts - 1))
 
     def _pause(self) -> None:
         machine = self.rng.choice((self._target().machine, self.cluster.controller.machine))
         machine.pause()
-        self._later(self.rng.randint(50, PAUSE_MS_MAX), machine.resume)
+        self.later(self.rng.randint(50, PAUSE_MS_MAX), machine.resume)
 
     def _controller_kill(self) -> None:
         controller = self.cluster.controller
@@ -169,7 +197,7 @@ class Nemesis:
     def _kill_all(self) -> None:
         # all within 100 ms, the controller with them: the driver is gone
         for node in self.cluster.brokers.values():
-            self._later(
+            self.later(
                 self.rng.randint(0, 100),
                 lambda node=node: node.kill(self._away_ms()),  # type: ignore[misc]
             )
@@ -189,7 +217,7 @@ class Nemesis:
         def free() -> None:
             disk.full = False
 
-        self._later(self.rng.randint(50, FULL_MS_MAX), free)
+        self.later(self.rng.randint(50, FULL_MS_MAX), free)
 
     def _disk_fails(self) -> None:
         # one access, which may be a while away; the budget is looked at then
@@ -211,7 +239,7 @@ class Nemesis:
         def enough() -> None:
             disk.short_share = 0.0
 
-        self._later(self.rng.randint(20, SHORT_MS_MAX), enough)
+        self.later(self.rng.randint(20, SHORT_MS_MAX), enough)
 
     def _one_short_moment(self) -> None:
         """One access is refused, some time from now."""
@@ -254,7 +282,7 @@ class Nemesis:
         node = self._target()
         mount = self.rng.choice(node.mounts)
         node.disk.full_mounts.add(mount)
-        self._later(self.rng.randint(50, FULL_MS_MAX), lambda: node.disk.full_mounts.discard(mount))
+        self.later(self.rng.randint(50, FULL_MS_MAX), lambda: node.disk.full_mounts.discard(mount))
 
     def _handle_replica(self, act: Callable[[BrokerNode, str, str], None]) -> None:
         """While its broker is down, somebody does something to a replica's files."""
@@ -319,7 +347,32 @@ class Nemesis:
         if node.process is not None and node.may_be_damaged():
             away_ms = self.cluster.swarm.session_timeout_ms + self._away_ms() + 1_000
             node.kill(away_ms)
-            self._later(away_ms - 500, lambda: self.cluster.administrator.unregister(node))
+            self.later(away_ms - 500, lambda: self.cluster.administrator.unregister(node))
+
+    def _unregister_eligible(self) -> None:
+        """So many die that one of them stays eligible to lead, and that one is taken for gone."""
+        cluster = self.cluster
+        led = [partition for partition in cluster.image.partitions() if len(partition.isr) > 1]
+        if not led:
+            return
+        partition = self.rng.choice(led)
+        doomed = self.rng.sample(partition.isr, len(partition.isr) - 1)
+        for broker in doomed:
+            cluster.owners[broker].kill(UNREGISTERED_WITHIN_MS + self._away_ms())
+
+        def eligible() -> BrokerNode | None:
+            now = cluster.image.partition(partition.topic_id, partition.partition)
+            members = () if now is None else now.eligible_leader_replicas
+            nodes = [cluster.owners[broker] for broker in members if broker in doomed]
+            return next((node for node in nodes if node.process is None), None)
+
+        def forget() -> None:
+            node = eligible()
+            assert node is not None
+            cluster.sometimes["eligible broker taken for gone"] += 1
+            cluster.administrator.unregister(node)
+
+        self.when(lambda: eligible() is not None, forget, UNREGISTERED_WITHIN_MS)
 
     def _recreate(self) -> None:
         # seldom: what a topic goes through in its life is worth more than its birth
@@ -345,7 +398,7 @@ class Nemesis:
             cluster.scheduler.after(wait_us, elect, partition.topic_id, partition.partition)
             return
         if attempts > 0:
-            self._later(10, lambda: self._unclean(attempts - 1))
+            self.later(10, lambda: self._unclean(attempts - 1))
 
     def _set_clock(self, node: BrokerNode) -> None:
         """Forward or back, by much or little; or right again."""
@@ -365,9 +418,9 @@ class Nemesis:
             node = self.rng.choice(down) if down else node
         else:
             node.kill(away_ms)
-        self._later(self.rng.randint(0, away_ms), lambda: self._set_clock(node))
+        self.later(self.rng.randint(0, away_ms), lambda: self._set_clock(node))
         if self.rng.random() < 0.3:
-            self._later(away_ms + self.rng.randint(0, 1_000), lambda: self._set_clock(node))
+            self.later(away_ms + self.rng.randint(0, 1_000), lambda: self._set_clock(node))
 
     def _stop(self) -> None:
         process = self._target().process
@@ -387,7 +440,7 @@ class Nemesis:
                 net.uncut(source, target)
 
         drawn_ms = self.rng.randint(100, max(200, self.cluster.swarm.away_ms))
-        self._later(for_ms or drawn_ms, heal)
+        self.later(for_ms or drawn_ms, heal)
 
     def _others(self, node: BrokerNode) -> list[str]:
         others = [n.machine.name for n in self.cluster.brokers.values() if n is not node]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.sim.net import Net
+from tests.sim.net import Deliver, Net
 from tests.sim.scheduler import US_PER_MS, Scheduler
 
 
@@ -236,10 +236,12 @@ def unary(
     value: object,
     on_answer: Callable[[Any], None],
     timeout_ms: float,
+    post: Callable[[str, str, Deliver], None] | None = None,
 ) -> None:
     """One call to whoever is the server when it arrives: `handler(server, value, answer)`.
 
-    `on_answer` hears the first answer, or None after `timeout_ms`.
+    `on_answer` hears the first answer, or None after `timeout_ms`. `post` takes the request to the
+    server; None: the network does.
     """
     done = False
     target = server()
@@ -260,5 +262,5 @@ def unary(
         net.call(address, client.name, lambda: client.hear(finish, answer))
 
     if target is not None:
-        net.call(client.name, address, arrive)
+        (post or net.call)(client.name, address, arrive)
     client.timer(timeout_ms, finish, None)

@@ -46,6 +46,11 @@ MOMENTS = ("short_of_files", "one_short_moment")
 
 MOMENTS_SHARE = 0.25
 
+OCCASIONS = ("refusal_outlived", "unregister_eligible")
+"""What strikes at a rare moment, and waits for it."""
+
+OCCASIONS_SHARE = 0.25
+
 LATE_LIVES_SHARE = 0.25
 
 UPKEEP_FAULTS = (
@@ -155,6 +160,7 @@ def draw(
     clients_rng: random.Random,
     moments_rng: random.Random,
     commands_rng: random.Random,
+    occasions_rng: random.Random,
 ) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng, clients_rng)
@@ -176,6 +182,9 @@ def draw(
     swarm = replace(swarm, task_ends=commands_rng.random() < 0.5)
     if not late and moments_rng.random() < MOMENTS_SHARE:
         swarm = replace(swarm, faults=(*swarm.faults, *MOMENTS, *MOMENTS))
+    if not late and occasions_rng.random() < OCCASIONS_SHARE:
+        chosen = tuple(fault for fault in OCCASIONS if occasions_rng.random() < 0.5)
+        swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen))
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),

@@ -43,9 +43,9 @@ from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replication import fetches, produces
+from pylog_broker.replication import fetches, isr, produces
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.isr import FollowerProgress, LeaderState
+from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
@@ -655,6 +655,37 @@ def _with_moments(swarm: Swarm) -> Swarm:
     return replace(swarm, faults=("short_of_files", "one_short_moment", "kill"))
 
 
+# ---- what was refused, and comes again ----------------------------------------------------------
+
+_production_on_refused = LeaderState.on_proposal_refused
+
+
+def _refused_is_over(self: LeaderState, now_ms: int, code: int) -> Sequence[IsrEffect]:
+    if code in isr._REFUSALS_THAT_SETTLE:
+        self.unresolved = frozenset()
+    return _production_on_refused(self, now_ms, code)
+
+
+def _refused_and_repeated(swarm: Swarm) -> Swarm:
+    """Followers that are about to join are fenced, and what their leader asked for comes twice."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        upkeep=None,
+        partitions=1,
+        faults=("refusal_outlived",),
+        fault_interval_ms=1_000.0,
+        replica_lag_ms=300,
+        fetch_max_bytes=50_000,
+        weak_producers=1,
+        produce_interval_ms=40.0,
+        quiet_share=0.0,
+        records_max=3,
+    )
+
+
 # ---- the controller's commands ------------------------------------------------------------------
 
 
@@ -699,6 +730,16 @@ def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
         )
 
     return leaning
+
+
+def _forgotten_while_eligible(swarm: Swarm) -> Swarm:
+    """Of several dead one is unregistered that might lead when it is back."""
+    return replace(
+        _with_commands("unregister_eligible")(swarm),
+        faults=("unregister_eligible",),
+        fault_interval_ms=1_000.0,
+        task_ends=False,
+    )
 
 
 def _controllers_lose_power(swarm: Swarm) -> Swarm:
@@ -858,6 +899,12 @@ VARIANTS: dict[str, Variant] = {
         leaning=_failing_disks,
         caught_by=2,
     ),
+    "refused_not_counted": Variant(
+        "The members of a refused ISR change count no more while a copy of it is under way",
+        ((LeaderState, "on_proposal_refused", _refused_is_over),),
+        leaning=_refused_and_repeated,
+        caught_by=2,
+    ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",
         ((Lane, "adopt", _counts_on),),
@@ -918,6 +965,11 @@ VARIANTS: dict[str, Variant] = {
         "Controller and leaders judge by two values of min.insync.replicas",
         ((ControllerSettings, "min_isr", _one_more),),
         leaning=_with_commands("reconfigure_cluster"),
+    ),
+    "unregistered_stays_in_isr": Variant(
+        "A broker that was unregistered stays eligible to lead",
+        ((Elections, "on_unregistered", _not_at_all),),
+        leaning=_forgotten_while_eligible,
     ),
     "preferred_out_of_sync": Variant(
         "A preferred leader is elected whether it is in sync or not",
