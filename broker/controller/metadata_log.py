@@ -29,7 +29,7 @@ from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack
 from pylog.records.record_columns import RowColumns
 from pylog.records.sections import check_crc, open_section
 from pylog_broker.config import TopicConfig
-from pylog_broker.controller.effects import AppendRecords
+from pylog_broker.controller.effects import MetadataAppend
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
@@ -118,7 +118,7 @@ class MetadataLog:
 
     # ---- while the controller runs --------------------------------------------------------------
 
-    def append(self, effect: AppendRecords) -> None:
+    def append(self, effect: MetadataAppend) -> None:
         """Writes the records, all or none; durable after the next `flush`.
 
         Raises KafkaStorageError, DiskFull among them: the process must end.

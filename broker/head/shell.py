@@ -16,6 +16,7 @@ from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import (
     AppendRecords,
     Effect,
+    MetadataAppend,
     Publish,
     RejectSession,
     Reply,
@@ -73,7 +74,7 @@ class ControllerShell:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="pylog-metadata")
         self._effects: deque[Effect] = deque()
         self._performing = False
-        self._appends: list[AppendRecords] = []
+        self._appends: list[MetadataAppend] = []
         self._appended_at: deque[float] = deque()
         self.queue_seconds = Histogram()
         """From a decision to its fsync."""
@@ -217,7 +218,7 @@ class ControllerShell:
         finally:
             self._writer = None
 
-    def _append(self, appends: list[AppendRecords]) -> _Written:
+    def _append(self, appends: list[MetadataAppend]) -> _Written:
         count, offset, full = 0, None, None
         for effect in appends:
             try:
