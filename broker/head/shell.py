@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple, assert_never, cast
 
 from pylog.clock import Clock, ticks
 from pylog.errors import KafkaStorageError, PylogError
-from pylog.model import Offset
+from pylog.model import LeaderEpoch, Offset
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import (
     AppendRecords,
@@ -193,7 +193,8 @@ class ControllerShell:
                         await self._loop.run_in_executor(self._pool, self._write_snapshot)
                     continue
                 appends, self._appends = self._appends, []
-                written = await self._loop.run_in_executor(self._pool, self._append, appends)
+                epoch = LeaderEpoch(self.controller.controller_epoch)
+                written = await self._loop.run_in_executor(self._pool, self._append, appends, epoch)
                 now = ticks()
                 for _ in range(written.appended):
                     self.queue_seconds.observe(now - self._appended_at.popleft())
@@ -218,11 +219,11 @@ class ControllerShell:
         finally:
             self._writer = None
 
-    def _append(self, appends: list[MetadataAppend]) -> _Written:
+    def _append(self, appends: list[MetadataAppend], epoch: LeaderEpoch) -> _Written:
         count, offset, full = 0, None, None
         for effect in appends:
             try:
-                self._log.append(effect)
+                self._log.append(effect, epoch=epoch, wall_ms=self._clock.wall_ms())
             except PassingStorageError as error:
                 full = error
                 break

@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from pylog.model import LeaderEpoch
 from pylog_broker.controller.effects import AppendRecords, Effect
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
@@ -44,7 +45,8 @@ class DurableShell(ControllerShell):
     def perform(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, AppendRecords):
-                self.metadata.append(effect)
+                epoch = LeaderEpoch(self.controller.controller_epoch)
+                self.metadata.append(effect, epoch=epoch, wall_ms=self.now_ms)
                 self.metadata.flush()
         return super().perform(effects)
 
