@@ -195,7 +195,7 @@ class Controller:
         image = self._ledger.decided
         if not image.cluster_id:
             self._ledger.write(ClusterRecord(self._new_id()))
-        epoch = ControllerEpoch(max(0, image.controller_epoch) + 1)
+        epoch = self._ledger.epoch
         self._ledger.write(ControllerEpochRecord(epoch))
         reports = self._configs.record_defaults()
         for broker, registration in sorted(image.brokers.items()):

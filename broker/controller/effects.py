@@ -1,31 +1,34 @@
-"""What the controller asks of its shell. Plain values, to be performed in the order of the list."""
+"""What the controller asks of its shell. Plain values, to be performed in the order of the list.
+
+`AppendRecords` comes from the replicated state machine. With one voter the shell syncs what it has
+appended, then calls `on_committed(now_ms, last_offset)`; several appends under one sync need one
+call, with the last offset. If the append or the sync fails, the process must end without another
+call: the controller has already decided on top of these records.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
 from pylog_broker.metadata.messages import Failure, MetadataBatch
 from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.replicated.state_machine import AppendRecords
 
+__all__ = [
+    "AppendRecords",
+    "Effect",
+    "MetadataAppend",
+    "Publish",
+    "RejectSession",
+    "Reply",
+    "Report",
+    "SnapshotDue",
+    "TellSession",
+]
 
-@dataclass(frozen=True, slots=True)
-class AppendRecords:
-    """Append to the metadata log in one piece (all or none), then call `on_committed`.
-
-    With one voter: fsync, then `on_committed(now_ms, last_offset)`. Several of these appended
-    under one fsync need one `on_committed`, with the last offset. If the append or the fsync
-    fails, the process must end without another call: the controller has already decided on top of
-    these records.
-    """
-
-    first_offset: Offset
-    records: tuple[MetadataRecord, ...] = field(repr=False)
-
-    @property
-    def last_offset(self) -> Offset:
-        """The offset of the last record."""
-        return Offset(self.first_offset + len(self.records) - 1)
+MetadataAppend = AppendRecords[MetadataRecord]
+"""Records of the metadata log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +87,4 @@ class Report:
     warning: bool = False
 
 
-Effect = AppendRecords | Reply | Publish | TellSession | RejectSession | SnapshotDue | Report
+Effect = MetadataAppend | Reply | Publish | TellSession | RejectSession | SnapshotDue | Report

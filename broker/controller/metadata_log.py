@@ -29,7 +29,7 @@ from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack
 from pylog.records.record_columns import RowColumns
 from pylog.records.sections import check_crc, open_section
 from pylog_broker.config import TopicConfig
-from pylog_broker.controller.effects import AppendRecords
+from pylog_broker.controller.effects import MetadataAppend
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
@@ -118,18 +118,20 @@ class MetadataLog:
 
     # ---- while the controller runs --------------------------------------------------------------
 
-    def append(self, effect: AppendRecords) -> None:
-        """Writes the records, all or none; durable after the next `flush`.
+    def append(self, effect: MetadataAppend, *, epoch: LeaderEpoch, wall_ms: int) -> None:
+        """Writes the records, all or none; durable after the next `flush`. `epoch` is the one under
+        which its caller leads, `wall_ms` the time of the append.
 
         Raises KafkaStorageError, DiskFull among them: the process must end.
         """
         assert effect.first_offset == self._log.log_end_offset, "the log and the controller differ"
         self._log.append_as_leader(
-            _encode(effect.records),
-            leader_epoch=LeaderEpoch(max(0, self.image.controller_epoch)),
-            wall_ms=self._wall_ms,
+            _encode(effect.records, wall_ms),
+            leader_epoch=epoch,
+            wall_ms=wall_ms,
             origin=INTERNAL,
         )
+        self._wall_ms = wall_ms
 
     def flush(self) -> Offset:
         """Makes everything appended durable; the last offset of it, for `on_committed`."""
@@ -297,16 +299,16 @@ class MetadataLog:
 # ---- bytes --------------------------------------------------------------------------------------
 
 
-def _encode(records: tuple[MetadataRecord, ...], base_offset: int = 0) -> bytes:
+def _encode(records: tuple[MetadataRecord, ...], timestamp_ms: int, base_offset: int = 0) -> bytes:
     """One record batch. In plain Python: it is small, and the driver need not load a compiler."""
     count = len(records)
     values = [record_to_bytes(record) for record in records]
-    body = kernels_pure.encode_records(values, None, None, [NO_TIMESTAMP] * count, NO_TIMESTAMP)
+    body = kernels_pure.encode_records(values, None, None, [timestamp_ms] * count, timestamp_ms)
     header = pack_header(
         attributes=CompressionType.NONE,
         record_count=count,
-        base_timestamp=NO_TIMESTAMP,
-        max_timestamp=NO_TIMESTAMP,
+        base_timestamp=timestamp_ms,
+        max_timestamp=timestamp_ms,
         base_offset=base_offset,
     )
     return seal(header, body)
@@ -324,7 +326,7 @@ def _decode(batches: bytes) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]
 def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
     parts = [_SNAPSHOT_HEADER.pack(_MAGIC, len(records))]
     parts += (
-        _encode(records[first : first + _SNAPSHOT_BATCH_RECORDS], first)
+        _encode(records[first : first + _SNAPSHOT_BATCH_RECORDS], NO_TIMESTAMP, first)
         for first in range(0, len(records), _SNAPSHOT_BATCH_RECORDS)
     )
     return b"".join(parts)

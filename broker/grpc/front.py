@@ -130,7 +130,7 @@ class Front:
 
     def report(self, peer: str, what: str) -> None:
         """Tell of a stranger, at most once per interval."""
-        hint = "; set spark.pylog.kafka.listen" if "Kafka" in what else ""
+        hint = "; use pylog's client: Kafka's protocol is not served yet" if "Kafka" in what else ""
         self._reports.tell(f"{what} {self.port} from {peer}{hint}")
 
 

@@ -164,8 +164,8 @@ class Knocks:
             return
         self._reports.tell(
             "a client that does not speak gRPC seems to have connected to the gRPC port "
-            f"{ended.port} from {ended.peer}:{ended.peer_port} (it sent {sent} bytes); Kafka "
-            "clients need spark.pylog.kafka.listen, and this port has no TLS"
+            f"{ended.port} from {ended.peer}:{ended.peer_port} (it sent {sent} bytes); use "
+            "pylog's client: Kafka's protocol is not served yet, and this port has no TLS"
         )
 
 

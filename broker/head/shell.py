@@ -12,11 +12,12 @@ from typing import Any, Final, NamedTuple, assert_never, cast
 from pylog.clock import Clock, ticks
 from pylog.deadline_timer import DeadlineTimer
 from pylog.errors import KafkaStorageError, PylogError
-from pylog.model import Offset
+from pylog.model import LeaderEpoch, Offset
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import (
     AppendRecords,
     Effect,
+    MetadataAppend,
     Publish,
     RejectSession,
     Reply,
@@ -74,7 +75,7 @@ class ControllerShell:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="pylog-metadata")
         self._effects: deque[Effect] = deque()
         self._performing = False
-        self._appends: list[AppendRecords] = []
+        self._appends: list[MetadataAppend] = []
         self._appended_at: deque[float] = deque()
         self.queue_seconds = Histogram()
         """From a decision to its fsync."""
@@ -191,7 +192,8 @@ class ControllerShell:
                         await self._loop.run_in_executor(self._pool, self._write_snapshot)
                     continue
                 appends, self._appends = self._appends, []
-                written = await self._loop.run_in_executor(self._pool, self._append, appends)
+                epoch = LeaderEpoch(self.controller.controller_epoch)
+                written = await self._loop.run_in_executor(self._pool, self._append, appends, epoch)
                 now = ticks()
                 for _ in range(written.appended):
                     self.queue_seconds.observe(now - self._appended_at.popleft())
@@ -216,11 +218,11 @@ class ControllerShell:
         finally:
             self._writer = None
 
-    def _append(self, appends: list[AppendRecords]) -> _Written:
+    def _append(self, appends: list[MetadataAppend], epoch: LeaderEpoch) -> _Written:
         count, offset, full = 0, None, None
         for effect in appends:
             try:
-                self._log.append(effect)
+                self._log.append(effect, epoch=epoch, wall_ms=self._clock.wall_ms())
             except PassingStorageError as error:
                 full = error
                 break

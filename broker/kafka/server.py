@@ -362,7 +362,7 @@ class _Connection(asyncio.BufferedProtocol):
         elif not self._is_known:
             raise SaslAuthenticationFailed(
                 f"api key {header.api_key} before authentication; this port is for brokers of "
-                "this cluster (Kafka clients: set spark.pylog.kafka.listen)"
+                "this cluster, and Kafka's protocol is not served to clients yet"
             )
         else:
             self._on_epoch_query(buffer, slot)

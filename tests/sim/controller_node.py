@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pylog.model import BrokerEpoch, BrokerId, Offset
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import (
     AppendRecords,
@@ -175,7 +175,8 @@ class ControllerProcess(Actor):
             )
         self.cluster.scheduler.note("ctl append", effect.first_offset, *effect.records)
         self.node.written.extend(effect.records)
-        self.log.append(effect)
+        epoch = LeaderEpoch(self.core.controller_epoch)
+        self.log.append(effect, epoch=epoch, wall_ms=self.cluster.wall_ms())
         if not self._syncing:
             self._syncing = True
             self.timer(self.node.rng.expovariate(1.0), self._sync)

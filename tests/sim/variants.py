@@ -37,12 +37,12 @@ from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.controller import brokers, topic_growth
 from pylog_broker.controller.brokers import Brokers
 from pylog_broker.controller.election import Elections
-from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.returning import Loss, Returning, Whereabouts
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
+from pylog_broker.replicated.state_machine import ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, produces
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
@@ -704,7 +704,7 @@ def _prefers_whoever_lives(self: Elections, partition: PartitionRecord) -> bool:
     return self._change(partition, isr=members, preferred=True) is not None
 
 
-def _sealed_at_once(self: Ledger, effects: list[Any]) -> list[Any]:
+def _sealed_at_once(self: Any, effects: list[Any]) -> list[Any]:
     held, self._held = self._held, deque()
     out = _production_seal(self, effects)
     out += [effect for _, effect in self._held]
@@ -712,7 +712,7 @@ def _sealed_at_once(self: Ledger, effects: list[Any]) -> list[Any]:
     return out
 
 
-_production_seal = Ledger.seal
+_production_seal = ReplicatedStateMachine.seal
 
 
 def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
@@ -978,7 +978,7 @@ VARIANTS: dict[str, Variant] = {
     ),
     "answered_before_the_sync": Variant(
         "I14: the controller answers what it has decided before that is durable",
-        ((Ledger, "seal", _sealed_at_once),),
+        ((ReplicatedStateMachine, "seal", _sealed_at_once),),
         leaning=_controllers_lose_power,
         caught_by=2,
     ),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from pylog.model import LeaderEpoch
+from pylog.records.batch import BatchHeader, iter_headers
 from pylog_broker.controller.effects import AppendRecords, Effect
 from pylog_broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
 from pylog_broker.controller.settings import ControllerSettings
@@ -27,9 +29,12 @@ class DurableShell(ControllerShell):
     def perform(self, effects: list[Effect]) -> list[Effect]:
         for effect in effects:
             if isinstance(effect, AppendRecords):
-                self.metadata.append(effect)
+                self.metadata.append(effect, epoch=self.epoch(), wall_ms=self.now_ms)
                 assert self.metadata.flush() == effect.last_offset
         return super().perform(effects)
+
+    def epoch(self) -> LeaderEpoch:
+        return LeaderEpoch(self.controller.controller_epoch)
 
     def snapshot(self) -> Path:
         return Path(self.metadata.write_snapshot(self.controller.image))
@@ -116,6 +121,25 @@ def test_a_torn_last_append_is_cut_whole(tmp_path: Path) -> None:
     meta = tmp_path / "meta.properties"  # the sync of the clean close is not what we test
     meta.write_text(meta.read_text().split("synced.offset")[0] + "synced.offset=0\n")
     assert reopened(tmp_path) == before
+
+
+def headers(directory: Path) -> list[BatchHeader]:
+    return [header for path in segments(directory) for _, header in iter_headers(path.read_bytes())]
+
+
+def test_each_batch_carries_the_epoch_and_the_time_of_its_append(tmp_path: Path) -> None:
+    shell = DurableShell(tmp_path)
+    shell.now_ms = 2_000
+    shell.join(1)
+    shell.metadata.close()
+    shell = DurableShell(tmp_path)
+    shell.metadata.close()
+    found = [
+        (header.partition_leader_epoch, header.base_timestamp, header.max_timestamp)
+        for header in headers(tmp_path)
+    ]
+    # Its first batch, too, which raises the epoch.
+    assert found == [(1, 1_000, 1_000), (1, 2_000, 2_000), (1, 2_000, 2_000), (2, 1_000, 1_000)]
 
 
 # ---- snapshots ---------------------------------------------------------------------------------

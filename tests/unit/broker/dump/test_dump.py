@@ -236,7 +236,8 @@ def test_what_is_none_of_ours(tmp_path: Path) -> None:
 def test_the_metadata_log_and_its_snapshot(tmp_path: Path) -> None:
     directory = tmp_path / "controller"
     log = MetadataLog.open(OsFiles(), str(directory), wall_ms=WALL_MS)
-    log.append(AppendRecords(Offset(0), (ClusterRecord("the-cluster"),)))
+    record = AppendRecords(Offset(0), (ClusterRecord("the-cluster"),))
+    log.append(record, epoch=LeaderEpoch(1), wall_ms=WALL_MS)
     log.flush()
     log.close()
     (record,) = lines(directory / "__cluster_metadata-0" / f"{0:020d}.log")

@@ -157,8 +157,8 @@ def test_a_stranger_leaves_one_clear_line(first: bytes, patient: bool) -> None:
         own = await knock(port, first, patient=patient)
         assert await lines.next() == (
             "a client that does not speak gRPC seems to have connected to the gRPC port "
-            f"{port} from 127.0.0.1:{own} (it sent {len(first)} bytes); Kafka clients need "
-            "spark.pylog.kafka.listen, and this port has no TLS"
+            f"{port} from 127.0.0.1:{own} (it sent {len(first)} bytes); use pylog's "
+            "client: Kafka's protocol is not served yet, and this port has no TLS"
         )
 
     run(test)
