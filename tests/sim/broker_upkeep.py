@@ -23,6 +23,7 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.sim.contents import may_forget
 from tests.sim.disk import Directory, Inode
 from tests.sim.ghost import Violation
+from tests.sim.stalled_disks import Syncing
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
@@ -126,7 +127,7 @@ class BrokerUpkeep:
                 self._cluster.scheduler.note("sync", self._process.name, error)
             self._tried(lambda: self._sync_next(left))
 
-        self._process.pool.run("sync", task.run, synced)
+        self._process.pool.run("sync", task.run, synced, Syncing(log.topic_partition, task))
 
     def _checkpoint(self) -> None:
         self._process.take_failures()
