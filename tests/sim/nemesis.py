@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tests.sim.alterations import OutlivedRefusal
 from tests.sim.disk import Directory
 from tests.sim.scheduler import US_PER_MS
-from tests.sim.stalled_disks import SyncOverCut
+from tests.sim.stalled_disks import CheckpointOverNews, SyncOverCut
 
 if TYPE_CHECKING:
     from tests.sim.broker_node import BrokerNode
@@ -81,6 +81,7 @@ class Nemesis:
             "replica_restored": self._restore,
             "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
             "sync_outlives_cut": lambda: SyncOverCut(self).strike(),
+            "checkpoint_outlived": lambda: CheckpointOverNews(self).strike(),
         }
 
     def start(self) -> None:

@@ -50,6 +50,7 @@ from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaF
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
+from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
@@ -640,6 +641,14 @@ def _with_power(swarm: Swarm) -> Swarm:
 
 
 _production_settle = Durability.settle
+_production_place = OffsetCheckpoint.place
+
+
+def _in_any_order(
+    self: OffsetCheckpoint, staged: StagedCheckpoint | None, *, directory_synced: bool
+) -> None:
+    self._staged = staged
+    _production_place(self, staged, directory_synced=directory_synced)
 
 
 def _of_any_generation(self: Durability, task: FlushTask, generation: int) -> None:
@@ -658,6 +667,19 @@ def _cut_under_syncs(swarm: Swarm) -> Swarm:
         faults=("sync_outlives_cut",),
         fault_interval_ms=1_000.0,
         flush_ms=200,
+        disk_wait_ms=3.0,
+    )
+
+
+def _newer_than_checkpoints(swarm: Swarm) -> Swarm:
+    """Topics of one name after the other, and records that are deleted, while a checkpoint waits
+    for the disk.
+    """
+    return replace(
+        _much_forgotten(swarm),
+        faults=("checkpoint_outlived",),
+        fault_interval_ms=1_000.0,
+        away_ms=300,
         disk_wait_ms=3.0,
     )
 
@@ -971,6 +993,12 @@ VARIANTS: dict[str, Variant] = {
     "epoch_ends_with_the_log": Variant(
         "KIP-101: a leader tells the end of its log for the end of every epoch",
         ((LeaderEpochCache, "end_offset_for", _ends_with_the_log),),
+    ),
+    "older_checkpoint_placed": Variant(
+        "A checkpoint that was staged before a newer one was written takes its place",
+        ((OffsetCheckpoint, "place", _in_any_order),),
+        leaning=_newer_than_checkpoints,
+        caught_by=6,
     ),
     "sync_not_done": Variant(
         "Syncs of the pool are believed that never took place",
