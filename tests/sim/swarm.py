@@ -46,7 +46,12 @@ MOMENTS = ("short_of_files", "one_short_moment")
 
 MOMENTS_SHARE = 0.25
 
-OCCASIONS = ("refusal_outlived", "unregister_eligible", "sync_outlives_cut")
+OCCASIONS = (
+    "refusal_outlived",
+    "unregister_eligible",
+    "sync_outlives_cut",
+    "told_leader_dies",
+)
 """What strikes at a rare moment, and waits for it."""
 
 CHECKPOINT_OUTLIVED = "checkpoint_outlived"

@@ -43,7 +43,7 @@ from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import ReplicatedStateMachine
-from pylog_broker.replication import fetches, isr, produces
+from pylog_broker.replication import fetches, isr, offsets, produces
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
@@ -523,6 +523,25 @@ def _one_batch_further(item: PartitionFetch, records: Buffer) -> PartitionFetch:
     return following._replace(fetch_offset=Offset(following.fetch_offset + 1))
 
 
+def _always_sure(_partition: Partition) -> None:
+    return None
+
+
+def _leaders_that_have_told(swarm: Swarm) -> Swarm:
+    """Where they end, when they die."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        faults=("told_leader_dies",),
+        fault_interval_ms=1_500.0,
+        away_ms=500,
+        produce_interval_ms=20.0,
+        quiet_share=0.0,
+    )
+
+
 _production_first_at = log_reader.first_at_or_after
 
 
@@ -985,6 +1004,11 @@ VARIANTS: dict[str, Variant] = {
     "standing_fetch_skips": Variant(
         "A standing fetch goes on one record too far",
         ((fetches, "_behind", _one_batch_further),),
+    ),
+    "latest_too_early": Variant(
+        "KIP-207: a new leader tells an end offset before it knows what is committed",
+        ((offsets, "_unsure", _always_sure),),
+        leaning=_leaders_that_have_told,
     ),
     "offset_above_high_watermark": Variant(
         "An offset by time may be of a record that is not committed",
