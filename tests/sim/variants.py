@@ -973,7 +973,6 @@ VARIANTS: dict[str, Variant] = {
         "A sync that began before a log was cut makes what was written since count as synced",
         ((Durability, "settle", _of_any_generation),),
         leaning=_cut_under_syncs,
-        caught_by=4,
     ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",
