@@ -29,10 +29,11 @@ from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack
 from pylog.records.record_columns import RowColumns
 from pylog.records.sections import check_crc, open_section
 from pylog_broker.config import TopicConfig
-from pylog_broker.controller.effects import MetadataAppend
+from pylog_broker.controller.effects import AppendRecords, MetadataAppend
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.replicated.state_machine import LogSlice
 from pylog_broker.storage.errors import (
     DamagedBatch,
     DirectoryLocked,
@@ -133,6 +134,28 @@ class MetadataLog:
         )
         self._wall_ms = wall_ms
 
+    def slices(
+        self, from_offset: Offset, *, bytes_max: int = _READ_BYTES
+    ) -> Iterator[LogSlice[MetadataRecord]]:
+        """What the log holds from an offset on, to its end as it is now, in pieces of about so many
+        bytes. Control records are left out.
+
+        Raises CorruptSegment, KafkaStorageError, UnsupportedVersion.
+        """
+        end = self._log.log_end_offset
+        while from_offset < end:
+            try:
+                read = self._log.read(from_offset, bytes_max, upper_bound=end)
+            except DamagedBatch as error:
+                raise self._log.give_up_damaged() from error
+            appends = []
+            for header, records in _decode(bytes(read.records)):
+                first = max(header.base_offset, from_offset)  # only the first one may begin before
+                rest = records[first - header.base_offset :]
+                appends.append(AppendRecords(Offset(first), tuple(rest)))
+            from_offset = Offset(read.next_offset)
+            yield LogSlice(tuple(appends), from_offset)
+
     def flush(self) -> Offset:
         """Makes everything appended durable; the last offset of it, for `on_committed`."""
         self._log.flush()
@@ -207,8 +230,10 @@ class MetadataLog:
             )
         self._log.flush()
         self.image = self._from_snapshot(snapshots)
-        for offset, record in self._records_from(Offset(self.image.offset + 1)):
-            self.image.replay(record, offset)
+        for read in self.slices(Offset(self.image.offset + 1)):
+            for append in read.appends:
+                for offset, record in enumerate(append.records, append.first_offset):
+                    self.image.replay(record, Offset(offset))
         expected = self._meta.get("cluster.id", "")
         if expected and self.image.cluster_id != expected:
             raise MetadataLost(
@@ -244,19 +269,6 @@ class MetadataLog:
                 "copy"
             )
         return MetadataImage()
-
-    def _records_from(self, offset: Offset) -> Iterator[tuple[Offset, MetadataRecord]]:
-        end = self._log.log_end_offset
-        while offset < end:
-            try:
-                read = self._log.read(offset, _READ_BYTES, upper_bound=end)
-            except DamagedBatch as error:
-                raise self._log.give_up_damaged() from error
-            for header, values in _decode(bytes(read.records)):
-                for delta, value in enumerate(values):
-                    if header.base_offset + delta >= offset:
-                        yield Offset(header.base_offset + delta), value
-            offset = Offset(read.next_offset)
 
     def _snapshots(self) -> list[str]:
         """The snapshot files' names, oldest first. Half-written ones have other names."""
@@ -315,9 +327,14 @@ def _encode(records: tuple[MetadataRecord, ...], timestamp_ms: int, base_offset:
 
 
 def _decode(batches: bytes) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
-    """Each batch's header and records; CorruptMessage, InvalidRecord when it is damaged."""
+    """Each batch's header and records, but for control batches, which are the log's own.
+
+    CorruptMessage, InvalidRecord when one is damaged.
+    """
     for position, header in iter_headers(batches):
         check_crc(batches, position, header)
+        if header.is_control:
+            continue
         section = open_section(batches, position, header, max_bytes=_BATCH_BYTES_MAX)
         values = RowColumns.decode(section, header, header.base_offset).values()
         yield header, [record_from_bytes(bytes(value)) for value in values]

@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from pylog.model import LeaderEpoch
+from pylog.model import ControllerEpoch, LeaderEpoch, Offset
 from pylog.records.batch import BatchHeader, iter_headers
+from pylog.records.builder import ControlType, encode_control_batch
 from pylog_broker.controller.effects import AppendRecords, Effect
 from pylog_broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.records import ControllerEpochRecord, MetadataRecord
+from pylog_broker.replicated.state_machine import ReplicatedStateMachine
 from pylog_broker.storage.errors import CorruptSegment, DirectoryLocked, MetaPropertiesInvalid
 from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.validator import INTERNAL
 from tests.fakes.controller_shell import ControllerShell
 
 
@@ -23,7 +27,11 @@ class DurableShell(ControllerShell):
 
     def __init__(self, directory: Path, boot_id: str = "boot") -> None:
         self.metadata = MetadataLog.open(OsFiles(), str(directory), boot_id=boot_id)
-        super().__init__(self.metadata.image, settings=ControllerSettings(expected_brokers=3))
+        super().__init__(
+            self.metadata.image,
+            settings=ControllerSettings(expected_brokers=3),
+            next_offset=self.metadata.end_offset,
+        )
         self.metadata.remember_cluster(self.controller.image.cluster_id)
 
     def perform(self, effects: list[Effect]) -> list[Effect]:
@@ -140,6 +148,60 @@ def test_each_batch_carries_the_epoch_and_the_time_of_its_append(tmp_path: Path)
     ]
     # Its first batch, too, which raises the epoch.
     assert found == [(1, 1_000, 1_000), (1, 2_000, 2_000), (1, 2_000, 2_000), (2, 1_000, 1_000)]
+
+
+# ---- offsets that are not metadata's ------------------------------------------------------------
+
+
+def add_control_record(log: MetadataLog) -> None:
+    marker = encode_control_batch(
+        ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=5
+    )
+    log._log.append_as_leader(marker, leader_epoch=LeaderEpoch(1), wall_ms=5, origin=INTERNAL)
+
+
+def test_control_records_take_offsets_and_say_nothing(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    image = shell.controller.image
+    for _ in range(2):
+        add_control_record(shell.metadata)
+    assert shell.metadata.flush() == image.offset + 2
+    shell.metadata.close()
+    assert reopened(tmp_path) == image
+
+    again = DurableShell(tmp_path)
+    again.create("b", replication=1, assignment={0: [1]})
+    assert again.log[0] == ControllerEpochRecord(ControllerEpoch(2))
+    assert again.first_offset == image.offset + 3
+    again.metadata.close()
+    assert reopened(tmp_path) == again.controller.image
+
+
+def test_a_snapshot_before_control_records(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    add_control_record(shell.metadata)
+    shell.snapshot()
+    shell.metadata.close()
+    assert reopened(tmp_path) == shell.controller.image
+
+
+@pytest.mark.parametrize("bytes_max", [1, 500, 1_000_000])
+def test_the_log_is_read_in_slices(tmp_path: Path, bytes_max: int) -> None:
+    shell = busy(tmp_path)
+    add_control_record(shell.metadata)
+    shell.metadata.close()
+    shell = DurableShell(tmp_path)
+    shell.create("b", replication=1, assignment={0: [1]})
+    machine = ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect](
+        MetadataImage(), MetadataImage()
+    )
+    slices = list(shell.metadata.slices(Offset(0), bytes_max=bytes_max))
+    for read in slices:
+        machine.load(read)
+    assert machine.decided == shell.controller.image
+    assert machine.next_offset == shell.metadata.end_offset
+    assert (len(slices) == 1) == (bytes_max > 100_000)
+    assert list(shell.metadata.slices(shell.metadata.end_offset)) == []
 
 
 # ---- snapshots ---------------------------------------------------------------------------------
