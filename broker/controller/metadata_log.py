@@ -5,9 +5,10 @@
     D/controller/__cluster_metadata-0/       the log, as any partition's
     D/controller/<offset>-<epoch>.checkpoint a snapshot of everything below the offset
 
-One `AppendRecords` is one record batch: a crash keeps it whole or not at all. Every error here is
-the end of the process: what the controller decided can then no longer become durable. (No asyncio
-and no clock here; the shell calls `flush` where it likes, in a thread or not.)
+One `AppendRecords` is a record batch, or several (`metadata_batches`): a crash keeps it whole or
+not at all. An error that does not pass is the end of the process: what the controller decided can
+then no longer become durable. (No asyncio and no clock here; the shell calls `flush` where it
+likes, in a thread or not.)
 
 Opening gives the newest whole snapshot and what the log says after it. A snapshot with a fault is
 passed over for the next older one; the log is kept back to there. When no way leads from what is
@@ -18,25 +19,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import Final, Self
 
 from pylog.config import INT_MAX
 from pylog.errors import CorruptMessage, PylogError
 from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
-from pylog.records import kernels_pure
-from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack_header, seal
-from pylog.records.record_columns import RowColumns
-from pylog.records.sections import check_crc, open_section
 from pylog_broker.config import TopicConfig
 from pylog_broker.controller.effects import MetadataAppend
+from pylog_broker.controller.metadata_batches import (
+    WholeAppends,
+    decode_batches,
+    encode_append,
+    encode_plain,
+)
 from pylog_broker.metadata.image import MetadataImage
-from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.replicated.state_machine import LogSlice
 from pylog_broker.storage.errors import (
     DamagedBatch,
     DirectoryLocked,
     MetaPropertiesInvalid,
+    PassingStorageError,
     StorageStartError,
 )
 from pylog_broker.storage.files import Files
@@ -55,7 +60,6 @@ _SNAPSHOT_HEADER: Final = Struct(">8sq")  # magic and version, number of records
 _MAGIC: Final = b"PLOGMD\x00\x01"
 _SNAPSHOT_BATCH_RECORDS: Final = 1_000
 _READ_BYTES: Final = 4 * 1024 * 1024
-_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 
 _CONFIG: Final = TopicConfig(
     max_message_bytes=INT_MAX, segment_bytes=64 * 1024 * 1024, segment_ms=2**62
@@ -125,13 +129,39 @@ class MetadataLog:
         Raises KafkaStorageError, DiskFull among them: the process must end.
         """
         assert effect.first_offset == self._log.log_end_offset, "the log and the controller differ"
-        self._log.append_as_leader(
-            _encode(effect.records, wall_ms),
-            leader_epoch=epoch,
-            wall_ms=wall_ms,
-            origin=INTERNAL,
-        )
         self._wall_ms = wall_ms
+        try:
+            for batch in encode_append(effect.records, wall_ms):
+                self._log.append_as_leader(
+                    batch, leader_epoch=epoch, wall_ms=wall_ms, origin=INTERNAL
+                )
+        except PassingStorageError:
+            if self._log.log_end_offset > effect.first_offset:  # the first parts of it are in
+                with suppress(PassingStorageError):  # then the next use of the log finishes it
+                    self._log.truncate_to(effect.first_offset)
+            raise
+
+    def slices(
+        self, from_offset: Offset, *, bytes_max: int = _READ_BYTES
+    ) -> Iterator[LogSlice[MetadataRecord]]:
+        """What the log holds from an offset on, at which an append begins, to its end as it is now:
+        in pieces of about so many bytes, or of one append. Control records are left out, and
+        appends that were never finished.
+
+        Raises CorruptSegment, KafkaStorageError, UnsupportedVersion.
+        """
+        end = self._log.log_end_offset
+        whole = WholeAppends()
+        while from_offset < end:
+            try:
+                read = self._log.read(from_offset, bytes_max, upper_bound=end)
+            except DamagedBatch as error:
+                raise self._log.give_up_damaged() from error
+            appends = map(whole.add, decode_batches(bytes(read.records)))
+            found = tuple(append for append in appends if append is not None)
+            from_offset = Offset(read.next_offset)
+            begun_at = whole.begun_at
+            yield LogSlice(found, from_offset if begun_at is None else begun_at)
 
     def flush(self) -> Offset:
         """Makes everything appended durable; the last offset of it, for `on_committed`."""
@@ -207,8 +237,10 @@ class MetadataLog:
             )
         self._log.flush()
         self.image = self._from_snapshot(snapshots)
-        for offset, record in self._records_from(Offset(self.image.offset + 1)):
-            self.image.replay(record, offset)
+        for read in self.slices(Offset(self.image.offset + 1)):
+            for append in read.appends:
+                for offset, record in enumerate(append.records, append.first_offset):
+                    self.image.replay(record, Offset(offset))
         expected = self._meta.get("cluster.id", "")
         if expected and self.image.cluster_id != expected:
             raise MetadataLost(
@@ -244,19 +276,6 @@ class MetadataLog:
                 "copy"
             )
         return MetadataImage()
-
-    def _records_from(self, offset: Offset) -> Iterator[tuple[Offset, MetadataRecord]]:
-        end = self._log.log_end_offset
-        while offset < end:
-            try:
-                read = self._log.read(offset, _READ_BYTES, upper_bound=end)
-            except DamagedBatch as error:
-                raise self._log.give_up_damaged() from error
-            for header, values in _decode(bytes(read.records)):
-                for delta, value in enumerate(values):
-                    if header.base_offset + delta >= offset:
-                        yield Offset(header.base_offset + delta), value
-            offset = Offset(read.next_offset)
 
     def _snapshots(self) -> list[str]:
         """The snapshot files' names, oldest first. Half-written ones have other names."""
@@ -299,34 +318,10 @@ class MetadataLog:
 # ---- bytes --------------------------------------------------------------------------------------
 
 
-def _encode(records: tuple[MetadataRecord, ...], timestamp_ms: int, base_offset: int = 0) -> bytes:
-    """One record batch. In plain Python: it is small, and the driver need not load a compiler."""
-    count = len(records)
-    values = [record_to_bytes(record) for record in records]
-    body = kernels_pure.encode_records(values, None, None, [timestamp_ms] * count, timestamp_ms)
-    header = pack_header(
-        attributes=CompressionType.NONE,
-        record_count=count,
-        base_timestamp=timestamp_ms,
-        max_timestamp=timestamp_ms,
-        base_offset=base_offset,
-    )
-    return seal(header, body)
-
-
-def _decode(batches: bytes) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
-    """Each batch's header and records; CorruptMessage, InvalidRecord when it is damaged."""
-    for position, header in iter_headers(batches):
-        check_crc(batches, position, header)
-        section = open_section(batches, position, header, max_bytes=_BATCH_BYTES_MAX)
-        values = RowColumns.decode(section, header, header.base_offset).values()
-        yield header, [record_from_bytes(bytes(value)) for value in values]
-
-
 def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
     parts = [_SNAPSHOT_HEADER.pack(_MAGIC, len(records))]
     parts += (
-        _encode(records[first : first + _SNAPSHOT_BATCH_RECORDS], NO_TIMESTAMP, first)
+        encode_plain(records[first : first + _SNAPSHOT_BATCH_RECORDS], NO_TIMESTAMP, first)
         for first in range(0, len(records), _SNAPSHOT_BATCH_RECORDS)
     )
     return b"".join(parts)
@@ -338,8 +333,8 @@ def read_snapshot(raw: bytes) -> list[MetadataRecord]:
         raise CorruptMessage("it does not begin as a snapshot does")
     _, count = _SNAPSHOT_HEADER.unpack_from(raw)
     records: list[MetadataRecord] = []
-    for _, values in _decode(raw[_SNAPSHOT_HEADER.size :]):
-        records.extend(values)
+    for batch in decode_batches(raw[_SNAPSHOT_HEADER.size :]):
+        records.extend(batch.records)
     if len(records) != count:
         raise CorruptMessage(f"it holds {len(records)} of {count} records")
     return records

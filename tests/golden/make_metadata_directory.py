@@ -39,6 +39,7 @@ class DurableShell(ControllerShell):
             image,
             settings=ControllerSettings(expected_brokers=3),
             ids=counting_ids(prefix=image.controller_epoch + 2),  # others in each life
+            next_offset=self.metadata.end_offset,
         )
         self.metadata.remember_cluster(self.controller.image.cluster_id)
 

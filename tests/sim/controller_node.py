@@ -129,7 +129,12 @@ class ControllerProcess(Actor):
             wall_ms=self.cluster.wall_ms(),
         )
         self._check_recovered(self.log.image)
-        self.core = Controller(self.log.image, self.cluster.controller_settings(), self._new_id)
+        self.core = Controller(
+            self.log.image,
+            self.cluster.controller_settings(),
+            self._new_id,
+            next_offset=self.log.end_offset,
+        )
         self.perform(self.core.start(self.machine.now_ms()))
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:
