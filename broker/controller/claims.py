@@ -65,8 +65,11 @@ class Claims:
         if granted is None:
             return BrokerClaim(NO_BROKER, None, image.cluster_id, image.controller_epoch, RETRY_MS)
         broker, directory = granted
-        self._grants[broker] = _Grant(request.incarnation_id, directory, observed)
         known = image.brokers.get(broker)
+        # One that has registered holds its id by that. Its claim comes late, maybe when it is dead,
+        # and a grant would keep the next incarnation from its own directory.
+        if known is None or known.incarnation_id != request.incarnation_id:
+            self._grants[broker] = _Grant(request.incarnation_id, directory, observed)
         return BrokerClaim(
             broker,
             directory,

@@ -271,3 +271,21 @@ def test_a_registered_broker_may_repeat_itself_although_another_task_was_granted
     tasks.shell.broken(old)
     assert tasks.claim("new", directory(1)) == (1, "directory-1")
     assert tasks.run("old", 1).epoch == old.epoch
+
+
+def test_a_late_copy_of_a_claim_keeps_nobody_from_the_directory_of_who_has_registered() -> None:
+    """The copy arrives when the process that sent it is dead, and before the next one asks."""
+    tasks = Tasks(expected=2)
+    tasks.claim("old")
+    tasks.shell.broken(tasks.run("old", 1))
+    assert tasks.claim("old", directory(1)) == (1, "directory-1")
+    assert tasks.claim("new", directory(1)) == (1, "directory-1")
+
+
+def test_a_late_copy_of_a_claim_takes_no_grant_from_the_next_incarnation() -> None:
+    tasks = Tasks(expected=1)
+    tasks.claim("old")
+    tasks.shell.broken(tasks.run("old", 1))
+    assert tasks.claim("new", directory(1)) == (1, "directory-1")
+    assert tasks.claim("old", directory(1)) == (1, "directory-1")
+    tasks.run("new", 1)
