@@ -45,6 +45,7 @@ from tests.sim.ghost import Violation
 from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
+from tests.sim.stalled_disks import Syncing
 from tests.sim.workers import Pool
 
 if TYPE_CHECKING:
@@ -285,7 +286,8 @@ class BrokerProcess(Actor):
             if not self.is_closing:
                 self.step(self.core.on_synced(self.now_ms(), effect))
 
-        self.pool.run("sync", effect.task.run, synced)
+        subject = Syncing(effect.topic_partition, effect.task)
+        self.pool.run("sync", effect.task.run, synced, subject)
 
     def ask_controller(
         self,

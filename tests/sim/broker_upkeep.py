@@ -23,6 +23,7 @@ from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.sim.contents import may_forget
 from tests.sim.disk import Directory, Inode
 from tests.sim.ghost import Violation
+from tests.sim.stalled_disks import Syncing
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
@@ -126,7 +127,7 @@ class BrokerUpkeep:
                 self._cluster.scheduler.note("sync", self._process.name, error)
             self._tried(lambda: self._sync_next(left))
 
-        self._process.pool.run("sync", task.run, synced)
+        self._process.pool.run("sync", task.run, synced, Syncing(log.topic_partition, task))
 
     def _checkpoint(self) -> None:
         self._process.take_failures()
@@ -167,10 +168,12 @@ class BrokerUpkeep:
         behind = sum(shadow.sizes[b.base] for b in shadow.batches if b.last >= before)
         for batch in batches:
             behind -= shadow.sizes[batch.base]
-            if len(shadow.holes.get(batch.base, ())) > batch.last - batch.base:
+            gone = shadow.holes.get(batch.base, frozenset())
+            times = enumerate(ghost.contents.of(batch.crc).timestamps, batch.base)
+            left = [timestamp for offset, timestamp in times if offset not in gone]
+            if not left:
                 continue  # compaction had taken all of its records
-            timestamp = ghost.contents.of(batch.crc).timestamp
-            why = may_forget(log.config, timestamp, behind, self._trust)
+            why = may_forget(log.config, max(left), behind, self._trust)
             if why is not None:
                 raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")
         ghost.deleted_to = max(ghost.deleted_to, log.log_start_offset)

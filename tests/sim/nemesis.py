@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from tests.sim.alterations import OutlivedRefusal
 from tests.sim.disk import Directory
 from tests.sim.scheduler import US_PER_MS
+from tests.sim.stalled_disks import SyncOverCut
 
 if TYPE_CHECKING:
     from tests.sim.broker_node import BrokerNode
@@ -41,7 +42,7 @@ class Nemesis:
         self.stopped = False
         self._copies: list[tuple[BrokerNode, str, str]] = []
         self._strike: dict[str, Callable[[], None]] = {
-            "kill": lambda: self._any().kill(self._away_ms()),
+            "kill": lambda: self._any().kill(self.away_ms()),
             "torn_write": self._torn_write,
             "power": self._power,
             "power_in_fetch": lambda: self._power_in_fetch(ATTEMPTS),
@@ -79,6 +80,7 @@ class Nemesis:
             "replica_copied": lambda: self._handle_replica(self._copy),
             "replica_restored": self._restore,
             "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
+            "sync_outlives_cut": lambda: SyncOverCut(self).strike(),
         }
 
     def start(self) -> None:
@@ -114,7 +116,7 @@ class Nemesis:
             return self.rng.choice(leaders)
         return self._any()
 
-    def _away_ms(self) -> int:
+    def away_ms(self) -> int:
         return self.rng.randint(20, self.cluster.swarm.away_ms)
 
     def later(self, wait_ms: int, fn: Callable[[], None]) -> None:
@@ -158,7 +160,7 @@ class Nemesis:
             node = self.rng.choice(again) if again and self.rng.random() < 0.3 else None
         if node is not None:
             cluster.sometimes["power loss"] += 1
-            node.kill(self._away_ms(), power=True)
+            node.kill(self.away_ms(), power=True)
 
     def _power_in_fetch(self, attempts: int) -> None:
         """A caught-up follower dies with a fetch on its way: what KIP-903 is about."""
@@ -176,7 +178,7 @@ class Nemesis:
                 continue
             if cluster.is_caught_up(node):
                 cluster.sometimes["power loss"] += 1
-                node.kill(self._away_ms(), power=True)
+                node.kill(self.away_ms(), power=True)
                 return
         if attempts > 0:
             self.later(3, lambda: self._power_in_fetch(attempts - 1))
@@ -191,7 +193,7 @@ class Nemesis:
         if self.rng.random() < 0.3:
             controller.disk.torn_write_rng = self.rng
         else:
-            controller.kill(self._away_ms(), power=self.rng.random() < 0.5)
+            controller.kill(self.away_ms(), power=self.rng.random() < 0.5)
         self.cluster.sometimes["controller restart"] += 1
 
     def _kill_all(self) -> None:
@@ -199,16 +201,16 @@ class Nemesis:
         for node in self.cluster.brokers.values():
             self.later(
                 self.rng.randint(0, 100),
-                lambda node=node: node.kill(self._away_ms()),  # type: ignore[misc]
+                lambda node=node: node.kill(self.away_ms()),  # type: ignore[misc]
             )
         if self.rng.random() < 0.5:
-            self.cluster.controller.kill(self._away_ms())
+            self.cluster.controller.kill(self.away_ms())
         self.cluster.sometimes["kill all"] += 1
 
     def _cluster_stop(self) -> None:
         process = self.cluster.controller.process
         if process is not None:
-            process.hear(process.stop_cluster, self.rng.randint(50, 1_500), self._away_ms())
+            process.hear(process.stop_cluster, self.rng.randint(50, 1_500), self.away_ms())
 
     def _disk_full(self) -> None:
         disk = self._target().disk
@@ -274,7 +276,7 @@ class Nemesis:
         if not self._may_lose(node) or mount is None:
             return
         node.is_damaged()
-        node.kill(self._away_ms())
+        node.kill(self.away_ms())
         self.cluster.scheduler.note("missing", node.machine.name, mount)
         node.disk.absent_mounts.add(mount)
 
@@ -303,7 +305,7 @@ class Nemesis:
             and disk.find(f"{other}/{broker}/{name}") is None
         ]
         if found:
-            node.kill(self._away_ms())
+            node.kill(self.away_ms())
             act(node, *self.rng.choice(found))
 
     def _move(self, node: BrokerNode, source: str, target: str) -> None:
@@ -331,7 +333,7 @@ class Nemesis:
             there = all(node.disk.find(path) is not None for path in (source, target))
             if there and node.may_be_damaged() and node.process is not None:
                 self._copies.remove((node, source, target))
-                node.kill(self._away_ms())
+                node.kill(self.away_ms())
                 node.is_damaged()
                 self.cluster.sometimes["replica restored"] += 1
                 self.cluster.scheduler.note("restored", source, target)
@@ -345,7 +347,7 @@ class Nemesis:
         """One dies, and is taken for gone before it is back."""
         node = self._any()
         if node.process is not None and node.may_be_damaged():
-            away_ms = self.cluster.swarm.session_timeout_ms + self._away_ms() + 1_000
+            away_ms = self.cluster.swarm.session_timeout_ms + self.away_ms() + 1_000
             node.kill(away_ms)
             self.later(away_ms - 500, lambda: self.cluster.administrator.unregister(node))
 
@@ -358,7 +360,7 @@ class Nemesis:
         partition = self.rng.choice(led)
         doomed = self.rng.sample(partition.isr, len(partition.isr) - 1)
         for broker in doomed:
-            cluster.owners[broker].kill(UNREGISTERED_WITHIN_MS + self._away_ms())
+            cluster.owners[broker].kill(UNREGISTERED_WITHIN_MS + self.away_ms())
 
         def eligible() -> BrokerNode | None:
             now = cluster.image.partition(partition.topic_id, partition.partition)
@@ -411,7 +413,7 @@ class Nemesis:
 
     def _set_clock_while_down(self) -> None:
         """A broker dies, its clock is set before its next start, and maybe once more then."""
-        node, away_ms = self._any(), self._away_ms()
+        node, away_ms = self._any(), self.away_ms()
         if self.rng.random() < 0.3:
             self._power()
             down = [each for each in self.cluster.brokers.values() if each.process is None]
@@ -425,7 +427,7 @@ class Nemesis:
     def _stop(self) -> None:
         process = self._target().process
         if process is not None:
-            away_ms = self._away_ms()
+            away_ms = self.away_ms()
             process.hear(process.stop, away_ms)
 
     # ---- the network

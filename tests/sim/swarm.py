@@ -46,7 +46,7 @@ MOMENTS = ("short_of_files", "one_short_moment")
 
 MOMENTS_SHARE = 0.25
 
-OCCASIONS = ("refusal_outlived", "unregister_eligible")
+OCCASIONS = ("refusal_outlived", "unregister_eligible", "sync_outlives_cut")
 """What strikes at a rare moment, and waits for it."""
 
 OCCASIONS_SHARE = 0.25

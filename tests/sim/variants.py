@@ -639,6 +639,29 @@ def _with_power(swarm: Swarm) -> Swarm:
     )
 
 
+_production_settle = Durability.settle
+
+
+def _of_any_generation(self: Durability, task: FlushTask, generation: int) -> None:
+    synced, made_for = self._synced, task.generation
+    task.generation = generation
+    _production_settle(self, task, generation)
+    if made_for != generation:
+        self._synced = synced
+
+
+def _cut_under_syncs(swarm: Swarm) -> Swarm:
+    """Leaders that lose their followers write long tails, and are followers themselves later."""
+    return replace(
+        _with_power(swarm),
+        segment_bytes=1_024,
+        faults=("sync_outlives_cut",),
+        fault_interval_ms=1_000.0,
+        flush_ms=200,
+        disk_wait_ms=3.0,
+    )
+
+
 def _never_synced(swarm: Swarm) -> Swarm:
     """Segments of many pages; losses of power, each of a broker that was up for a while."""
     return replace(
@@ -904,6 +927,12 @@ VARIANTS: dict[str, Variant] = {
         ((LeaderState, "on_proposal_refused", _refused_is_over),),
         leaning=_refused_and_repeated,
         caught_by=2,
+    ),
+    "sync_of_cut_log": Variant(
+        "A sync that began before a log was cut makes what was written since count as synced",
+        ((Durability, "settle", _of_any_generation),),
+        leaning=_cut_under_syncs,
+        caught_by=4,
     ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",

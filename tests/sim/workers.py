@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PAUSE_SHARE = 0.2
 SLOW_SHARE = 0.05
 SLOW_TIMES = 20
+STALLED_MS = 1
 
 
 class Abandoned(BaseException):
@@ -38,14 +39,22 @@ class Pool:
         self._is_ending = False
         self.current: _Worker | None = None
         """Whose turn it is; None: the process's own loop's."""
+        self.is_stalled = False
+        """The disk answers nobody: whoever waits for it goes on waiting."""
 
-    def run(self, what: str, work: Callable[[], Any], then: Callable[[Any], None]) -> None:
+    def run(
+        self,
+        what: str,
+        work: Callable[[], Any],
+        then: Callable[[Any], None],
+        subject: object = None,
+    ) -> None:
         """Do `work` beside the loop; `then` hears, on the loop, what it returned, or the exception
-        that it raised.
+        that it raised. `subject`: what it is about, for `subjects`.
         """
         if self._is_ending:
             return
-        worker = _Worker(self, what, work, then)
+        worker = _Worker(self, what, work, then, subject)
         self._workers[worker] = None
         self._actor.timer(self._rng.random(), self._go_on, worker)
 
@@ -66,8 +75,16 @@ class Pool:
         """What has begun and has not ended."""
         return [worker.what for worker in self._workers if worker.has_begun]
 
+    def subjects(self, what: str) -> list[object]:
+        """Of such work that has begun and has not ended: what it is about."""
+        found = (worker for worker in self._workers if worker.what == what)
+        return [worker.subject for worker in found if worker.has_begun]
+
     def _go_on(self, worker: _Worker) -> None:
         if worker not in self._workers:
+            return
+        if self.is_stalled and worker.has_begun:
+            self._actor.timer(STALLED_MS, self._go_on, worker)
             return
         self.current = worker
         try:
@@ -106,9 +123,15 @@ class Pool:
 
 class _Worker:
     def __init__(
-        self, pool: Pool, what: str, work: Callable[[], Any], then: Callable[[Any], None]
+        self,
+        pool: Pool,
+        what: str,
+        work: Callable[[], Any],
+        then: Callable[[Any], None],
+        subject: object,
     ) -> None:
         self.what = what
+        self.subject = subject
         self.then = then
         self.done = False
         self.outcome: Any = None

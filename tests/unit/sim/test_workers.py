@@ -96,3 +96,18 @@ def test_an_end_waits_for_what_runs_and_drops_the_rest() -> None:
     world.pool.end(lambda: world.told.append("ended"))
     world.run()
     assert world.told == [0, 1, 2, "done", "ended"]
+
+
+def test_work_at_a_disk_that_stalls_goes_on_when_it_answers_again() -> None:
+    world = World()
+    world.pool.run("sync", world.sync(), world.told.append, "a log")
+    while 0 not in world.told:
+        world.scheduler.step()
+    world.pool.is_stalled = True
+    world.run()
+    assert world.told == [0]
+    assert (world.pool.subjects("sync"), world.pool.subjects("start")) == (["a log"], [])
+    world.pool.is_stalled = False
+    world.run()
+    assert world.told == [0, 1, 2, "done"]
+    assert world.pool.subjects("sync") == []
