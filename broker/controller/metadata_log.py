@@ -37,6 +37,7 @@ from pylog_broker.controller.metadata_batches import (
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import MetadataRecord
 from pylog_broker.replicated.state_machine import LogSlice
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset
 from pylog_broker.storage.errors import (
     DamagedBatch,
     DirectoryLocked,
@@ -45,9 +46,11 @@ from pylog_broker.storage.errors import (
     StorageStartError,
 )
 from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.environment import TAIL_BYTES_MAX, Environment
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
 SNAPSHOT_SUFFIX: Final = ".checkpoint"
@@ -168,6 +171,24 @@ class MetadataLog:
         self._log.flush()
         return Offset(self._log.log_end_offset - 1)
 
+    def end_for_epoch(self, epoch: LeaderEpoch) -> EpochEndOffset:
+        """The largest epoch at or below `epoch` that wrote here, and where its records end: beyond
+        that, a log that holds `epoch` and this one differ. (-1, -1) when `epoch` is newer than all
+        that is here.
+        """
+        return self._log.epochs.end_offset_for(epoch, self._log.log_end_offset)
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Removes what lies from `offset` on, and the whole batch that reaches beyond it; the new
+        end. What a snapshot stands for is committed and must not go. `image` is still what was
+        recovered: a machine that has seen what goes resigns, and another one is loaded.
+
+        Raises KafkaStorageError; after a PassingStorageError the log is cut all the same.
+        """
+        newest = max(map(_end_of, self._snapshots()), default=Offset(0))
+        assert offset >= newest, f"a snapshot stands for everything below {newest}"
+        return self._log.truncate_to(offset)
+
     def write_snapshot(self, image: MetadataImage) -> str:
         """Writes `image`, which must be committed, and drops what no start needs any more.
 
@@ -226,6 +247,9 @@ class MetadataLog:
             _CONFIG,
             wall_ms=self._wall_ms,
             last_stop=LastStop(recovery_point=synced, memory_survived=same_boot),
+            environment=Environment(
+                TailBudget(TAIL_BYTES_MAX), recovery_point_lowered=self._lower_synced
+            ),
         )
         if self._log.damage:  # what follows from the lost records, too, would be wrong
             raise self._log.give_up_damaged()
@@ -304,13 +328,23 @@ class MetadataLog:
             )
         return values
 
+    def _lower_synced(self, offset: int) -> None:
+        """Before records are cut that were synced: a start must not miss them."""
+        if offset < int(self._meta.get("synced.offset", "0")):
+            self._store_meta({**self._meta, "synced.offset": str(offset)})
+
     def _write_meta(self, cluster_id: str) -> None:
-        self._meta = {
-            "version": "1",
-            "cluster.id": cluster_id,
-            "boot.id": self._boot_id,
-            "synced.offset": str(self._log.recovery_point),
-        }
+        self._store_meta(
+            {
+                "version": "1",
+                "cluster.id": cluster_id,
+                "boot.id": self._boot_id,
+                "synced.offset": str(self._log.recovery_point),
+            }
+        )
+
+    def _store_meta(self, values: dict[str, str]) -> None:
+        self._meta = values
         text = "".join(f"{key}={value}\n" for key, value in self._meta.items())
         self._files.write_atomic(f"{self._directory}/{_META}", text.encode())
 

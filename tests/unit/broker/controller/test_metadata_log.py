@@ -16,6 +16,7 @@ from pylog_broker.controller.metadata_log import METADATA_PARTITION, MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import (
+    ClusterRecord,
     ConfigRecord,
     ConfigResourceType,
     ControllerEpochRecord,
@@ -303,6 +304,36 @@ def test_the_bounds_of_a_batch() -> None:
         assert [batch.part for batch in found] == [
             (number, len(found)) for number in range(1, len(found) + 1)
         ]
+
+
+# ---- truncation, and where epochs end ---------------------------------------------------------
+
+
+def test_a_log_tells_where_an_epoch_ends_and_is_truncated_there(tmp_path: Path) -> None:
+    log = MetadataLog.open(OsFiles(), str(tmp_path / "controller"))
+    records = (ClusterRecord("c"), ControllerEpochRecord(ControllerEpoch(2)))
+    for offset, epoch, said in ((0, 2, records), (2, 2, records[1:]), (3, 5, records[1:])):
+        log.append(AppendRecords(Offset(offset), said), epoch=LeaderEpoch(epoch), wall_ms=7)
+    log.flush()
+    log.remember_cluster("c")
+    assert [log.end_for_epoch(LeaderEpoch(epoch)) for epoch in (1, 2, 4, 5, 6)] == [
+        (1, 0), (2, 3), (2, 3), (5, 4), (-1, -1),
+    ]  # fmt: skip
+    assert log.truncate_to(Offset(3)) == 3
+    assert log.end_for_epoch(LeaderEpoch(5)) == (-1, -1)
+    assert log.truncate_to(Offset(1)) == 0, "a batch goes as a whole"
+    log.append(AppendRecords(Offset(0), records), epoch=LeaderEpoch(7), wall_ms=8)
+    log.close()
+    # What was synced before the cut is not missed.
+    assert reopened(tmp_path / "controller").offset == 1
+    assert "synced.offset=2" in (tmp_path / "controller" / "meta.properties").read_text()
+
+
+def test_what_a_snapshot_stands_for_is_not_truncated(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.snapshot()
+    with pytest.raises(AssertionError, match="a snapshot stands for everything below"):
+        shell.metadata.truncate_to(shell.controller.image.offset)
 
 
 # ---- snapshots ---------------------------------------------------------------------------------
