@@ -3,12 +3,13 @@
     D/controller/.lock                       one controller at a time (flock)
     D/controller/meta.properties             cluster id, boot id, and how far all is synced for sure
     D/controller/__cluster_metadata-0/       the log, as any partition's
-    D/controller/<offset>-<epoch>.checkpoint a snapshot of everything below the offset
+    D/controller/<offset>-<epoch>.metadata-snapshot    everything below the offset
 
 One `AppendRecords` is a record batch, or several (`metadata_batches`): a crash keeps it whole or
 not at all. An error that does not pass is the end of the process: what the controller decided can
 then no longer become durable. (No asyncio and no clock here; the shell calls `flush` where it
-likes, in a thread or not.)
+likes, in a thread or not.) A snapshot is written beside all that, on a thread of its own
+(`metadata_snapshots`); only its end is a step of the log.
 
 Opening gives the newest whole snapshot and what the log says after it. A snapshot with a fault is
 passed over for the next older one; the log is kept back to there. When no way leads from what is
@@ -20,19 +21,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from struct import Struct
 from typing import Final, Self
 
 from pylog.config import INT_MAX
-from pylog.errors import CorruptMessage, PylogError
-from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
+from pylog.errors import PylogError
+from pylog.model import ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
 from pylog_broker.config import TopicConfig
 from pylog_broker.controller.effects import MetadataAppend
-from pylog_broker.controller.metadata_batches import (
-    WholeAppends,
-    decode_batches,
-    encode_append,
-    encode_plain,
+from pylog_broker.controller.metadata_batches import WholeAppends, decode_batches, encode_append
+from pylog_broker.controller.metadata_snapshots import (
+    SnapshotTask,
+    end_of,
+    read_snapshot,
+    snapshots_in,
 )
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import MetadataRecord
@@ -53,15 +54,11 @@ from pylog_broker.storage.recovery.recovery import LastStop
 from pylog_broker.storage.tail_cache import TailBudget
 
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
-SNAPSHOT_SUFFIX: Final = ".checkpoint"
 SNAPSHOTS_KEPT: Final = 2
 """One more than is needed, should the newest be damaged; the log is kept back to the older."""
 
 _LOCK: Final = ".lock"
 _META: Final = "meta.properties"
-_SNAPSHOT_HEADER: Final = Struct(">8sq")  # magic and version, number of records
-_MAGIC: Final = b"PLOGMD\x00\x01"
-_SNAPSHOT_BATCH_RECORDS: Final = 1_000
 _READ_BYTES: Final = 4 * 1024 * 1024
 
 _CONFIG: Final = TopicConfig(
@@ -185,31 +182,37 @@ class MetadataLog:
 
         Raises KafkaStorageError; after a PassingStorageError the log is cut all the same.
         """
-        newest = max(map(_end_of, self._snapshots()), default=Offset(0))
+        newest = max(map(end_of, self._snapshots()), default=Offset(0))
         assert offset >= newest, f"a snapshot stands for everything below {newest}"
         return self._log.truncate_to(offset)
 
-    def write_snapshot(self, image: MetadataImage) -> str:
-        """Writes `image`, which must be committed, and drops what no start needs any more.
-
-        The new file's path. The log keeps everything after the older of the kept snapshots. Raises
-        OSError and KafkaStorageError; after an OSError the controller may go on without it.
+    def snapshot_task(self, image: MetadataImage) -> SnapshotTask:
+        """Writes `image`, which must be committed, as it is now: `run` it on any thread, then
+        `on_snapshot`. Not a call of the log: it may come while another one runs.
         """
-        assert image.offset < self._log.log_end_offset
-        name = f"{image.offset + 1:020d}-{image.controller_epoch:010d}{SNAPSHOT_SUFFIX}"
-        path = f"{self._directory}/{name}"
-        self._files.write_atomic(path, _encode_snapshot(image.records()))
-        self._write_meta(image.cluster_id)
+        return SnapshotTask(self._files, self._directory, image)
+
+    def on_snapshot(self, task: SnapshotTask) -> None:
+        """A snapshot is written: drops what no start needs any more. The log keeps everything
+        behind the older of the kept snapshots, and with it all that was appended meanwhile.
+
+        Raises what went wrong over writing it, OSError and KafkaStorageError; after an OSError or a
+        PassingStorageError the controller may go on without it.
+        """
+        if task.error is not None:
+            raise task.error
+        assert task.end_offset <= self._log.log_end_offset
+        self._write_meta(task.cluster_id)
         self._log.roll(self._wall_ms)
-        kept = self._snapshots()[-SNAPSHOTS_KEPT:]
-        for old in self._snapshots()[:-SNAPSHOTS_KEPT]:
+        names = self._snapshots()
+        kept = names[-SNAPSHOTS_KEPT:]
+        for old in names[:-SNAPSHOTS_KEPT]:
             self._files.unlink(f"{self._directory}/{old}")
         if len(kept) == SNAPSHOTS_KEPT:
             # In this order a crash in between only leaves more than is needed.
-            self._log.advance_log_start(_end_of(kept[0]))
+            self._log.advance_log_start(end_of(kept[0]))
             for segment in self._log.delete_old_segments():
                 self._files.unlink(segment)
-        return path
 
     def remember_cluster(self, cluster_id: str) -> None:
         """Notes the cluster's id beside the log, so that a lost log is noticed. After the first
@@ -279,7 +282,7 @@ class MetadataLog:
         """The newest whole snapshot that the log goes on from; empty when the log has it all."""
         start, end = self._log.log_start_offset, self._log.log_end_offset
         for name in reversed(names):
-            at = _end_of(name)
+            at = end_of(name)
             path = f"{self._directory}/{name}"
             try:
                 records = read_snapshot(self._files.read_all(path))
@@ -292,7 +295,7 @@ class MetadataLog:
                 "the snapshot %s ends at %d, the log holds [%d, %d): trying an older one",
                 path, at, start, end,
             )  # fmt: skip
-        newest = _end_of(names[-1]) if names else Offset(0)
+        newest = end_of(names[-1]) if names else Offset(0)
         if start > 0 or newest > end:
             raise MetadataLost(
                 f"the metadata log in {self._directory} holds the offsets [{start}, {end}), and no "
@@ -302,12 +305,7 @@ class MetadataLog:
         return MetadataImage()
 
     def _snapshots(self) -> list[str]:
-        """The snapshot files' names, oldest first. Half-written ones have other names."""
-        return sorted(
-            name
-            for name in self._files.listdir(self._directory)
-            if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit() and name[20:21] == "-"
-        )
+        return snapshots_in(self._files, self._directory)
 
     def _read_meta(self) -> dict[str, str]:
         path = f"{self._directory}/{_META}"
@@ -347,32 +345,3 @@ class MetadataLog:
         self._meta = values
         text = "".join(f"{key}={value}\n" for key, value in self._meta.items())
         self._files.write_atomic(f"{self._directory}/{_META}", text.encode())
-
-
-# ---- bytes --------------------------------------------------------------------------------------
-
-
-def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
-    parts = [_SNAPSHOT_HEADER.pack(_MAGIC, len(records))]
-    parts += (
-        encode_plain(records[first : first + _SNAPSHOT_BATCH_RECORDS], NO_TIMESTAMP, first)
-        for first in range(0, len(records), _SNAPSHOT_BATCH_RECORDS)
-    )
-    return b"".join(parts)
-
-
-def read_snapshot(raw: bytes) -> list[MetadataRecord]:
-    """The records in a snapshot's file; CorruptMessage, InvalidRecord when it is damaged."""
-    if len(raw) < _SNAPSHOT_HEADER.size or not raw.startswith(_MAGIC):
-        raise CorruptMessage("it does not begin as a snapshot does")
-    _, count = _SNAPSHOT_HEADER.unpack_from(raw)
-    records: list[MetadataRecord] = []
-    for batch in decode_batches(raw[_SNAPSHOT_HEADER.size :]):
-        records.extend(batch.records)
-    if len(records) != count:
-        raise CorruptMessage(f"it holds {len(records)} of {count} records")
-    return records
-
-
-def _end_of(snapshot: str) -> Offset:
-    return Offset(int(snapshot[:20]))

@@ -167,7 +167,9 @@ class ControllerProcess(Actor):
                 case RejectSession():
                     self._reject(effect)
                 case SnapshotDue():
-                    self.log.write_snapshot(self.core.image)
+                    task = self.log.snapshot_task(self.core.image)
+                    task.run()
+                    self.log.on_snapshot(task)
                     self.cluster.sometimes["metadata snapshot"] += 1
                 case Report():
                     self.cluster.scheduler.note("report", effect.message)

@@ -58,7 +58,10 @@ class DurableShell(ControllerShell):
         return LeaderEpoch(self.controller.controller_epoch)
 
     def snapshot(self) -> Path:
-        return Path(self.metadata.write_snapshot(self.controller.image))
+        task = self.metadata.snapshot_task(self.controller.image)
+        task.run()
+        self.metadata.on_snapshot(task)
+        return Path(task.path)
 
 
 def busy(directory: Path) -> DurableShell:
@@ -342,7 +345,7 @@ def test_what_a_snapshot_stands_for_is_not_truncated(tmp_path: Path) -> None:
 def test_a_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
     shell = busy(tmp_path)
     path = shell.snapshot()
-    assert path.name == f"{shell.controller.image.offset + 1:020d}-0000000001.checkpoint"
+    assert path.name == f"{shell.controller.image.offset + 1:020d}-0000000001.metadata-snapshot"
     shell.create("b")
     shell.metadata.close()
     assert reopened(tmp_path) == shell.controller.image
@@ -353,8 +356,8 @@ def test_old_snapshots_and_segments_go(tmp_path: Path) -> None:
     for name in "bcde":
         shell.create(name)
         shell.snapshot()
-    assert len(list(tmp_path.glob("*.checkpoint"))) == 2
-    oldest = min(int(path.name[:20]) for path in tmp_path.glob("*.checkpoint"))
+    assert len(list(tmp_path.glob("*.metadata-snapshot"))) == 2
+    oldest = min(int(path.name[:20]) for path in tmp_path.glob("*.metadata-snapshot"))
     assert int(segments(tmp_path)[0].name[:20]) <= oldest
     assert len(segments(tmp_path)) == 2
     shell.create("f")
@@ -403,7 +406,7 @@ def test_without_any_whole_snapshot_the_start_is_refused(tmp_path: Path) -> None
         shell.create(name)
         shell.snapshot()
     shell.metadata.close()
-    for path in tmp_path.glob("*.checkpoint"):
+    for path in tmp_path.glob("*.metadata-snapshot"):
         _flip(path)
     with pytest.raises(MetadataLost, match="no whole snapshot"):
         reopened(tmp_path)
@@ -413,7 +416,7 @@ def test_a_half_written_snapshot_is_no_snapshot(tmp_path: Path) -> None:
     shell = busy(tmp_path)
     path = shell.snapshot()
     shell.metadata.close()
-    path.rename(path.with_suffix(".checkpoint.tmp"))
+    path.rename(path.with_suffix(".metadata-snapshot.tmp"))
     assert reopened(tmp_path) == shell.controller.image
 
 

@@ -141,7 +141,9 @@ class Logs(RuleBasedStateMachine):
         image = self.image()
         if image.offset + 1 > (self.snapshots[-1] if self.snapshots else 0):
             self.log.flush()
-            self.log.write_snapshot(image)
+            task = self.log.snapshot_task(image)
+            task.run()
+            self.log.on_snapshot(task)
             self.snapshots.append(image.offset + 1)
 
     @rule(clean=st.booleans())
