@@ -321,6 +321,11 @@ class PartitionGhost:
                 f"{self._name(broker)} moves its hw to {high_watermark} over other records than "
                 f"those committed from {self._agreed_end(shadow)} to {self.committed_end}",
             )
+        if self.is_lossy:
+            # What counts is what it has, and retention may have taken the first part of that before
+            # it led: nobody has those offsets any more, and no record is missing between.
+            there = (batch.base for batch in shadow.batches if batch.last >= shadow.log_start)
+            self.committed_end = max(self.committed_end, next(there, shadow.end))
         first = bisect_left(shadow.batches, self.committed_end, key=_base)
         for batch in shadow.batches[first:]:
             if batch.last >= high_watermark:
