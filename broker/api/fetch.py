@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from pylog import errors
 from pylog.clock import Clock, ticks
+from pylog_broker.api import request_log
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
+from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.replication.messages import Effect, Fetch, PartitionData
 
@@ -48,6 +51,18 @@ class _Fetching:
         self._stands(partitions)
 
 
+def _told(timed: RequestTimes, context: RequestContext, done: Found) -> Found:
+    """`done`, and a line about it."""
+
+    def told(partitions: Sequence[PartitionData]) -> None:
+        answered = ticks()
+        failed = [item.failure.code for item in partitions if item.failure is not None]
+        done(partitions)
+        timed.tell("Fetch", context, answered, errors.from_code(failed[0]).name if failed else "")
+
+    return told
+
+
 class FetchHandler:
     """Lives on the broker's loop. `answers`: what was found and clients have not taken, over all
     connections.
@@ -68,17 +83,30 @@ class FetchHandler:
         self._counters = counters
 
     def handle(
-        self, _context: RequestContext, request: Fetch, done: Found, stands: Found | None = None
+        self,
+        context: RequestContext,
+        request: Fetch,
+        done: Found,
+        stands: Found | None = None,
+        came: float | None = None,
     ) -> object:
         """Begin a long poll; `done` gets what it finds, maybe before this returns. `stands` gets
         each answer after which the fetch goes on; it is needed when the request is `standing`.
 
-        Gives a token for `cancel`. Raises InvalidRequest when it asks for too much.
+        Gives a token for `cancel`. `came`: for the request log. Raises InvalidRequest when it asks
+        for too much.
         """
         if len(request.partitions) > PARTITIONS_PER_REQUEST_MAX:
             check_partitions(len(request.partitions))
+        timed = request_log.times(came)
+        if timed is not None:
+            done = _told(timed, context, done)
+            stands = stands and _told(timed, context, stands)
         token = _Fetching(self._count, done, stands)
-        self._perform(self._manager.fetch(self._clock.monotonic_ms(), request, token))
+        effects = self._manager.fetch(self._clock.monotonic_ms(), request, token)
+        if timed is not None:
+            timed.handed_over = ticks()
+        self._perform(effects)
         return token
 
     def cancel(self, token: object) -> None:

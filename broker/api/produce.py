@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from pylog import errors
 from pylog.clock import Clock, ticks
+from pylog_broker.api import request_log
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, check_partitions
+from pylog_broker.api.request_log import RequestTimes
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
@@ -99,19 +101,23 @@ class ProduceHandler:
 
     def handle(
         self,
-        _context: RequestContext,
+        context: RequestContext,
         requests: Sequence[Produce],
         done: Produced,
         unheard: Unheard,
+        came: float | None = None,
     ) -> asyncio.Task[None] | None:
         """Hand a message's requests over; `done` gets the answers, maybe before this returns, and
-        `unheard` each refusal that no answer tells.
+        `unheard` each refusal that no answer tells. `came`: for the request log.
 
         Gives a task when their batches must be looked at in the pool first: until it is over
         nothing that came behind may be handed over. Cancelled, it hands nothing over and answers
         nothing. Raises InvalidRequest for a message that is no use.
         """
         _check_message(requests)
+        timed = request_log.times(came)
+        if timed is not None:
+            done = _told(timed, context, done)
         answers = _Answers(len(requests), done, unheard)
         memory = self.memory
         taken: Taken = []
@@ -136,9 +142,9 @@ class ProduceHandler:
             memory.answered(taken_bytes)
             raise
         if not unchecked:
-            self._hand_over(taken)
+            self._hand_over(taken, timed)
             return None
-        checking = asyncio.ensure_future(self._check_first(taken))
+        checking = asyncio.ensure_future(self._check_first(taken, timed))
 
         def on_end(_: object) -> None:
             if taken:  # nobody waits any more, and nothing was appended
@@ -147,19 +153,22 @@ class ProduceHandler:
         checking.add_done_callback(on_end)  # not in the task: cancelled early, it never runs
         return checking
 
-    async def _check_first(self, taken: Taken) -> None:
+    async def _check_first(self, taken: Taken, timed: RequestTimes | None) -> None:
         """Checks, hands over and empties `taken`."""
         for index, (produce, acked) in enumerate(taken):
             if self._checks.needed(produce) and not _is_checked(produce):
                 taken[index] = (await self._checks.in_pool(produce), acked)
         checked = taken[:]
         taken.clear()
-        self._hand_over(checked)
+        self._hand_over(checked, timed)
 
-    def _hand_over(self, taken: Taken) -> None:
+    def _hand_over(self, taken: Taken, timed: RequestTimes | None) -> None:
         if taken:
             clock = self._clock
-            self._perform(self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken))
+            effects = self._manager.produce_all(clock.monotonic_ms(), clock.wall_ms(), taken)
+            if timed is not None:
+                timed.handed_over = ticks()
+            self._perform(effects)
 
     def _when_done(
         self, answers: _Answers, index: int, request: Produce, sizes: list[int], size: int
@@ -190,6 +199,18 @@ class ProduceHandler:
             f"broker; the limit is {self.memory.bytes_max} (queued.max.request.bytes); retry",
         )
         return [PartitionAck(item.topic_partition, failure) for item in produce.batches]
+
+
+def _told(timed: RequestTimes, context: RequestContext, done: Produced) -> Produced:
+    """`done`, and a line about it."""
+
+    def told(answers: Answers) -> None:
+        answered = ticks()
+        failed = [ack.failure.code for acks in answers for ack in acks if ack.failure is not None]
+        done(answers)
+        timed.tell("Produce", context, answered, errors.from_code(failed[0]).name if failed else "")
+
+    return told
 
 
 def _unheard_error(failure: Failure) -> errors.PylogError:

@@ -9,6 +9,10 @@ A task reports its host, its incarnation and the broker directories that it sees
    else an old directory of a missing broker that the metadata no longer knows, else an empty
    replica of a missing broker.
 
+A task that sees a known broker's directory unlocked, while that broker counts as running, is no new
+broker: the old process has just died, and the controller is about to notice. It waits, too, but not
+for longer, for what it sees may be a copy.
+
 N, the number of task slots, caps the brokers that run at once; one task more is told to wait.
 Grants are kept in memory only. They bridge the time between grant and registration; after a
 controller's restart the tasks ask again.
@@ -49,6 +53,8 @@ class Claims:
         self._sessions = sessions
         self._grants: dict[BrokerId, _Grant] = {}
         self._waiting_since: int | None = None
+        # of brokers that count as running: since when somebody has seen their directory unlocked
+        self._unlocked_since: dict[BrokerId, int] = {}
 
     def claim(
         self, image: MetadataImage, observed: int, request: ClaimBroker
@@ -123,6 +129,9 @@ class Claims:
                 del self._grants[broker]
         if not self.missing(image):
             self._waiting_since = None
+        for broker in list(self._unlocked_since):
+            if not self._sessions.is_running(broker):
+                del self._unlocked_since[broker]
 
     def _take_back(self, image: MetadataImage, observed: int, request: ClaimBroker) -> None:
         """Grants that came to nothing: who was to lock the directory at once has not locked it, or
@@ -172,6 +181,8 @@ class Claims:
         for directory in free:
             if self._is_known(image, directory):
                 return directory.broker_id, directory.directory_id
+        if any(self._is_about_to_be_free(image, observed, d) for d in request.directories):
+            return None
         missing = self.missing(image)
         if missing:
             if self._waiting_since is None:
@@ -197,6 +208,20 @@ class Claims:
         # In the grace after a broken stream, the free lock of its directory proves the old
         # process dead: no need to wait for the rest of it.
         return broker > 0 and broker not in self._grants and not self._sessions.is_running(broker)
+
+    def _is_about_to_be_free(
+        self, image: MetadataImage, observed: int, directory: BrokerDirectory
+    ) -> bool:
+        """Whether its lock says that the broker does not run, and nothing else does so as yet. A
+        grant that nobody uses ends by itself.
+        """
+        broker = directory.broker_id
+        if directory.locked or broker not in image.brokers or not self._is_known(image, directory):
+            return False
+        if not self._sessions.is_running(broker):
+            return broker in self._grants
+        since = self._unlocked_since.setdefault(broker, observed)
+        return observed - since < self._settings.claim_wait_ms
 
     def _is_known(self, image: MetadataImage, directory: BrokerDirectory) -> bool:
         """Whether the directory is the broker's, or was made for an id that never registered."""

@@ -81,15 +81,23 @@ class Controller:
     """
 
     def __init__(
-        self, image: MetadataImage, settings: ControllerSettings, new_id: Callable[[], str]
+        self,
+        image: MetadataImage,
+        settings: ControllerSettings,
+        new_id: Callable[[], str],
+        *,
+        next_offset: Offset | None = None,
     ) -> None:
         """`image` as recovered from disk (empty: a new cluster); it is the controller's from now
         on. `new_id()` gives a topic or cluster id: 16 random bytes as 22 characters of base64.
+        `next_offset` is where the log ends; None: right behind the image.
         """
         self._settings = settings
         self._new_id = new_id
         self._time = ObservedTime()
-        self._ledger = Ledger(image, tail_records_max=settings.tail_records_max)
+        self._ledger = Ledger(
+            image, tail_records_max=settings.tail_records_max, next_offset=next_offset
+        )
         self._sessions = Sessions(
             grace_ms=settings.session_grace_ms, timeout_ms=settings.session_timeout_ms
         )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from itertools import takewhile
-from typing import Final
+from typing import Final, NamedTuple
 
 from pylog.model import NO_LEADER, ControllerEpoch, LeaderEpoch, Offset
 from pylog_broker.controller.effects import Effect, MetadataAppend, Publish
@@ -58,11 +58,21 @@ class ElectionCounts:
             self.unclean += self._decided.popleft()[1]
 
 
+class _Committed(NamedTuple):
+    append: MetadataAppend
+    previous_offset: Offset
+    """Of the record before its first one."""
+
+
 class Ledger:
     """Invariant: the tail ends at `committed.offset` and holds whole appends."""
 
-    def __init__(self, image: MetadataImage, *, tail_records_max: int) -> None:
-        """`image` becomes the committed one."""
+    def __init__(
+        self, image: MetadataImage, *, tail_records_max: int, next_offset: Offset | None = None
+    ) -> None:
+        """`image` becomes the committed one. `next_offset` is where the log ends, which may hold
+        what is no metadata behind the image; None: right there.
+        """
         decided = MetadataImage.from_records(image.records(), image.offset)
         self._machine = ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect](
             image, decided
@@ -71,8 +81,10 @@ class Ledger:
         self.decided: Final = decided
         self.epoch: Final = ControllerEpoch(max(0, image.controller_epoch) + 1)
         """Each start of an only voter is an epoch of its own."""
-        self._machine.lead(LeaderEpoch(self.epoch), self._machine.next_offset)
-        self._tail: deque[MetadataAppend] = deque()
+        if next_offset is None:
+            next_offset = self._machine.next_offset
+        self._machine.lead(LeaderEpoch(self.epoch), next_offset)
+        self._tail: deque[_Committed] = deque()
         self._tail_records = 0
         self._tail_records_max = tail_records_max
         self.elections = ElectionCounts()
@@ -100,10 +112,11 @@ class Ledger:
         published: list[Effect] = []
         released: list[Effect] = []
         for append in self._machine.uncommitted(offset):
+            committed = _Committed(append, self.committed.offset)
             released += self._machine.commit(append.last_offset)
             self.elections.committed(append.last_offset)
-            self._remember(append)
-            published.append(Publish(self._batch(append)))
+            self._remember(committed)
+            published.append(Publish(self._batch(committed)))
         return [*published, *released, *self._machine.commit(offset)]
 
     def batches_since(self, from_offset: Offset) -> tuple[MetadataBatch, ...]:
@@ -112,10 +125,12 @@ class Ledger:
         """
         if from_offset > self.committed.offset:
             return ()
-        if self._tail and from_offset >= self._tail[0].first_offset:
+        if self._tail and from_offset > self._tail[0].previous_offset:
             # From the end: a broker lacks the last few of maybe 50,000.
-            newer = takewhile(lambda each: each.last_offset >= from_offset, reversed(self._tail))
-            return tuple(reversed([self._batch(append) for append in newer]))
+            newer = takewhile(
+                lambda each: each.append.last_offset >= from_offset, reversed(self._tail)
+            )
+            return tuple(reversed([self._batch(committed) for committed in newer]))
         return (
             MetadataBatch(
                 self.committed.controller_epoch,
@@ -126,16 +141,18 @@ class Ledger:
             ),
         )
 
-    def _batch(self, append: MetadataAppend) -> MetadataBatch:
+    def _batch(self, committed: _Committed) -> MetadataBatch:
+        append, previous = committed
         return MetadataBatch(
             self.committed.controller_epoch,
             append.first_offset,
             append.records,
             committed_offset=self.committed.offset,
+            previous_offset=None if previous == append.first_offset - 1 else previous,
         )
 
-    def _remember(self, append: MetadataAppend) -> None:
-        self._tail.append(append)
-        self._tail_records += len(append.records)
+    def _remember(self, committed: _Committed) -> None:
+        self._tail.append(committed)
+        self._tail_records += len(committed.append.records)
         while self._tail_records > self._tail_records_max and len(self._tail) > 1:
-            self._tail_records -= len(self._tail.popleft().records)
+            self._tail_records -= len(self._tail.popleft().append.records)

@@ -3,11 +3,13 @@
     D/controller/.lock                       one controller at a time (flock)
     D/controller/meta.properties             cluster id, boot id, and how far all is synced for sure
     D/controller/__cluster_metadata-0/       the log, as any partition's
-    D/controller/<offset>-<epoch>.checkpoint a snapshot of everything below the offset
+    D/controller/<offset>-<epoch>.metadata-snapshot    everything below the offset
 
-One `AppendRecords` is one record batch: a crash keeps it whole or not at all. Every error here is
-the end of the process: what the controller decided can then no longer become durable. (No asyncio
-and no clock here; the shell calls `flush` where it likes, in a thread or not.)
+One `AppendRecords` is a record batch, or several (`metadata_batches`): a crash keeps it whole or
+not at all. An error that does not pass is the end of the process: what the controller decided can
+then no longer become durable. (No asyncio and no clock here; the shell calls `flush` where it
+likes, in a thread or not.) A snapshot is written beside all that, on a thread of its own
+(`metadata_snapshots`); only its end is a step of the log.
 
 Opening gives the newest whole snapshot and what the log says after it. A snapshot with a fault is
 passed over for the next older one; the log is kept back to there. When no way leads from what is
@@ -18,44 +20,46 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from struct import Struct
+from contextlib import suppress
 from typing import Final, Self
 
 from pylog.config import INT_MAX
-from pylog.errors import CorruptMessage, PylogError
-from pylog.model import NO_TIMESTAMP, ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
-from pylog.records import kernels_pure
-from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack_header, seal
-from pylog.records.record_columns import RowColumns
-from pylog.records.sections import check_crc, open_section
+from pylog.errors import PylogError
+from pylog.model import ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
 from pylog_broker.config import TopicConfig
 from pylog_broker.controller.effects import MetadataAppend
+from pylog_broker.controller.metadata_batches import WholeAppends, decode_batches, encode_append
+from pylog_broker.controller.metadata_snapshots import (
+    SnapshotTask,
+    end_of,
+    read_snapshot,
+    snapshots_in,
+)
 from pylog_broker.metadata.image import MetadataImage
-from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.replicated.state_machine import LogSlice
+from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset
 from pylog_broker.storage.errors import (
     DamagedBatch,
     DirectoryLocked,
     MetaPropertiesInvalid,
+    PassingStorageError,
     StorageStartError,
 )
 from pylog_broker.storage.files import Files
+from pylog_broker.storage.log.environment import TAIL_BYTES_MAX, Environment
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.recovery.recovery import LastStop
+from pylog_broker.storage.tail_cache import TailBudget
 
 METADATA_PARTITION: Final = TopicPartition("__cluster_metadata", 0)
-SNAPSHOT_SUFFIX: Final = ".checkpoint"
 SNAPSHOTS_KEPT: Final = 2
 """One more than is needed, should the newest be damaged; the log is kept back to the older."""
 
 _LOCK: Final = ".lock"
 _META: Final = "meta.properties"
-_SNAPSHOT_HEADER: Final = Struct(">8sq")  # magic and version, number of records
-_MAGIC: Final = b"PLOGMD\x00\x01"
-_SNAPSHOT_BATCH_RECORDS: Final = 1_000
 _READ_BYTES: Final = 4 * 1024 * 1024
-_BATCH_BYTES_MAX: Final = 256 * 1024 * 1024
 
 _CONFIG: Final = TopicConfig(
     max_message_bytes=INT_MAX, segment_bytes=64 * 1024 * 1024, segment_ms=2**62
@@ -125,40 +129,90 @@ class MetadataLog:
         Raises KafkaStorageError, DiskFull among them: the process must end.
         """
         assert effect.first_offset == self._log.log_end_offset, "the log and the controller differ"
-        self._log.append_as_leader(
-            _encode(effect.records, wall_ms),
-            leader_epoch=epoch,
-            wall_ms=wall_ms,
-            origin=INTERNAL,
-        )
         self._wall_ms = wall_ms
+        try:
+            for batch in encode_append(effect.records, wall_ms):
+                self._log.append_as_leader(
+                    batch, leader_epoch=epoch, wall_ms=wall_ms, origin=INTERNAL
+                )
+        except PassingStorageError:
+            if self._log.log_end_offset > effect.first_offset:  # the first parts of it are in
+                with suppress(PassingStorageError):  # then the next use of the log finishes it
+                    self._log.truncate_to(effect.first_offset)
+            raise
+
+    def slices(
+        self, from_offset: Offset, *, bytes_max: int = _READ_BYTES
+    ) -> Iterator[LogSlice[MetadataRecord]]:
+        """What the log holds from an offset on, at which an append begins, to its end as it is now:
+        in pieces of about so many bytes, or of one append. Control records are left out, and
+        appends that were never finished.
+
+        Raises CorruptSegment, KafkaStorageError, UnsupportedVersion.
+        """
+        end = self._log.log_end_offset
+        whole = WholeAppends()
+        while from_offset < end:
+            try:
+                read = self._log.read(from_offset, bytes_max, upper_bound=end)
+            except DamagedBatch as error:
+                raise self._log.give_up_damaged() from error
+            appends = map(whole.add, decode_batches(bytes(read.records)))
+            found = tuple(append for append in appends if append is not None)
+            from_offset = Offset(read.next_offset)
+            begun_at = whole.begun_at
+            yield LogSlice(found, from_offset if begun_at is None else begun_at)
 
     def flush(self) -> Offset:
         """Makes everything appended durable; the last offset of it, for `on_committed`."""
         self._log.flush()
         return Offset(self._log.log_end_offset - 1)
 
-    def write_snapshot(self, image: MetadataImage) -> str:
-        """Writes `image`, which must be committed, and drops what no start needs any more.
-
-        The new file's path. The log keeps everything after the older of the kept snapshots. Raises
-        OSError and KafkaStorageError; after an OSError the controller may go on without it.
+    def end_for_epoch(self, epoch: LeaderEpoch) -> EpochEndOffset:
+        """The largest epoch at or below `epoch` that wrote here, and where its records end: beyond
+        that, a log that holds `epoch` and this one differ. (-1, -1) when `epoch` is newer than all
+        that is here.
         """
-        assert image.offset < self._log.log_end_offset
-        name = f"{image.offset + 1:020d}-{image.controller_epoch:010d}{SNAPSHOT_SUFFIX}"
-        path = f"{self._directory}/{name}"
-        self._files.write_atomic(path, _encode_snapshot(image.records()))
-        self._write_meta(image.cluster_id)
+        return self._log.epochs.end_offset_for(epoch, self._log.log_end_offset)
+
+    def truncate_to(self, offset: Offset) -> Offset:
+        """Removes what lies from `offset` on, and the whole batch that reaches beyond it; the new
+        end. What a snapshot stands for is committed and must not go. `image` is still what was
+        recovered: a machine that has seen what goes resigns, and another one is loaded.
+
+        Raises KafkaStorageError; after a PassingStorageError the log is cut all the same.
+        """
+        newest = max(map(end_of, self._snapshots()), default=Offset(0))
+        assert offset >= newest, f"a snapshot stands for everything below {newest}"
+        return self._log.truncate_to(offset)
+
+    def snapshot_task(self, image: MetadataImage) -> SnapshotTask:
+        """Writes `image`, which must be committed, as it is now: `run` it on any thread, then
+        `on_snapshot`. Not a call of the log: it may come while another one runs.
+        """
+        return SnapshotTask(self._files, self._directory, image)
+
+    def on_snapshot(self, task: SnapshotTask) -> None:
+        """A snapshot is written: drops what no start needs any more. The log keeps everything
+        behind the older of the kept snapshots, and with it all that was appended meanwhile.
+
+        Raises what went wrong over writing it, OSError and KafkaStorageError; after an OSError or a
+        PassingStorageError the controller may go on without it.
+        """
+        if task.error is not None:
+            raise task.error
+        assert task.end_offset <= self._log.log_end_offset
+        self._write_meta(task.cluster_id)
         self._log.roll(self._wall_ms)
-        kept = self._snapshots()[-SNAPSHOTS_KEPT:]
-        for old in self._snapshots()[:-SNAPSHOTS_KEPT]:
+        names = self._snapshots()
+        kept = names[-SNAPSHOTS_KEPT:]
+        for old in names[:-SNAPSHOTS_KEPT]:
             self._files.unlink(f"{self._directory}/{old}")
         if len(kept) == SNAPSHOTS_KEPT:
             # In this order a crash in between only leaves more than is needed.
-            self._log.advance_log_start(_end_of(kept[0]))
+            self._log.advance_log_start(end_of(kept[0]))
             for segment in self._log.delete_old_segments():
                 self._files.unlink(segment)
-        return path
 
     def remember_cluster(self, cluster_id: str) -> None:
         """Notes the cluster's id beside the log, so that a lost log is noticed. After the first
@@ -196,6 +250,9 @@ class MetadataLog:
             _CONFIG,
             wall_ms=self._wall_ms,
             last_stop=LastStop(recovery_point=synced, memory_survived=same_boot),
+            environment=Environment(
+                TailBudget(TAIL_BYTES_MAX), recovery_point_lowered=self._lower_synced
+            ),
         )
         if self._log.damage:  # what follows from the lost records, too, would be wrong
             raise self._log.give_up_damaged()
@@ -207,8 +264,10 @@ class MetadataLog:
             )
         self._log.flush()
         self.image = self._from_snapshot(snapshots)
-        for offset, record in self._records_from(Offset(self.image.offset + 1)):
-            self.image.replay(record, offset)
+        for read in self.slices(Offset(self.image.offset + 1)):
+            for append in read.appends:
+                for offset, record in enumerate(append.records, append.first_offset):
+                    self.image.replay(record, Offset(offset))
         expected = self._meta.get("cluster.id", "")
         if expected and self.image.cluster_id != expected:
             raise MetadataLost(
@@ -223,7 +282,7 @@ class MetadataLog:
         """The newest whole snapshot that the log goes on from; empty when the log has it all."""
         start, end = self._log.log_start_offset, self._log.log_end_offset
         for name in reversed(names):
-            at = _end_of(name)
+            at = end_of(name)
             path = f"{self._directory}/{name}"
             try:
                 records = read_snapshot(self._files.read_all(path))
@@ -236,7 +295,7 @@ class MetadataLog:
                 "the snapshot %s ends at %d, the log holds [%d, %d): trying an older one",
                 path, at, start, end,
             )  # fmt: skip
-        newest = _end_of(names[-1]) if names else Offset(0)
+        newest = end_of(names[-1]) if names else Offset(0)
         if start > 0 or newest > end:
             raise MetadataLost(
                 f"the metadata log in {self._directory} holds the offsets [{start}, {end}), and no "
@@ -245,26 +304,8 @@ class MetadataLog:
             )
         return MetadataImage()
 
-    def _records_from(self, offset: Offset) -> Iterator[tuple[Offset, MetadataRecord]]:
-        end = self._log.log_end_offset
-        while offset < end:
-            try:
-                read = self._log.read(offset, _READ_BYTES, upper_bound=end)
-            except DamagedBatch as error:
-                raise self._log.give_up_damaged() from error
-            for header, values in _decode(bytes(read.records)):
-                for delta, value in enumerate(values):
-                    if header.base_offset + delta >= offset:
-                        yield Offset(header.base_offset + delta), value
-            offset = Offset(read.next_offset)
-
     def _snapshots(self) -> list[str]:
-        """The snapshot files' names, oldest first. Half-written ones have other names."""
-        return sorted(
-            name
-            for name in self._files.listdir(self._directory)
-            if name.endswith(SNAPSHOT_SUFFIX) and name[:20].isdigit() and name[20:21] == "-"
-        )
+        return snapshots_in(self._files, self._directory)
 
     def _read_meta(self) -> dict[str, str]:
         path = f"{self._directory}/{_META}"
@@ -285,65 +326,22 @@ class MetadataLog:
             )
         return values
 
+    def _lower_synced(self, offset: int) -> None:
+        """Before records are cut that were synced: a start must not miss them."""
+        if offset < int(self._meta.get("synced.offset", "0")):
+            self._store_meta({**self._meta, "synced.offset": str(offset)})
+
     def _write_meta(self, cluster_id: str) -> None:
-        self._meta = {
-            "version": "1",
-            "cluster.id": cluster_id,
-            "boot.id": self._boot_id,
-            "synced.offset": str(self._log.recovery_point),
-        }
+        self._store_meta(
+            {
+                "version": "1",
+                "cluster.id": cluster_id,
+                "boot.id": self._boot_id,
+                "synced.offset": str(self._log.recovery_point),
+            }
+        )
+
+    def _store_meta(self, values: dict[str, str]) -> None:
+        self._meta = values
         text = "".join(f"{key}={value}\n" for key, value in self._meta.items())
         self._files.write_atomic(f"{self._directory}/{_META}", text.encode())
-
-
-# ---- bytes --------------------------------------------------------------------------------------
-
-
-def _encode(records: tuple[MetadataRecord, ...], timestamp_ms: int, base_offset: int = 0) -> bytes:
-    """One record batch. In plain Python: it is small, and the driver need not load a compiler."""
-    count = len(records)
-    values = [record_to_bytes(record) for record in records]
-    body = kernels_pure.encode_records(values, None, None, [timestamp_ms] * count, timestamp_ms)
-    header = pack_header(
-        attributes=CompressionType.NONE,
-        record_count=count,
-        base_timestamp=timestamp_ms,
-        max_timestamp=timestamp_ms,
-        base_offset=base_offset,
-    )
-    return seal(header, body)
-
-
-def _decode(batches: bytes) -> Iterator[tuple[BatchHeader, list[MetadataRecord]]]:
-    """Each batch's header and records; CorruptMessage, InvalidRecord when it is damaged."""
-    for position, header in iter_headers(batches):
-        check_crc(batches, position, header)
-        section = open_section(batches, position, header, max_bytes=_BATCH_BYTES_MAX)
-        values = RowColumns.decode(section, header, header.base_offset).values()
-        yield header, [record_from_bytes(bytes(value)) for value in values]
-
-
-def _encode_snapshot(records: tuple[MetadataRecord, ...]) -> bytes:
-    parts = [_SNAPSHOT_HEADER.pack(_MAGIC, len(records))]
-    parts += (
-        _encode(records[first : first + _SNAPSHOT_BATCH_RECORDS], NO_TIMESTAMP, first)
-        for first in range(0, len(records), _SNAPSHOT_BATCH_RECORDS)
-    )
-    return b"".join(parts)
-
-
-def read_snapshot(raw: bytes) -> list[MetadataRecord]:
-    """The records in a snapshot's file; CorruptMessage, InvalidRecord when it is damaged."""
-    if len(raw) < _SNAPSHOT_HEADER.size or not raw.startswith(_MAGIC):
-        raise CorruptMessage("it does not begin as a snapshot does")
-    _, count = _SNAPSHOT_HEADER.unpack_from(raw)
-    records: list[MetadataRecord] = []
-    for _, values in _decode(raw[_SNAPSHOT_HEADER.size :]):
-        records.extend(values)
-    if len(records) != count:
-        raise CorruptMessage(f"it holds {len(records)} of {count} records")
-    return records
-
-
-def _end_of(snapshot: str) -> Offset:
-    return Offset(int(snapshot[:20]))

@@ -221,7 +221,7 @@ def plain(value: object) -> Any:
 
 def metadata_snapshot_rows(path: Path) -> Iterator[Row]:
     """The records of a snapshot of the metadata."""
-    from pylog_broker.controller.metadata_log import read_snapshot
+    from pylog_broker.controller.metadata_snapshots import read_snapshot
 
     try:
         records = read_snapshot(path.read_bytes())
@@ -444,5 +444,6 @@ _BY_SUFFIX: Final[dict[str, Callable[[Path], Iterator[Row]]]] = {
     INDEX_SUFFIX: index_rows,
     SNAPSHOT_SUFFIX: snapshot_rows,
     PRODUCERS_SUFFIX: producers_rows,
+    ".metadata-snapshot": metadata_snapshot_rows,
     ".checkpoint": metadata_snapshot_rows,
 }

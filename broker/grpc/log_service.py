@@ -16,8 +16,10 @@ from pylog_broker.api.api import Api
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers, Unheard
+from pylog_broker.api.request_log import told
 from pylog_broker.grpc.answering import Call
-from pylog_broker.grpc.guard import Context, refuse, told
+from pylog_broker.grpc.guard import Context, refuse
+from pylog_broker.grpc.guard import told as status_text
 from pylog_broker.grpc.peers import context_of
 from pylog_broker.protobuf import metadata, offsets
 from pylog_broker.protobuf.produce_and_fetch import (
@@ -51,7 +53,8 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.MetadataResponse:
         """What leads where, as far as this broker has heard."""
         query = metadata.query_from(request)
-        view = await self._api.metadata.handle(context_of(context), query)
+        origin = context_of(context)
+        view = await told("Metadata", origin, self._api.metadata.handle(origin, query))
         return metadata.metadata_response(view)
 
     # ---- produce -------------------------------------------------------------------------------
@@ -121,7 +124,7 @@ class LogService(log_pb2_grpc.LogServicer):
         finally:
             reader.cancel()
         if faults:
-            self._report(f"produce stream: closed {context.peer()}: {told(faults[0])}")
+            self._report(f"produce stream: closed {context.peer()}: {status_text(faults[0])}")
             await refuse(context, faults[0])
 
     # ---- fetch ---------------------------------------------------------------------------------
@@ -191,7 +194,8 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.ListOffsetsResponse:
         """Offsets by time."""
         queries = offsets.queries_from(request)
-        answers = await self._api.list_offsets.handle(context_of(context), queries)
+        origin = context_of(context)
+        answers = await told("ListOffsets", origin, self._api.list_offsets.handle(origin, queries))
         return offsets.offsets_listed(answers)
 
     async def DeleteRecords(
@@ -199,16 +203,18 @@ class LogService(log_pb2_grpc.LogServicer):
     ) -> log_pb2.DeleteRecordsResponse:
         """New log start offsets."""
         cuts = offsets.cuts_from(request)
-        return offsets.low_watermarks(
-            await self._api.delete_records.handle(context_of(context), cuts)
-        )
+        origin = context_of(context)
+        handled = self._api.delete_records.handle(origin, cuts)
+        return offsets.low_watermarks(await told("DeleteRecords", origin, handled))
 
     async def OffsetForLeaderEpoch(
         self, request: log_pb2.OffsetForLeaderEpochRequest, context: Context
     ) -> log_pb2.OffsetForLeaderEpochResponse:
         """Where leader epochs end."""
         queries = offsets.epoch_queries_from(request)
-        answers = await self._api.offset_for_leader_epoch.handle(context_of(context), queries)
+        origin = context_of(context)
+        handled = self._api.offset_for_leader_epoch.handle(origin, queries)
+        answers = await told("OffsetForLeaderEpoch", origin, handled)
         return offsets.epochs_ended(answers)
 
     # ---- producer ids --------------------------------------------------------------------------
@@ -219,7 +225,8 @@ class LogService(log_pb2_grpc.LogServicer):
         """A fresh producer id, epoch 0."""
         origin = context_of(context, request.client_id)
         try:
-            given = await self._api.init_producer_id.handle(origin, offsets.init_from(request))
+            handled = self._api.init_producer_id.handle(origin, offsets.init_from(request))
+            given = await told("InitProducerId", origin, handled)
         except errors.PylogError as fault:
             return offsets.no_id(fault)
         return offsets.id_given(given)
@@ -264,7 +271,9 @@ class GatewayLog(log_pb2_grpc.LogServicer):
     ) -> log_pb2.MetadataResponse:
         """What leads where, as committed."""
         query = metadata.query_from(request)
-        return metadata.metadata_response(await self._metadata.handle(context_of(context), query))
+        origin = context_of(context)
+        view = await told("Metadata", origin, self._metadata.handle(origin, query))
+        return metadata.metadata_response(view)
 
     async def _elsewhere(self, request: Any, context: Context) -> None:
         raise errors.NotOffered(

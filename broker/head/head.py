@@ -92,6 +92,7 @@ class Head:
                     static_config=dict(without_secrets(settings.config)),
                 ),
                 random_id,
+                next_offset=log.end_offset,
             )
             self._shell = shell = ControllerShell(
                 controller,

@@ -26,6 +26,7 @@ from pylog_broker.controller.effects import (
     TellSession,
 )
 from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.controller.metadata_snapshots import SnapshotTask
 from pylog_broker.grpc.cluster_service import ClusterService
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import Histogram
@@ -49,8 +50,9 @@ class _Written(NamedTuple):
 class ControllerShell:
     """Owns the controller's time, its log and its effects. Lives on the head's loop.
 
-    One thread writes: it appends everything that has queued while the last fsync ran, syncs once,
-    and the loop then tells the controller how far it is durable. A failed write ends the process
+    One thread at a time writes: it appends everything that has queued while the last fsync ran,
+    syncs once, and the loop then tells the controller how far it is durable. A snapshot is written
+    on another one. A failed write ends the process
     (`failed`): the controller has decided on top of records that are not there. A full disk does
     not: what is decided waits, in order, until somebody made room, and administrators are told
     (`no_room`), so that what waits stays little.
@@ -72,14 +74,16 @@ class ControllerShell:
         self._log = log
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="pylog-metadata")
+        self._pool = ThreadPoolExecutor(2, thread_name_prefix="pylog-metadata")
         self._effects: deque[Effect] = deque()
         self._performing = False
         self._appends: list[MetadataAppend] = []
         self._appended_at: deque[float] = deque()
         self.queue_seconds = Histogram()
         """From a decision to its fsync."""
-        self._snapshot_due = False
+        self._due_snapshot: SnapshotTask | None = None
+        self._snapshot: asyncio.Task[None] | None = None
+        self._written_snapshot: SnapshotTask | None = None
         self._unsynced = False  # something was appended since the last sync
         self._writer: asyncio.Task[None] | None = None
         self._timer = DeadlineTimer(self._on_timer)
@@ -128,8 +132,10 @@ class ControllerShell:
                 self._perform_one(self._effects.popleft())
         finally:
             self._performing = False
-        if (self._appends or self._snapshot_due) and self._writer is None:
-            self._writer = self._loop.create_task(self._write())
+        if self._appends:
+            self._begin_writing()
+        if self._due_snapshot is not None and self._snapshot is None:
+            self._snapshot = self._loop.create_task(self._write_snapshot())
         self._look_again()
 
     @property
@@ -149,6 +155,8 @@ class ControllerShell:
         """No effect from now on; what was appended is synced and the log closed."""
         self._stopped = True
         self._timer.cancel()
+        if self._snapshot is not None:
+            await self._snapshot
         if self._writer is not None:
             await self._writer
         self._log.close()
@@ -174,7 +182,7 @@ class ControllerShell:
                 if self.service is not None:
                     self.service.reject(effect)
             case SnapshotDue():
-                self._snapshot_due = True
+                self._due_snapshot = self._log.snapshot_task(self.controller.image)
             case Report(message, warning):
                 _log.log(logging.WARNING if warning else logging.INFO, "%s", message)
             case _:
@@ -182,14 +190,16 @@ class ControllerShell:
 
     # ---- the log ---------------------------------------------------------------------------------
 
+    def _begin_writing(self) -> None:
+        if self._writer is None:
+            self._writer = self._loop.create_task(self._write())
+
     async def _write(self) -> None:
         try:
-            while self._appends or self._snapshot_due or self._unsynced:
-                if not self._appends and not self._unsynced:
-                    self._snapshot_due = False
-                    if not self._stopped:
-                        # What is committed changes by this task alone, so it stands still.
-                        await self._loop.run_in_executor(self._pool, self._write_snapshot)
+            while self._appends or self._written_snapshot or self._unsynced:
+                if self._written_snapshot is not None:
+                    task, self._written_snapshot = self._written_snapshot, None
+                    await self._loop.run_in_executor(self._pool, self._settle_snapshot, task)
                     continue
                 appends, self._appends = self._appends, []
                 epoch = LeaderEpoch(self.controller.controller_epoch)
@@ -247,10 +257,20 @@ class ControllerShell:
             self.no_room = ""
             self._no_room.clear()
 
-    def _write_snapshot(self) -> None:
-        """Without one the next start only reads more of the log."""
+    async def _write_snapshot(self) -> None:
+        """Beside the writer, which takes up what is written: appends and syncs go on meanwhile."""
+        while self._due_snapshot is not None and not self._stopped:
+            task, self._due_snapshot = self._due_snapshot, None
+            await self._loop.run_in_executor(self._pool, task.run)
+            if not self._stopped:
+                self._written_snapshot = task
+                self._begin_writing()
+        self._snapshot = None
+
+    def _settle_snapshot(self, task: SnapshotTask) -> None:
+        """Without a snapshot the next start only reads more of the log."""
         try:
-            self._log.write_snapshot(self.controller.image)
+            self._log.on_snapshot(task)
         except (OSError, PassingStorageError) as error:
             if isinstance(error, OSError) and error.errno not in PASSES:
                 raise

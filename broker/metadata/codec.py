@@ -71,6 +71,7 @@ def encode_batch(batch: MetadataBatch) -> cluster_pb2.MetadataBatch:
         snapshot=batch.snapshot,
         records=map(encode_record, batch.records),
         committed_offset=batch.committed_offset,
+        previous_offset=batch.previous_offset,
     )
 
 
@@ -82,6 +83,7 @@ def decode_batch(message: cluster_pb2.MetadataBatch) -> MetadataBatch:
         tuple(map(decode_record, message.records)),
         message.snapshot,
         Offset(message.committed_offset),
+        Offset(message.previous_offset) if message.HasField("previous_offset") else None,
     )
 
 

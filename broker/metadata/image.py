@@ -190,17 +190,17 @@ class MetadataImage:
         """
         if batch.snapshot:
             return self._apply_snapshot(batch)
-        if batch.first_offset > self.offset + 1:
+        previous = batch.previous_offset
+        if self.offset < (batch.first_offset - 1 if previous is None else previous):
             raise MetadataGap(
                 f"the batch begins at offset {batch.first_offset}, the image ends at {self.offset}"
             )
-        records = batch.records[self.offset + 1 - batch.first_offset :]
-        first = Offset(self.offset + 1)
+        first = max(self.offset + 1, batch.first_offset)
         changes = _Changes()
-        for record in records:
+        for offset, record in enumerate(batch.records[first - batch.first_offset :], first):
             changes.before(self, record)
-            self.replay(record, Offset(self.offset + 1))
-        return changes.delta(self, first)
+            self.replay(record, Offset(offset))
+        return changes.delta(self, Offset(first))
 
     def _apply_snapshot(self, batch: MetadataBatch) -> MetadataDelta:
         if batch.first_offset < self.offset:

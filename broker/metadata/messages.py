@@ -224,6 +224,9 @@ class MetadataBatch:
 
     Without `snapshot`, `records[i]` has offset `first_offset + i`. With it, the records replace the
     whole image and stand for everything up to and including `first_offset`.
+
+    `previous_offset` is that of the record before the first one, None: `first_offset - 1`. What
+    lies between is no metadata: a control record of the log, or an append that was never finished.
     """
 
     controller_epoch: ControllerEpoch
@@ -231,6 +234,7 @@ class MetadataBatch:
     records: tuple[MetadataRecord, ...] = field(repr=False)
     snapshot: bool = False
     committed_offset: Offset = Offset(-1)
+    previous_offset: Offset | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,10 +22,12 @@ from typing import Final, Protocol, cast
 from google.protobuf.message import DecodeError
 
 from pylog import errors
+from pylog.clock import ticks
 from pylog.rpc import streams
 from pylog.rpc.framing import Chunks, FrameCutter
 from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
+from pylog_broker.api import request_log
 from pylog_broker.api.api import DataApi
 from pylog_broker.api.context import RequestContext, bounded_client_id
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
@@ -126,6 +128,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
         self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
+        self._came: dict[int, float] = {}  # for the request log: when which frame was there
         self._slots: deque[_Slot] = deque()
         self._checking: asyncio.Task[None] | None = None
         self._fetching: _Fetching | None = None
@@ -173,6 +176,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
+            if request_log.is_on():
+                self._came.update(dict.fromkeys(map(id, frames), ticks()))
             if self._held:
                 self._memory.came_whole(self)
             self._advance()
@@ -370,10 +375,11 @@ class StreamConnection(asyncio.BufferedProtocol):
         if not len(body) or body[0] != streams.MESSAGE:
             kind = body[0] if len(body) else "none"
             raise errors.InvalidRequest(f"a frame of kind {kind}, where {self.state.value} belongs")
+        came = self._came.pop(id(body), None) if self._came else None
         if self.state is State.PRODUCE:
-            self._produce(body[1:])
+            self._produce(body[1:], came)
         elif self.state is State.FETCH:
-            self._fetch(body)
+            self._fetch(body, came)
 
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
@@ -397,7 +403,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     # ---- produce -------------------------------------------------------------------------------
 
-    def _produce(self, message: memoryview) -> None:
+    def _produce(self, message: memoryview, came: float | None) -> None:
         requests = parse_message(message)
         slot = _Slot() if any(map(_ACKS, requests)) else None
         if slot is not None:
@@ -410,7 +416,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
         values = [*map(produce_from, requests)]
         handle = self._data.produce.handle
-        checking = handle(self._context, values, done, self._end_unheard)
+        checking = handle(self._context, values, done, self._end_unheard, came)
         if checking is not None:
             self._checking = checking
             checking.add_done_callback(self._on_checked)
@@ -443,7 +449,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     # ---- fetch ---------------------------------------------------------------------------------
 
-    def _fetch(self, frame: memoryview) -> None:
+    def _fetch(self, frame: memoryview, came: float | None) -> None:
         request = log_pb2.FetchRequest.FromString(bytes(frame[1:]))
         self._end_fetch()  # one that stands: its client asks something else by now
         fetching = self._fetching = _Fetching(frame)
@@ -468,7 +474,7 @@ class StreamConnection(asyncio.BufferedProtocol):
                 self._advance()
 
         value = fetch_from(request, may_stand=True)
-        fetching.token = self._data.fetch.handle(self._context, value, done, stands)
+        fetching.token = self._data.fetch.handle(self._context, value, done, stands, came)
 
     def _ask_again(self, fetching: _Fetching) -> None:
         """Forget what was found, and look for it when others have taken their answers."""

@@ -60,17 +60,19 @@ class ControllerShell:
         settings: ControllerSettings | None = None,
         now_ms: int = 1_000,
         ids: object = None,
+        next_offset: Offset | None = None,
     ) -> None:
         self.settings = settings or ControllerSettings(expected_brokers=3)
         self.now_ms = now_ms
         self.log: list[MetadataRecord] = []
-        self.first_offset = Offset(0 if image is None else image.offset + 1)
+        image = image or MetadataImage()
+        self.first_offset = Offset(image.offset + 1) if next_offset is None else next_offset
         self.replies: dict[object, object] = {}
         self.others: list[Effect] = []
         self._tokens = count(1)
         make = ids or counting_ids()
         assert callable(make)
-        self.controller = Controller(image or MetadataImage(), self.settings, make)
+        self.controller = Controller(image, self.settings, make, next_offset=next_offset)
         self.perform(self.controller.start(now_ms))
 
     def perform(self, effects: list[Effect]) -> list[Effect]:

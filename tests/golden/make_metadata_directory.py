@@ -7,6 +7,8 @@ what this version writes; a change of that gives it a new name and runs this onc
 
     metadata/1/    snapshots end with `.checkpoint`; batches have no timestamps, and the first one
                    of a controller carries the epoch of the controller before it
+    metadata/2/    snapshots end with `.metadata-snapshot`; batches have the epoch and the time of
+                   their append, and a large append lies in several
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import json
 from pathlib import Path
 
 from pylog.model import LeaderEpoch
+from pylog_broker.controller import metadata_batches
 from pylog_broker.controller.effects import AppendRecords, Effect
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
@@ -26,7 +29,7 @@ from pylog_broker.storage.files import OsFiles
 from tests.fakes.controller_shell import ControllerShell, counting_ids
 
 FOLDER = Path(__file__).parent / "metadata"
-FORM = "1"
+FORM = "2"
 
 
 class DurableShell(ControllerShell):
@@ -39,6 +42,7 @@ class DurableShell(ControllerShell):
             image,
             settings=ControllerSettings(expected_brokers=3),
             ids=counting_ids(prefix=image.controller_epoch + 2),  # others in each life
+            next_offset=self.metadata.end_offset,
         )
         self.metadata.remember_cluster(self.controller.image.cluster_id)
 
@@ -49,6 +53,13 @@ class DurableShell(ControllerShell):
                 self.metadata.append(effect, epoch=epoch, wall_ms=self.now_ms)
                 self.metadata.flush()
         return super().perform(effects)
+
+    def snapshot(self) -> Path:
+        """Writes one; its file."""
+        task = self.metadata.snapshot_task(self.controller.image)
+        task.run()
+        self.metadata.on_snapshot(task)
+        return Path(task.path)
 
 
 def described(image: MetadataImage) -> str:
@@ -71,17 +82,18 @@ def main() -> None:
     shell.create("orders", partitions=3, config={"retention.ms": "5", "retention.bytes": "7"})
     shell.create("short-lived", partitions=2)
     shell.call("allocate_producer_ids", brokers[0].broker_id, brokers[0].epoch)
-    shell.metadata.write_snapshot(shell.controller.image)
+    shell.snapshot()
     shell.call("delete_topics", DeleteTopics(("short-lived",)))
     change = _settings_of("orders", {"retention.ms": "9", "retention.bytes": None})
     shell.call("alter_configs", change)
     shell.lose(brokers[1])
     shell.metadata.close()
 
+    metadata_batches.BATCH_RECORDS_MAX = 3  # type: ignore[misc]  # large enough to be several
     shell = DurableShell(directory)
     for number in (1, 3):
         shell.join(number, life=2)
-    shell.metadata.write_snapshot(shell.controller.image)
+    shell.snapshot()
     shell.call("unregister_broker", brokers[1].broker_id)
     shell.create("payments", partitions=2, replication=2)
     shell.metadata.close()

@@ -195,6 +195,8 @@ class BrokerProcess(Actor):
         homes = {f"{mount}/{broker}/{topic_partition}" for mount in self.node.mounts}
         if len(self.node.mounts) > 1 and disk.harmed:
             return True  # an error of one log is taken for one of its disk
+        if self.files.has_missed_a_disk:
+            return True  # maybe when it started; it is offline for this life, also when it is back
         return bool(homes & disk.harmed) or not all(map(disk.is_reachable, self.node.mounts))
 
     def directory_failed(self, manager: LogManager, error: Exception) -> None:

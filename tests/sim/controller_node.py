@@ -129,7 +129,12 @@ class ControllerProcess(Actor):
             wall_ms=self.cluster.wall_ms(),
         )
         self._check_recovered(self.log.image)
-        self.core = Controller(self.log.image, self.cluster.controller_settings(), self._new_id)
+        self.core = Controller(
+            self.log.image,
+            self.cluster.controller_settings(),
+            self._new_id,
+            next_offset=self.log.end_offset,
+        )
         self.perform(self.core.start(self.machine.now_ms()))
 
     def run(self, fn: Callable[..., None], *args: Any) -> None:
@@ -162,7 +167,9 @@ class ControllerProcess(Actor):
                 case RejectSession():
                     self._reject(effect)
                 case SnapshotDue():
-                    self.log.write_snapshot(self.core.image)
+                    task = self.log.snapshot_task(self.core.image)
+                    task.run()
+                    self.log.on_snapshot(task)
                     self.cluster.sometimes["metadata snapshot"] += 1
                 case Report():
                     self.cluster.scheduler.note("report", effect.message)

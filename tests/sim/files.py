@@ -26,6 +26,8 @@ class SimFiles:
         self.pool: Pool | None = None
         """Whose threads wait at the disk."""
         self.alive = True
+        self.has_missed_a_disk = False
+        """Whether this process has met a disk that does not work, or is not mounted."""
         self.syncs = 0
         self._cold_share = cold_share
         self._rng = rng
@@ -54,13 +56,17 @@ class SimFiles:
         """What is on a disk that does not work gives EIO."""
         assert self.alive, f"a dead process reaches for {path}"
         if mount_of(path) in self.disk.broken_mounts:
+            self.has_missed_a_disk = True
             raise OSError(errno.EIO, "input/output error", path)
 
     def _is_away(self, path: str) -> bool:
         """Whether it would be on a disk that is not mounted. EIO as of `_reach`."""
         self._reach(path)
         mount = mount_of(path)
-        return mount in self.disk.absent_mounts and path != mount
+        if mount not in self.disk.absent_mounts or path == mount:
+            return False
+        self.has_missed_a_disk = True
+        return True
 
     def _enter(self, path: str) -> None:
         """For what a process changes or reads. EIO, ENOENT, and errors of the moment."""

@@ -209,11 +209,18 @@ class PartitionGhost:
     # ---- checks
 
     def observe(
-        self, broker: BrokerId, state: PartitionState, now_ms: int, min_insync: int
+        self,
+        broker: BrokerId,
+        state: PartitionState,
+        now_ms: int,
+        min_insync: int,
+        *,
+        is_settled: bool = True,
     ) -> None:
         """Check one replica after a step of its broker, its shadow being up to date.
 
-        `min_insync`: as the broker knows it from the metadata.
+        `min_insync`: as the broker knows it from the metadata. `is_settled`: no file waits to be
+        renamed or cut at the log's next use, so that a gap is one.
         """
         shadow = self.shadow(broker)
         self._check_epochs(broker, state, shadow)
@@ -255,12 +262,12 @@ class PartitionGhost:
                 f"{self._name(broker)}: below its hw {hw} the log equals what is committed "
                 f"(to {self.committed_end}) only up to {self._agreed_end(shadow)}",
             )
-        if shadow.has_gaps:
+        if shadow.has_gaps and is_settled:
             self._check_gaps(broker, shadow, now_ms)
 
     def observe_unsettled(self, broker: BrokerId, state: PartitionState) -> None:
-        """The same while an access that was refused for a moment has left a cut, a removal or a
-        cleaner's swap to the log's next use: it answers nothing and takes nothing before that.
+        """The same while an access that was refused for a moment has left a cut to the log's next
+        use: the log answers nothing and takes nothing before that.
 
         Until then the files hold more than the log: what it has cut, or all that was there before
         it began anew. A crash would bring that back, so the shadow stays as the files are.
@@ -314,6 +321,11 @@ class PartitionGhost:
                 f"{self._name(broker)} moves its hw to {high_watermark} over other records than "
                 f"those committed from {self._agreed_end(shadow)} to {self.committed_end}",
             )
+        if self.is_lossy:
+            # What counts is what it has, and retention may have taken the first part of that before
+            # it led: nobody has those offsets any more, and no record is missing between.
+            there = (batch.base for batch in shadow.batches if batch.last >= shadow.log_start)
+            self.committed_end = max(self.committed_end, next(there, shadow.end))
         first = bisect_left(shadow.batches, self.committed_end, key=_base)
         for batch in shadow.batches[first:]:
             if batch.last >= high_watermark:

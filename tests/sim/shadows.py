@@ -133,8 +133,8 @@ class Shadows:
                 f"broker {broker} partition {key[1]} leader {marks[0]} epoch {marks[1]} "
                 f"start {marks[2]} hw {marks[3]} end {marks[4]} isr {marks[5]}",
             )
-        if log.is_settled:
-            ghost.observe(broker, state, self._now_ms(), min_insync)
+        if log.is_settled or state.log_end_offset == ghost.shadow(broker).end:
+            ghost.observe(broker, state, self._now_ms(), min_insync, is_settled=log.is_settled)
         else:
             self._sometimes["files behind their log"] += 1
             ghost.observe_unsettled(broker, state)

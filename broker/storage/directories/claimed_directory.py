@@ -86,7 +86,13 @@ class ClaimedDirectory:
             clean=False,
             intact=intact,
         )
-        is_written = meta == known or _write(files, directory, meta, is_new=known is None)
+        # What was lost is cut as the logs are opened. Until all are, and somebody was told, the
+        # file names the life before: should this one end half-way, the next one must not take what
+        # is missing for damage.
+        told = meta
+        if not (survived or intact):
+            told = replace(meta, boot_id=found.boot_id, mount_id=found.mount_id)
+        is_written = told == known or _write(files, directory, told, is_new=known is None)
         return cls(directory, meta, marker, survived, is_written)
 
     def last_stop(

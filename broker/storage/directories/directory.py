@@ -37,7 +37,8 @@ class MetaProperties:
     `mount_id` tells one mount of its file system from the next, empty where the machine does not:
     what was not synced need not have survived in between, also on the same boot.
     `intact` False: records that were on this disk may be gone (a loss of power, an I/O error), and
-    the controller has not been told yet. It stays until `LogManager.registered`.
+    the controller has not been told yet. It stays until `LogManager.registered`, and where memory
+    was lost the file names the boot and the mount of the life before for as long.
     """
 
     cluster_id: str

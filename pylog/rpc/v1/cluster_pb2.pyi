@@ -200,18 +200,20 @@ class WatchMetadataRequest(_message.Message):
     def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., from_offset: _Optional[int] = ...) -> None: ...
 
 class MetadataBatch(_message.Message):
-    __slots__ = ("controller_epoch", "first_offset", "snapshot", "records", "committed_offset")
+    __slots__ = ("controller_epoch", "first_offset", "snapshot", "records", "committed_offset", "previous_offset")
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SNAPSHOT_FIELD_NUMBER: _ClassVar[int]
     RECORDS_FIELD_NUMBER: _ClassVar[int]
     COMMITTED_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_OFFSET_FIELD_NUMBER: _ClassVar[int]
     controller_epoch: int
     first_offset: int
     snapshot: bool
     records: _containers.RepeatedCompositeFieldContainer[_records_pb2.MetadataRecord]
     committed_offset: int
-    def __init__(self, controller_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ..., snapshot: _Optional[bool] = ..., records: _Optional[_Iterable[_Union[_records_pb2.MetadataRecord, _Mapping]]] = ..., committed_offset: _Optional[int] = ...) -> None: ...
+    previous_offset: int
+    def __init__(self, controller_epoch: _Optional[int] = ..., first_offset: _Optional[int] = ..., snapshot: _Optional[bool] = ..., records: _Optional[_Iterable[_Union[_records_pb2.MetadataRecord, _Mapping]]] = ..., committed_offset: _Optional[int] = ..., previous_offset: _Optional[int] = ...) -> None: ...
 
 class AlterPartitionRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "partitions")

@@ -199,6 +199,12 @@ def test_repeats_are_held_back_and_counted() -> None:
     assert again.getMessage() == "no session: refused (7 more like it were held back)"
 
 
+def test_lines_that_somebody_asks_for_are_not_held_back() -> None:
+    floods = Floods(SteppedClock())
+    line = logging.LogRecord("pylog.request", logging.DEBUG, "", 0, "Fetch", (), None)
+    assert all(floods.filter(line) for _ in range(1_000))
+
+
 def test_lines_that_differ_in_details_only_have_a_limit_too() -> None:
     clock = SteppedClock()
     floods = Floods(clock)

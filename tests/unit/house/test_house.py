@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 70
 CONTEXT = Context(CLI)
 
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "CHANGELOG.md"]
-DOCUMENTS += [f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS += [f"{path.relative_to(ROOT)}" for path in sorted((ROOT / "docs").rglob("*.md"))]
 
 # Functions that were longer when the rule came. The list may only shrink.
 LONG_FUNCTIONS: set[str] = set()

@@ -11,6 +11,7 @@ from pylog_broker.metadata.messages import (
     BrokerClaim,
     BrokerDirectory,
     BrokerRegistered,
+    BrokerUnregistered,
     ClaimBroker,
     Failure,
 )
@@ -189,6 +190,37 @@ def test_a_free_lock_in_the_grace_proves_the_old_process_dead() -> None:
     tasks.shell.broken(old)
     assert tasks.claim("new", directory(1)) == (1, "directory-1")
     assert tasks.run("new", 1).epoch > old.epoch
+
+
+def with_a_free_id() -> tuple[Tasks, Incarnation, Incarnation]:
+    """Two of three brokers run; the third one is unregistered."""
+    tasks = full()
+    one, two = (Incarnation(BrokerId(n), tasks.shell.epoch_of(n), f"t{n}") for n in (1, 2))
+    tasks.shell.perform(tasks.shell.controller.task_ended(tasks.shell.now_ms, "t3"))
+    assert tasks.shell.call("unregister_broker", BrokerId(3)) == BrokerUnregistered(BrokerId(3))
+    return tasks, one, two
+
+
+def test_a_task_with_a_brokers_free_directory_waits_for_its_id_and_gets_no_new_one() -> None:
+    """Else its replicas stay unused on a host that is another broker."""
+    tasks, one, _ = with_a_free_id()
+    assert tasks.claim("new", directory(1)) is None
+    tasks.shell.advance(200)
+    assert tasks.claim("new", directory(1)) is None
+    tasks.shell.broken(one)
+    assert tasks.claim("new", directory(1)) == (1, "directory-1")
+    assert tasks.claim("another", directory(1)) is None  # the grant is young
+    tasks.run("new", 1)
+    assert tasks.claim("another", directory(1, locked=True)) == (3, None)
+
+
+def test_a_copy_of_a_running_brokers_directory_keeps_a_task_waiting_for_a_while_only() -> None:
+    tasks, one, two = with_a_free_id()
+    assert tasks.claim("new", directory(1)) is None
+    tasks.shell.advance(9_900, alive=(one, two))
+    assert tasks.claim("new", directory(1)) is None
+    tasks.shell.advance(200, alive=(one, two))
+    assert tasks.claim("new", directory(1)) == (3, None)
 
 
 def test_a_grant_that_nobody_uses_is_given_to_another() -> None:

@@ -43,7 +43,7 @@ def test_a_controller_goes_on_from_it(directory: Path) -> None:
     assert isinstance(before, dict)
     shell = DurableShell(directory)
     shell.create("new", replication=1, assignment={0: [1]})
-    shell.metadata.write_snapshot(shell.controller.image)
+    shell.snapshot()
     shell.create("newer", replication=1, assignment={0: [1]})
     shell.metadata.close()
     after = reopened(directory)

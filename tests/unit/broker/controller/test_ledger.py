@@ -16,6 +16,7 @@ from pylog.model import (
 from pylog_broker.controller.effects import AppendRecords, Publish, Report
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.messages import MetadataBatch
 from pylog_broker.metadata.records import (
     ClusterRecord,
     ControllerEpochRecord,
@@ -106,6 +107,30 @@ def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
     ledger = Ledger(image, tail_records_max=9)
     ledger.write(epoch(1))
     assert image.controller_epoch == -1
+    assert ledger.batches_since(Offset(0))[0].snapshot
+
+
+def test_offsets_that_are_no_metadata_are_stepped_over() -> None:
+    image = MetadataImage()
+    image.replay(ClusterRecord("c"), Offset(0))
+    ledger = Ledger(image, tail_records_max=9, next_offset=Offset(3))
+    ledger.write(epoch(1))
+    assert ledger.seal([Report("a")]) == [AppendRecords(Offset(3), (epoch(1),))]
+    one = MetadataBatch(
+        ControllerEpoch(1), Offset(3), (epoch(1),),
+        committed_offset=Offset(3), previous_offset=Offset(0),
+    )  # fmt: skip
+    assert ledger.commit(Offset(3)) == [Publish(one), Report("a")]
+    ledger.write(epoch(2))
+    ledger.seal([])
+    ledger.commit(Offset(4))
+    for missing in (1, 2, 3):
+        follower = MetadataImage()
+        follower.replay(ClusterRecord("c"), Offset(0))
+        for batch in ledger.batches_since(Offset(missing)):
+            assert not batch.snapshot
+            follower.apply(batch)
+        assert follower == ledger.committed
     assert ledger.batches_since(Offset(0))[0].snapshot
 
 

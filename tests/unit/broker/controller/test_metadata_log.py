@@ -7,15 +7,32 @@ from pathlib import Path
 
 import pytest
 
-from pylog.model import LeaderEpoch
+from pylog.model import ControllerEpoch, LeaderEpoch, Offset
 from pylog.records.batch import BatchHeader, iter_headers
+from pylog.records.builder import ControlType, encode_control_batch
+from pylog_broker.controller import metadata_batches
 from pylog_broker.controller.effects import AppendRecords, Effect
 from pylog_broker.controller.metadata_log import METADATA_PARTITION, MetadataLog, MetadataLost
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import MetadataImage
-from pylog_broker.storage.errors import CorruptSegment, DirectoryLocked, MetaPropertiesInvalid
+from pylog_broker.metadata.records import (
+    ClusterRecord,
+    ConfigRecord,
+    ConfigResourceType,
+    ControllerEpochRecord,
+    MetadataRecord,
+)
+from pylog_broker.replicated.state_machine import ReplicatedStateMachine
+from pylog_broker.storage.errors import (
+    CorruptSegment,
+    DirectoryLocked,
+    DiskFull,
+    MetaPropertiesInvalid,
+)
 from pylog_broker.storage.files import OsFiles
+from pylog_broker.storage.log.validator import INTERNAL
 from tests.fakes.controller_shell import ControllerShell
+from tests.fakes.memory_files import MemoryFiles
 
 
 class DurableShell(ControllerShell):
@@ -23,7 +40,11 @@ class DurableShell(ControllerShell):
 
     def __init__(self, directory: Path, boot_id: str = "boot") -> None:
         self.metadata = MetadataLog.open(OsFiles(), str(directory), boot_id=boot_id)
-        super().__init__(self.metadata.image, settings=ControllerSettings(expected_brokers=3))
+        super().__init__(
+            self.metadata.image,
+            settings=ControllerSettings(expected_brokers=3),
+            next_offset=self.metadata.end_offset,
+        )
         self.metadata.remember_cluster(self.controller.image.cluster_id)
 
     def perform(self, effects: list[Effect]) -> list[Effect]:
@@ -37,7 +58,10 @@ class DurableShell(ControllerShell):
         return LeaderEpoch(self.controller.controller_epoch)
 
     def snapshot(self) -> Path:
-        return Path(self.metadata.write_snapshot(self.controller.image))
+        task = self.metadata.snapshot_task(self.controller.image)
+        task.run()
+        self.metadata.on_snapshot(task)
+        return Path(task.path)
 
 
 def busy(directory: Path) -> DurableShell:
@@ -57,6 +81,22 @@ def reopened(directory: Path, boot_id: str = "boot") -> MetadataImage:
 
 def segments(directory: Path) -> list[Path]:
     return sorted((directory / str(METADATA_PARTITION)).glob("*.log"))
+
+
+def copied(image: MetadataImage) -> MetadataImage:
+    return MetadataImage.from_records(image.records(), image.offset)
+
+
+def loaded(
+    log: MetadataLog, bytes_max: int
+) -> ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect]:
+    """A machine that has read the log in slices."""
+    machine = ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect](
+        MetadataImage(), MetadataImage()
+    )
+    for read in log.slices(Offset(0), bytes_max=bytes_max):
+        machine.load(read)
+    return machine
 
 
 def damage(path: Path, position: int) -> None:
@@ -111,9 +151,7 @@ def test_each_start_raises_the_controller_epoch(tmp_path: Path) -> None:
 
 def test_a_torn_last_append_is_cut_whole(tmp_path: Path) -> None:
     shell = busy(tmp_path)
-    before = MetadataImage.from_records(
-        shell.controller.image.records(), shell.controller.image.offset
-    )
+    before = copied(shell.controller.image)
     shell.create("b", partitions=50)
     shell.metadata.close()
     (path,) = segments(tmp_path)
@@ -142,13 +180,172 @@ def test_each_batch_carries_the_epoch_and_the_time_of_its_append(tmp_path: Path)
     assert found == [(1, 1_000, 1_000), (1, 2_000, 2_000), (1, 2_000, 2_000), (2, 1_000, 1_000)]
 
 
+# ---- offsets that are not metadata's ------------------------------------------------------------
+
+
+def add_control_record(log: MetadataLog) -> None:
+    marker = encode_control_batch(
+        ControlType.COMMIT, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=5
+    )
+    log._log.append_as_leader(marker, leader_epoch=LeaderEpoch(1), wall_ms=5, origin=INTERNAL)
+
+
+def test_control_records_take_offsets_and_say_nothing(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    image = shell.controller.image
+    for _ in range(2):
+        add_control_record(shell.metadata)
+    assert shell.metadata.flush() == image.offset + 2
+    shell.metadata.close()
+    assert reopened(tmp_path) == image
+
+    again = DurableShell(tmp_path)
+    again.create("b", replication=1, assignment={0: [1]})
+    assert again.log[0] == ControllerEpochRecord(ControllerEpoch(2))
+    assert again.first_offset == image.offset + 3
+    again.metadata.close()
+    assert reopened(tmp_path) == again.controller.image
+
+
+def test_a_snapshot_before_control_records(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    add_control_record(shell.metadata)
+    shell.snapshot()
+    shell.metadata.close()
+    assert reopened(tmp_path) == shell.controller.image
+
+
+@pytest.mark.parametrize("bytes_max", [1, 500, 1_000_000])
+def test_the_log_is_read_in_slices(tmp_path: Path, bytes_max: int) -> None:
+    shell = busy(tmp_path)
+    add_control_record(shell.metadata)
+    shell.metadata.close()
+    shell = DurableShell(tmp_path)
+    shell.create("b", replication=1, assignment={0: [1]})
+    machine = loaded(shell.metadata, bytes_max)
+    slices = list(shell.metadata.slices(Offset(0), bytes_max=bytes_max))
+    assert machine.decided == shell.controller.image
+    assert machine.next_offset == shell.metadata.end_offset
+    assert (len(slices) == 1) == (bytes_max > 100_000)
+    assert list(shell.metadata.slices(shell.metadata.end_offset)) == []
+
+
+# ---- appends above the bound of a batch -------------------------------------------------------
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_batches, "BATCH_RECORDS_MAX", 3)
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_a_large_append_lies_in_several_batches_and_is_found_whole(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    assert max(header.record_count for header in headers(tmp_path)) == 3
+    for bytes_max in (1, 200):  # its parts come in several slices
+        machine = loaded(shell.metadata, bytes_max)
+        assert machine.decided == shell.controller.image
+    shell.metadata.close()
+    assert reopened(tmp_path) == shell.controller.image
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("parts", [1, 2])
+def test_an_append_that_a_crash_cut_short_is_not_there(tmp_path: Path, parts: int) -> None:
+    shell = busy(tmp_path)
+    before = copied(shell.controller.image)
+    end = shell.metadata.end_offset
+    records = tuple(
+        ConfigRecord(ConfigResourceType.TOPIC, "a", f"name-{number}", "5") for number in range(9)
+    )
+    for batch in metadata_batches.encode_append(records, 7)[:parts]:
+        shell.metadata._log.append_as_leader(
+            batch, leader_epoch=LeaderEpoch(1), wall_ms=7, origin=INTERNAL
+        )
+    assert shell.metadata.flush() == end + 3 * parts - 1
+    assert [read.next_offset for read in shell.metadata.slices(end)] == [end]
+    shell.metadata.close()
+    assert reopened(tmp_path) == before
+
+    again = DurableShell(tmp_path)  # goes on behind it
+    again.create("b", replication=1, partitions=5, assignment={n: [1] for n in range(5)})
+    assert again.first_offset == end + 3 * parts
+    again.metadata.close()
+    assert reopened(tmp_path) == again.controller.image
+    assert "name-0" not in again.controller.image.topic_configs("a")
+
+
+@pytest.mark.usefixtures("small_batches")
+def test_an_append_that_finds_no_room_half_way_is_taken_back() -> None:
+    files = MemoryFiles()
+    log = MetadataLog.open(files, "/controller")
+    records = tuple(
+        ConfigRecord(ConfigResourceType.TOPIC, "a", f"name-{number}", "5") for number in range(9)
+    )
+    append = AppendRecords(Offset(0), records)
+    files.capacity = files._used() + 250  # one part, and some of the second
+    with pytest.raises(DiskFull):
+        log.append(append, epoch=LeaderEpoch(1), wall_ms=5)
+    assert log.end_offset == 0
+    files.capacity = None
+    log.append(append, epoch=LeaderEpoch(1), wall_ms=5)
+    assert log.flush() == 8
+    assert [read.appends for read in log.slices(Offset(0))] == [(append,)]
+
+
+def test_the_bounds_of_a_batch() -> None:
+    record = ConfigRecord(ConfigResourceType.TOPIC, "a", "name", "x" * 1_000)
+    small = ConfigRecord(ConfigResourceType.TOPIC, "a", "name", "x")
+    huge = ConfigRecord(ConfigResourceType.TOPIC, "a", "name", "x" * 2_000_000)
+    for records in ([small] * 25_000, [record] * 3_000, [small, huge, small], [huge], [small]):
+        batches = metadata_batches.encode_append(records, 5)
+        found = list(metadata_batches.decode_batches(b"".join(batches)))
+        assert [each for batch in found for each in batch.records] == records
+        for batch in found:
+            assert batch.header.record_count <= 10_000
+            assert batch.header.size < 1_100_000 or batch.header.record_count == 1
+        assert [batch.part for batch in found] == [
+            (number, len(found)) for number in range(1, len(found) + 1)
+        ]
+
+
+# ---- truncation, and where epochs end ---------------------------------------------------------
+
+
+def test_a_log_tells_where_an_epoch_ends_and_is_truncated_there(tmp_path: Path) -> None:
+    log = MetadataLog.open(OsFiles(), str(tmp_path / "controller"))
+    records = (ClusterRecord("c"), ControllerEpochRecord(ControllerEpoch(2)))
+    for offset, epoch, said in ((0, 2, records), (2, 2, records[1:]), (3, 5, records[1:])):
+        log.append(AppendRecords(Offset(offset), said), epoch=LeaderEpoch(epoch), wall_ms=7)
+    log.flush()
+    log.remember_cluster("c")
+    assert [log.end_for_epoch(LeaderEpoch(epoch)) for epoch in (1, 2, 4, 5, 6)] == [
+        (1, 0), (2, 3), (2, 3), (5, 4), (-1, -1),
+    ]  # fmt: skip
+    assert log.truncate_to(Offset(3)) == 3
+    assert log.end_for_epoch(LeaderEpoch(5)) == (-1, -1)
+    assert log.truncate_to(Offset(1)) == 0, "a batch goes as a whole"
+    log.append(AppendRecords(Offset(0), records), epoch=LeaderEpoch(7), wall_ms=8)
+    log.close()
+    # What was synced before the cut is not missed.
+    assert reopened(tmp_path / "controller").offset == 1
+    assert "synced.offset=2" in (tmp_path / "controller" / "meta.properties").read_text()
+
+
+def test_what_a_snapshot_stands_for_is_not_truncated(tmp_path: Path) -> None:
+    shell = busy(tmp_path)
+    shell.snapshot()
+    with pytest.raises(AssertionError, match="a snapshot stands for everything below"):
+        shell.metadata.truncate_to(shell.controller.image.offset)
+
+
 # ---- snapshots ---------------------------------------------------------------------------------
 
 
 def test_a_snapshot_and_the_log_after_it(tmp_path: Path) -> None:
     shell = busy(tmp_path)
     path = shell.snapshot()
-    assert path.name == f"{shell.controller.image.offset + 1:020d}-0000000001.checkpoint"
+    assert path.name == f"{shell.controller.image.offset + 1:020d}-0000000001.metadata-snapshot"
     shell.create("b")
     shell.metadata.close()
     assert reopened(tmp_path) == shell.controller.image
@@ -159,8 +356,8 @@ def test_old_snapshots_and_segments_go(tmp_path: Path) -> None:
     for name in "bcde":
         shell.create(name)
         shell.snapshot()
-    assert len(list(tmp_path.glob("*.checkpoint"))) == 2
-    oldest = min(int(path.name[:20]) for path in tmp_path.glob("*.checkpoint"))
+    assert len(list(tmp_path.glob("*.metadata-snapshot"))) == 2
+    oldest = min(int(path.name[:20]) for path in tmp_path.glob("*.metadata-snapshot"))
     assert int(segments(tmp_path)[0].name[:20]) <= oldest
     assert len(segments(tmp_path)) == 2
     shell.create("f")
@@ -209,7 +406,7 @@ def test_without_any_whole_snapshot_the_start_is_refused(tmp_path: Path) -> None
         shell.create(name)
         shell.snapshot()
     shell.metadata.close()
-    for path in tmp_path.glob("*.checkpoint"):
+    for path in tmp_path.glob("*.metadata-snapshot"):
         _flip(path)
     with pytest.raises(MetadataLost, match="no whole snapshot"):
         reopened(tmp_path)
@@ -219,7 +416,7 @@ def test_a_half_written_snapshot_is_no_snapshot(tmp_path: Path) -> None:
     shell = busy(tmp_path)
     path = shell.snapshot()
     shell.metadata.close()
-    path.rename(path.with_suffix(".checkpoint.tmp"))
+    path.rename(path.with_suffix(".metadata-snapshot.tmp"))
     assert reopened(tmp_path) == shell.controller.image
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import threading
 from collections.abc import Callable
@@ -14,12 +15,13 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId, ControllerEpoch, topic_id_from_bytes
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import Effect, SnapshotDue
-from pylog_broker.controller.metadata_log import SNAPSHOT_SUFFIX, MetadataLog
+from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.controller.metadata_snapshots import SNAPSHOT_SUFFIX, read_snapshot
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.head import shell as shell_module
 from pylog_broker.head.shell import ControllerShell
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord
 from tests.fakes.memory_files import MemoryFiles
 
 
@@ -114,29 +116,110 @@ def test_it_can_be_stopped_while_there_is_no_room(monkeypatch: pytest.MonkeyPatc
     assert not MetadataLog.open(files, "/controller").image.brokers
 
 
-def test_a_snapshot_is_written_beside_the_loop() -> None:
-    files = MemoryFiles()
-    written, write = threading.Event(), files.write_atomic
+def snapshot_due(shell: ControllerShell) -> SnapshotDue:
+    image = shell.controller.image
+    return SnapshotDue(image.offset, image.controller_epoch)
 
-    def slowly(path: str, data: bytes) -> None:
+
+def snapshots(files: MemoryFiles) -> list[str]:
+    return [name for name in files.listdir("/controller") if name.endswith(SNAPSHOT_SUFFIX)]
+
+
+class SlowSnapshots(MemoryFiles):
+    """A snapshot is on its way to the disk until `release` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.release = threading.Event()
+
+    def write_atomic(self, path: str, data: bytes) -> None:
         if path.endswith(SNAPSHOT_SUFFIX):
-            assert written.wait(10), "the loop waits for the disk"
-        write(path, data)
+            assert self.release.wait(10), "the loop or the writer waits for the snapshot"
+        super().write_atomic(path, data)
+
+
+def test_a_snapshot_is_written_beside_the_loop_and_the_writer() -> None:
+    files = SlowSnapshots()
 
     async def main() -> None:
         shell = await started(files)
-        files.write_atomic = slowly  # type: ignore[method-assign]
-        image = shell.controller.image
-        shell.perform([SnapshotDue(image.offset, image.controller_epoch)])
-        answer = asyncio.ensure_future(shell.ask(register(shell, 1)))
-        await asyncio.sleep(0)
-        written.set()
-        assert isinstance(await answer, BrokerRegistered)
-        await until(lambda: shell._writer is None)
+        end = shell.controller.image.offset + 1
+        shell.perform([snapshot_due(shell)])
+        # Appended, synced and answered while the snapshot is under way.
+        assert isinstance(await shell.ask(register(shell, 1)), BrokerRegistered)
+        assert snapshots(files) == []
+        files.release.set()
+        await until(lambda: bool(snapshots(files)))
+        assert isinstance(await shell.ask(register(shell, 2)), BrokerRegistered)
+        assert snapshots(files) == [f"{end:020d}-0000000001{SNAPSHOT_SUFFIX}"]
         await shell.stop()
 
     asyncio.run(main())
-    assert [name for name in files.listdir("/controller") if name.endswith(SNAPSHOT_SUFFIX)]
+    # What came meanwhile is behind the snapshot, which says nothing of it.
+    name = snapshots(files)[0]
+    assert not any(
+        isinstance(record, RegisterBrokerRecord)
+        for record in read_snapshot(files.read_all(f"/controller/{name}"))
+    )
+    assert sorted(MetadataLog.open(files, "/controller").image.brokers) == [1, 2]
+
+
+def test_the_snapshot_that_is_due_meanwhile_comes_next_and_the_log_is_cut_behind_the_older() -> (
+    None
+):
+    files = SlowSnapshots()
+
+    async def main() -> None:
+        shell = await started(files)
+        first = shell.controller.image.offset + 1
+        shell.perform([snapshot_due(shell)])
+        assert isinstance(await shell.ask(register(shell, 1)), BrokerRegistered)
+        shell.perform([snapshot_due(shell)])
+        assert isinstance(await shell.ask(register(shell, 2)), BrokerRegistered)
+        shell.perform([snapshot_due(shell)])  # takes the place of the one that has not begun
+        third = shell.controller.image.offset + 1
+        files.release.set()
+        await until(lambda: shell._snapshot is None and shell._writer is None)
+        assert [int(name[:20]) for name in snapshots(files)] == [first, third]
+        assert shell._log._log.log_start_offset == first
+        await shell.stop()
+
+    asyncio.run(main())
+    assert sorted(MetadataLog.open(files, "/controller").image.brokers) == [1, 2]
+
+
+def test_a_stop_waits_for_a_snapshot_that_is_under_way() -> None:
+    files = SlowSnapshots()
+
+    async def main() -> None:
+        shell = await started(files)
+        shell.perform([snapshot_due(shell)])
+        stopping = asyncio.ensure_future(shell.stop())
+        await asyncio.sleep(0)
+        assert not stopping.done()
+        files.release.set()
+        await stopping
+
+    asyncio.run(main())
+    assert len(snapshots(files)) == 1
+    assert MetadataLog.open(files, "/controller").image.controller_epoch == 1
+
+
+def test_a_disk_that_fails_over_a_snapshot_ends_the_controller(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    files = MemoryFiles()
+
+    async def main() -> None:
+        shell = await started(files)
+        files.fail("append", SNAPSHOT_SUFFIX, errno.EIO)
+        shell.perform([snapshot_due(shell)])
+        async with asyncio.timeout(10):
+            assert "injected" in await shell.failed
+        await shell.stop()
+
+    asyncio.run(main())
+    assert "the metadata log cannot be written" in caplog.text
 
 
 def test_a_defect_ends_the_controller_as_a_broken_disk_does(
@@ -165,8 +248,10 @@ def test_no_room_for_a_snapshot_is_no_fault(caplog: pytest.LogCaptureFixture) ->
     async def main() -> None:
         shell = await started(files)
         files.capacity = files._used()
-        shell._write_snapshot()
+        shell.perform([snapshot_due(shell)])
+        await until(lambda: shell._snapshot is None and shell._writer is None)
         files.capacity = None
+        assert isinstance(await shell.ask(register(shell, 1)), BrokerRegistered)
         await shell.stop()
 
     asyncio.run(main())

@@ -72,7 +72,7 @@ LOG_DIRECTORIES = st.builds(messages.LogDirectory, TEXT, st.booleans(), REPLICAS
 PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("batch", st.builds(
         messages.MetadataBatch, INT64, INT64, st.lists(RECORDS, max_size=3).map(tuple), SNAPSHOTS,
-        st.integers(-1, 9),
+        st.integers(-1, 9), st.none() | st.integers(-1, 9),
     )),
     ("claim", st.builds(
         messages.ClaimBroker, TEXT, TEXT, st.lists(DIRECTORIES, max_size=3).map(tuple),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,6 +134,21 @@ def test_an_older_incarnations_change_is_ignored() -> None:
     image.apply(batch(0, registration(1, 0), registration(1, 1)))
     image.replay(BrokerChangeRecord(BrokerId(1), BrokerEpoch(0), False, False), Offset(2))
     assert image.brokers[BrokerId(1)].fenced
+
+
+def test_a_batch_tells_which_offsets_before_it_are_no_metadata() -> None:
+    image = MetadataImage()
+    image.apply(batch(0, ClusterRecord("c")))
+    records = (ControllerEpochRecord(ControllerEpoch(1)), TopicRecord("a", T1))
+    after_control_records = replace(batch(4, *records), previous_offset=Offset(0))
+    with pytest.raises(MetadataGap):
+        MetadataImage().apply(after_control_records)
+    assert image.apply(after_control_records) == MetadataDelta(
+        first_offset=Offset(4), last_offset=Offset(5), new_topics=(T1,)
+    )
+    before = MetadataImage.from_records(image.records(), image.offset)
+    assert image.apply(after_control_records).empty
+    assert image == before
 
 
 def test_a_repeated_batch_changes_nothing_and_a_gap_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -116,3 +117,4 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
+TestLives.settings = settings(max_examples=40, stateful_step_count=30)

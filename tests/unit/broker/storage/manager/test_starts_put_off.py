@@ -9,12 +9,13 @@ import errno
 import pytest
 
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from pylog_broker.config import TopicConfig
 from pylog_broker.storage.directories.directory import MetaProperties, inspect
 from pylog_broker.storage.errors import StartPutOff, StorageStartError
 from pylog_broker.storage.files import OF_THE_MOMENT
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.opening import Opening
-from tests.fakes.logs import WALL_MS, batch_of, values_of
+from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, batch_of, values_of
 from tests.fakes.memory_files import MemoryFiles
 from tests.fakes.short_files import Shortage, refuse_one_of
 
@@ -22,10 +23,10 @@ PATHS = ("/disk1/broker-1", "/disk2/broker-1")
 CODES = sorted(OF_THE_MOMENT)
 
 
-def start(files: MemoryFiles) -> LogDirectories:
+def start(files: MemoryFiles, *, boot: str = "boot") -> LogDirectories:
     """As a broker begins."""
     ids = iter(["dir-1", "dir-2"])
-    owner = MetaProperties("c", BrokerId(1), "", "boot")
+    owner = MetaProperties("c", BrokerId(1), "", boot)
     opening = Opening(files, PATHS, owner, new_directory_id=lambda: next(ids), wall_ms=WALL_MS)
     for step in opening.steps:
         step()
@@ -74,6 +75,43 @@ def test_every_operation_of_a_start_may_be_refused_once() -> None:
             assert portrait(logs) == expected, shortage.refused
         number += 1
     assert put_off > 50
+
+
+def left_by_a_loss_of_power() -> MemoryFiles:
+    """A log of six segments; of the second one the end was lost, of the fourth one all."""
+    files = MemoryFiles()
+    config = TopicConfig(segment_bytes=200)
+    log = start(files).create(TOPIC, TOPIC_ID, config, directory_id="dir-1")
+    for _ in range(12):
+        append(log, b"v" * 20)
+    bases = [segment.base_offset for segment in log.segments]
+    assert bases == [0, 2, 4, 6, 8, 10]
+    files.kill()
+    for base, kept in ((2, 100), (6, 0)):
+        del files.names[f"{log.directory}/{base:020d}.log"].data[kept:]
+    return files
+
+
+def test_a_start_after_a_loss_of_power_may_end_anywhere() -> None:
+    """The next one knows that what is missing was lost, and not that the power was."""
+    number = 0
+    while True:
+        files = left_by_a_loss_of_power()
+        shortage = Shortage(number, CODES[number % len(CODES)])
+        refuse_one_of(files, shortage)
+        try:
+            logs = start(files, boot="another")
+        except StartPutOff:
+            logs = start(files, boot="another")
+        if not shortage.refused:
+            break
+        with shortage.not_now():
+            assert (logs.offline, dict(logs.failed)) == ((), {}), shortage.refused
+            (log,) = logs.logs
+            assert (log.damage, logs.log_intact) == ((), False), shortage.refused
+            assert [offset for offset, _ in values_of(log)] == [0, 1, 2], shortage.refused
+        number += 1
+    assert number > 50
 
 
 def test_a_directory_that_cannot_be_looked_at_now_is_offered_later() -> None:
