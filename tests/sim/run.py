@@ -93,6 +93,13 @@ REQUIRED = (
     "broker unregistered",
     "task end reported",
     "unclean election with data",
+    # occasions that are waited for
+    "refused ISR change comes again",
+    "eligible broker taken for gone",
+    "log cut under a sync",
+    "power loss after a sync over a cut",
+    "checkpoint over a newer one",
+    "new leader does not know the end yet",
 )
 """Things that must happen at least once in a set of runs, or the set has proved nothing."""
 

@@ -856,12 +856,13 @@ VARIANTS: dict[str, Variant] = {
     "duplicate_appended": Variant(
         "I11: a batch that is sent again is appended again",
         ((ProducerStates, "check", _no_duplicates_known),),
+        caught_by=2,
     ),
     "beginning_lost": Variant(
         "I15: recovery lets a log begin later when a loss of power took its first segment",
         ((SegmentLoader, "_lost_its_beginning", _begins_where_it_begins),),
         leaning=_new_logs_without_power,
-        caught_by=6,
+        caught_by=47,
     ),
     "retention_beyond_high_watermark": Variant(
         "B-S16: retention deletes segments that are not committed",
@@ -961,7 +962,7 @@ VARIANTS: dict[str, Variant] = {
         "B-S13: a log goes on after an error of its disk, and its next sync is believed",
         ((FaultGuard, "fail", _forgiven), (FlushTask, "run", _syncs_what_it_can)),
         leaning=_failing_disks,
-        caught_by=2,
+        caught_by=8,
     ),
     "refused_not_counted": Variant(
         "The members of a refused ISR change count no more while a copy of it is under way",
@@ -1012,6 +1013,7 @@ VARIANTS: dict[str, Variant] = {
     "offset_above_high_watermark": Variant(
         "An offset by time may be of a record that is not committed",
         ((log_reader, "first_at_or_after", _at_any_offset),),
+        caught_by=4,
     ),
     "epoch_ends_with_the_log": Variant(
         "KIP-101: a leader tells the end of its log for the end of every epoch",
@@ -1033,7 +1035,6 @@ VARIANTS: dict[str, Variant] = {
         "A clean stop does not sync what it says to be synced",
         ((Durability, "flush", _said_to_be_durable),),
         leaning=_with_power,
-        caught_by=9,
     ),
     "moment_is_fatal": Variant(
         "B-S13: a process that is short of descriptors for a moment gives healthy logs up",
