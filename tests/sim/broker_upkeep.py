@@ -167,10 +167,13 @@ class BrokerUpkeep:
         behind = sum(shadow.sizes[b.base] for b in shadow.batches if b.last >= before)
         for batch in batches:
             behind -= shadow.sizes[batch.base]
-            if len(shadow.holes.get(batch.base, ())) > batch.last - batch.base:
-                continue  # compaction had taken all of its records
-            timestamp = ghost.contents.of(batch.crc).timestamp
-            why = may_forget(log.config, timestamp, behind, self._trust)
+            gone = shadow.holes.get(batch.base, ())
+            times = ghost.contents.of(batch.crc).timestamps
+            # a batch is as old as the newest record that compaction has left in it
+            left = [time for offset, time in enumerate(times, batch.base) if offset not in gone]
+            if not left:
+                continue
+            why = may_forget(log.config, max(left), behind, self._trust)
             if why is not None:
                 raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")
         ghost.deleted_to = max(ghost.deleted_to, log.log_start_offset)

@@ -26,11 +26,6 @@ class Original(NamedTuple):
     values: tuple[bytes | None, ...]
     timestamps: tuple[int, ...]
 
-    @property
-    def timestamp(self) -> int:
-        """The newest, which retention goes by."""
-        return max(self.timestamps)
-
 
 class Contents:
     """Every batch that was ever sent, by CRC."""
