@@ -40,6 +40,7 @@ from tests.sim.broker_upkeep import BrokerUpkeep
 from tests.sim.client_service import ClientService, Producing
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.disk import TornWrite
+from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
 from tests.sim.net import Deliver
@@ -287,9 +288,15 @@ class BrokerProcess(Actor):
             assert self.core is not None
             if not self.is_closing:
                 self.step(self.core.on_synced(self.now_ms(), effect))
+                self._check_synced(effect.topic_partition)
 
         subject = Syncing(effect.topic_partition, effect.task)
         self.pool.run("sync", effect.task.run, synced, subject)
+
+    def _check_synced(self, topic_partition: TopicPartition) -> None:
+        log = None if self.logs is None else self.logs.get(topic_partition)
+        if log is not None:
+            check_recovery_point(self.name, log, self.node.disk)
 
     def ask_controller(
         self,

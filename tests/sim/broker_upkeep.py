@@ -22,6 +22,7 @@ from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.sim.contents import may_forget
 from tests.sim.disk import Directory, Inode
+from tests.sim.durable import check_recovery_point
 from tests.sim.ghost import Violation
 from tests.sim.stalled_disks import Syncing
 
@@ -123,6 +124,8 @@ class BrokerUpkeep:
             self._cluster.sometimes["log synced by upkeep"] += 1
             try:
                 log.on_flushed(task)
+                if self._logs.get(log.topic_partition) is log:
+                    check_recovery_point(self._process.name, log, self._node.disk)
             except errors.KafkaStorageError as error:
                 self._cluster.scheduler.note("sync", self._process.name, error)
             self._tried(lambda: self._sync_next(left))

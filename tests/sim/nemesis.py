@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from tests.sim.alterations import OutlivedRefusal
 from tests.sim.disk import Directory
+from tests.sim.new_leaders import ToldEnd
 from tests.sim.scheduler import US_PER_MS
-from tests.sim.stalled_disks import SyncOverCut
+from tests.sim.stalled_disks import CheckpointOverNews, SyncOverCut
 
 if TYPE_CHECKING:
     from tests.sim.broker_node import BrokerNode
@@ -81,6 +82,8 @@ class Nemesis:
             "replica_restored": self._restore,
             "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
             "sync_outlives_cut": lambda: SyncOverCut(self).strike(),
+            "told_leader_dies": lambda: ToldEnd(self).strike(),
+            "checkpoint_outlived": lambda: CheckpointOverNews(self).strike(),
         }
 
     def start(self) -> None:

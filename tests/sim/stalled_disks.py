@@ -10,7 +10,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pylog.model import TopicPartition
-from pylog_broker.storage.checkpoints.checkpoints import RECOVERY_POINT_CHECKPOINT
+from pylog_broker.storage.checkpoints.checkpoints import (
+    HIGH_WATERMARK_CHECKPOINT,
+    LOG_START_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.segments.flush_task import FlushTask
 
@@ -22,6 +26,10 @@ if TYPE_CHECKING:
 SYNCED_WITHIN_MS = 3_000
 CUT_WITHIN_MS = 4_000
 WRITTEN_WITHIN_MS = 5_000
+CHECKPOINT_WITHIN_MS = 3_000
+NEWER_WITHIN_MS = 3_000
+TAIL_WITHIN_MS = 300
+CHECKPOINTS = (RECOVERY_POINT_CHECKPOINT, LOG_START_CHECKPOINT, HIGH_WATERMARK_CHECKPOINT)
 
 
 class Syncing(NamedTuple):
@@ -140,3 +148,84 @@ class SyncOverCut:
                 self._node.kill(self._nemesis.away_ms(), power=True)
 
         self._nemesis.later(self._rng.randint(1, 30), take)
+
+
+class CheckpointOverNews:
+    """A checkpoint is on its way to the disk when its broker writes a newer one, and the broker
+    dies soon after the older one came through.
+
+    The disk stalls under it until the topic has made way for another one of its name, so that
+    what the older one says is of logs that are gone. The broker dies as a leader that has written
+    what nobody else has: a start that took the old high watermark would call that committed.
+    """
+
+    def __init__(self, nemesis: Nemesis) -> None:
+        self._nemesis = nemesis
+        self._cluster = nemesis.cluster
+        self._rng = nemesis.rng
+        self._process: BrokerProcess
+        self._files: list[object] = []
+
+    def strike(self) -> None:
+        """Wait for a checkpoint."""
+        self._nemesis.when(self._is_begun, self._stall, CHECKPOINT_WITHIN_MS)
+
+    def _is_begun(self) -> bool:
+        processes = [node.process for node in self._cluster.brokers.values()]
+        for process in filter(None, processes):
+            if not process.is_closing and process.pool.subjects("checkpoint"):
+                self._process = process
+                return True
+        return False
+
+    def _is_alive(self) -> bool:
+        return self._process.alive and not self._process.is_closing
+
+    def _checkpoints(self) -> list[object]:
+        """The files as they are; each write makes another one."""
+        assert self._process.logs is not None
+        homes = [manager.directory for manager in self._process.logs.opened]
+        return [self._process.node.disk.find(f"{h}/{name}") for h in homes for name in CHECKPOINTS]
+
+    def _stall(self) -> None:
+        self._process.pool.is_stalled = True
+        self._files = self._checkpoints()
+        self._cluster.administrator.recreate()
+
+        def is_newer() -> bool:
+            return not self._is_alive() or self._checkpoints() != self._files
+
+        self._nemesis.when(is_newer, self._go_on, NEWER_WITHIN_MS, self._go_on)
+
+    def _go_on(self) -> None:
+        """Whatever was written meanwhile, the older one comes through."""
+        self._process.pool.is_stalled = False
+        if self._is_alive() and self._checkpoints() != self._files:
+            self._cluster.sometimes["checkpoint over a newer one"] += 1
+            self._nemesis.when(self._is_through, self._silence, NEWER_WITHIN_MS)
+
+    def _is_through(self) -> bool:
+        return not self._process.pool.subjects("checkpoint")
+
+    def _silence(self) -> None:
+        """The other brokers hear nothing from it any more."""
+        cluster, name = self._cluster, self._process.name
+        others = [n.machine.name for n in cluster.brokers.values() if n.machine.name != name]
+        for other in others:
+            cluster.net.cut(name, other)
+
+        def die() -> None:
+            for other in others:
+                cluster.net.uncut(name, other)
+            if self._is_alive():
+                self._process.node.kill(self._nemesis.away_ms())
+
+        self._nemesis.when(self._has_tail, die, TAIL_WITHIN_MS, die)
+
+    def _has_tail(self) -> bool:
+        cluster, broker = self._cluster, self._process.broker_id
+        for partition in cluster.image.partitions():
+            ghost = cluster.shadows.ghost(partition.topic_id, partition.partition)
+            if partition.leader == broker and ghost.shadow(broker).end > ghost.committed_end:
+                return True
+        return not self._is_alive()

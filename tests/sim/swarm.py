@@ -46,8 +46,16 @@ MOMENTS = ("short_of_files", "one_short_moment")
 
 MOMENTS_SHARE = 0.25
 
-OCCASIONS = ("refusal_outlived", "unregister_eligible", "sync_outlives_cut")
+OCCASIONS = (
+    "refusal_outlived",
+    "unregister_eligible",
+    "sync_outlives_cut",
+    "told_leader_dies",
+)
 """What strikes at a rare moment, and waits for it."""
+
+CHECKPOINT_OUTLIVED = "checkpoint_outlived"
+"""The same in seeds where records may go."""
 
 OCCASIONS_SHARE = 0.25
 
@@ -184,6 +192,8 @@ def draw(
         swarm = replace(swarm, faults=(*swarm.faults, *MOMENTS, *MOMENTS))
     if not late and occasions_rng.random() < OCCASIONS_SHARE:
         chosen = tuple(fault for fault in OCCASIONS if occasions_rng.random() < 0.5)
+        if swarm.upkeep is not None and occasions_rng.random() < 0.5:
+            chosen = (*chosen, CHECKPOINT_OUTLIVED)
         swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen))
     return replace(
         swarm,

@@ -43,13 +43,14 @@ from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import ReplicatedStateMachine
-from pylog_broker.replication import fetches, isr, produces
+from pylog_broker.replication import fetches, isr, offsets, produces
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
+from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
@@ -522,6 +523,25 @@ def _one_batch_further(item: PartitionFetch, records: Buffer) -> PartitionFetch:
     return following._replace(fetch_offset=Offset(following.fetch_offset + 1))
 
 
+def _always_sure(_partition: Partition) -> None:
+    return None
+
+
+def _leaders_that_have_told(swarm: Swarm) -> Swarm:
+    """Where they end, when they die."""
+    return replace(
+        swarm,
+        brokers=3,
+        replication_factor=3,
+        min_insync=2,
+        faults=("told_leader_dies",),
+        fault_interval_ms=1_500.0,
+        away_ms=500,
+        produce_interval_ms=20.0,
+        quiet_share=0.0,
+    )
+
+
 _production_first_at = log_reader.first_at_or_after
 
 
@@ -640,6 +660,14 @@ def _with_power(swarm: Swarm) -> Swarm:
 
 
 _production_settle = Durability.settle
+_production_place = OffsetCheckpoint.place
+
+
+def _in_any_order(
+    self: OffsetCheckpoint, staged: StagedCheckpoint | None, *, directory_synced: bool
+) -> None:
+    self._staged = staged
+    _production_place(self, staged, directory_synced=directory_synced)
 
 
 def _of_any_generation(self: Durability, task: FlushTask, generation: int) -> None:
@@ -658,6 +686,19 @@ def _cut_under_syncs(swarm: Swarm) -> Swarm:
         faults=("sync_outlives_cut",),
         fault_interval_ms=1_000.0,
         flush_ms=200,
+        disk_wait_ms=3.0,
+    )
+
+
+def _newer_than_checkpoints(swarm: Swarm) -> Swarm:
+    """Topics of one name after the other, and records that are deleted, while a checkpoint waits
+    for the disk.
+    """
+    return replace(
+        _much_forgotten(swarm),
+        faults=("checkpoint_outlived",),
+        fault_interval_ms=1_000.0,
+        away_ms=300,
         disk_wait_ms=3.0,
     )
 
@@ -932,7 +973,6 @@ VARIANTS: dict[str, Variant] = {
         "A sync that began before a log was cut makes what was written since count as synced",
         ((Durability, "settle", _of_any_generation),),
         leaning=_cut_under_syncs,
-        caught_by=4,
     ),
     "fresh_id_counts_on": Variant(
         "A lane that goes on under a fresh producer id does not begin with sequence 0",
@@ -964,6 +1004,11 @@ VARIANTS: dict[str, Variant] = {
         "A standing fetch goes on one record too far",
         ((fetches, "_behind", _one_batch_further),),
     ),
+    "latest_too_early": Variant(
+        "KIP-207: a new leader tells an end offset before it knows what is committed",
+        ((offsets, "_unsure", _always_sure),),
+        leaning=_leaders_that_have_told,
+    ),
     "offset_above_high_watermark": Variant(
         "An offset by time may be of a record that is not committed",
         ((log_reader, "first_at_or_after", _at_any_offset),),
@@ -971,6 +1016,12 @@ VARIANTS: dict[str, Variant] = {
     "epoch_ends_with_the_log": Variant(
         "KIP-101: a leader tells the end of its log for the end of every epoch",
         ((LeaderEpochCache, "end_offset_for", _ends_with_the_log),),
+    ),
+    "older_checkpoint_placed": Variant(
+        "A checkpoint that was staged before a newer one was written takes its place",
+        ((OffsetCheckpoint, "place", _in_any_order),),
+        leaning=_newer_than_checkpoints,
+        caught_by=6,
     ),
     "sync_not_done": Variant(
         "Syncs of the pool are believed that never took place",
