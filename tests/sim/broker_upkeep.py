@@ -171,11 +171,12 @@ class BrokerUpkeep:
         behind = sum(shadow.sizes[b.base] for b in shadow.batches if b.last >= before)
         for batch in batches:
             behind -= shadow.sizes[batch.base]
-            gone = shadow.holes.get(batch.base, frozenset())
-            times = enumerate(ghost.contents.of(batch.crc).timestamps, batch.base)
-            left = [timestamp for offset, timestamp in times if offset not in gone]
+            gone = shadow.holes.get(batch.base, ())
+            times = ghost.contents.of(batch.crc).timestamps
+            # a batch is as old as the newest record that compaction has left in it
+            left = [time for offset, time in enumerate(times, batch.base) if offset not in gone]
             if not left:
-                continue  # compaction had taken all of its records
+                continue
             why = may_forget(log.config, max(left), behind, self._trust)
             if why is not None:
                 raise Violation("F", f"{self._process.name} gives up {batch}, but {why}")

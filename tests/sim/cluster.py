@@ -469,8 +469,10 @@ class Cluster:
         )
 
     def converged(self) -> bool:
-        """Whether all replicas are in sync and equal, and no client waits."""
+        """Whether all brokers are there, all replicas in sync and equal, and no client waits."""
         if not self._all_in_sync() or self.administrator.busy:
+            return False
+        if any(node.process is None or not node.process.core for node in self.brokers.values()):
             return False
         if any(app.waits_for for app in self.producers if app.alive):
             return False
@@ -483,9 +485,6 @@ class Cluster:
                 if shadow.log_start < begin:
                     return False
                 if not shadow.high_watermark == shadow.end == ghost.committed_end:
-                    return False
-                process = self.process(broker)
-                if process is None or process.core is None:
                     return False
         return not any(consumer.waits_for for consumer in self.consumers)
 

@@ -25,6 +25,7 @@ from pylog_broker.controller.effects import (
     TellSession,
 )
 from pylog_broker.controller.metadata_log import MetadataLog
+from pylog_broker.controller.metadata_snapshots import SnapshotTask
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import AlterPartition
 from pylog_broker.metadata.records import MetadataRecord
@@ -55,6 +56,7 @@ class ControllerNode:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.rng = cluster.scheduler.rng("controller")
+        self.snapshot_rng = cluster.scheduler.rng("controller snapshots")
         self.machine = Machine("ctl", cluster.scheduler, self.rng.randint(0, 10**9))
         self.disk = Disk()
         self.process: ControllerProcess | None = None
@@ -101,6 +103,8 @@ class ControllerProcess(Actor):
         self._opened: dict[Rpc, None] = {}
         self._tick_at = -1
         self._syncing = False
+        self._due_snapshot: SnapshotTask | None = None
+        self._snapshotting = False
 
     def _new_id(self) -> str:
         raw = self.node.rng.randbytes(16)
@@ -167,10 +171,8 @@ class ControllerProcess(Actor):
                 case RejectSession():
                     self._reject(effect)
                 case SnapshotDue():
-                    task = self.log.snapshot_task(self.core.image)
-                    task.run()
-                    self.log.on_snapshot(task)
-                    self.cluster.sometimes["metadata snapshot"] += 1
+                    self._due_snapshot = self.log.snapshot_task(self.core.image)
+                    self._begin_snapshot()
                 case Report():
                     self.cluster.scheduler.note("report", effect.message)
         self._arm()
@@ -193,6 +195,28 @@ class ControllerProcess(Actor):
         offset = self.log.flush()
         self.perform(self.core.on_committed(self.machine.now_ms(), offset))
         self.log.remember_cluster(self.core.image.cluster_id)
+
+    def _begin_snapshot(self) -> None:
+        """Beside the log, one at a time, as in the product: written after a while, and taken up
+        after another.
+        """
+        task = self._due_snapshot
+        if task is not None and not self._snapshotting:
+            self._due_snapshot = None
+            self._snapshotting = True
+            self.timer(self.node.snapshot_rng.expovariate(0.02), self._write_snapshot, task)
+
+    def _write_snapshot(self, task: SnapshotTask) -> None:
+        task.run()
+        self.timer(self.node.snapshot_rng.expovariate(0.02), self._end_snapshot, task)
+
+    def _end_snapshot(self, task: SnapshotTask) -> None:
+        self.cluster.sometimes["metadata snapshot"] += 1
+        if self.log.end_offset > task.end_offset:
+            self.cluster.sometimes["metadata appended over a snapshot"] += 1
+        self.log.on_snapshot(task)
+        self._snapshotting = False
+        self._begin_snapshot()
 
     def check_disk(self) -> None:
         """I14: what a restart would recover is what is in memory."""

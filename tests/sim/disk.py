@@ -27,10 +27,12 @@ class TornWrite(BaseException):
 class Inode:
     """One file's bytes."""
 
-    __slots__ = ("appended_only", "changes", "data", "modified_ms", "synced")
+    __slots__ = ("appended_only", "changes", "data", "kept", "modified_ms", "synced", "version")
 
     def __init__(self) -> None:
         self.data = bytearray()
+        self.version = 0  # another one with each change of the bytes
+        self.kept: object = None  # for whoever has read it, to see that it is as it was
         self.modified_ms = 0  # by the clock of its machine
         self.synced = bytearray()
         self.changes = 0
@@ -44,17 +46,20 @@ class Inode:
     def append(self, chunk: bytes | bytearray | memoryview) -> None:
         """Write at the end."""
         self.changes += 1
+        self.version += 1
         self.data += chunk
 
     def write_at(self, chunk: bytes | bytearray | memoryview, position: int) -> None:
         """Write over what is there."""
         self.changes += 1
+        self.version += 1
         self.appended_only = self.appended_only and position >= len(self.synced)
         self.data[position : position + len(chunk)] = chunk
 
     def truncate(self, size: int) -> None:
         """Cut, or grow with zeros."""
         self.changes += 1
+        self.version += 1
         if size < len(self.data):
             del self.data[size:]
             self.appended_only = self.appended_only and size >= len(self.synced)
@@ -106,6 +111,7 @@ class Inode:
                 continue
             chunk = new[page:end]
             result[page : page + len(chunk)] = chunk
+        self.version += 1
         self.data = result
         self.synced = bytearray(result)
         self.appended_only = True
@@ -114,9 +120,10 @@ class Inode:
 class Directory:
     """Names and what they stand for."""
 
-    __slots__ = ("durable", "entries", "pending")
+    __slots__ = ("durable", "entries", "pending", "version")
 
     def __init__(self) -> None:
+        self.version = 0  # another one with each change of the names
         self.entries: dict[str, Inode | Directory] = {}
         self.durable: dict[str, Inode | Directory] = {}
         # each change sets or removes (None) several names at once
@@ -124,6 +131,7 @@ class Directory:
 
     def change(self, names: dict[str, Inode | Directory | None]) -> None:
         """Set or remove names, atomically."""
+        self.version += 1
         _apply(self.entries, names)
         self.pending.append(names)
 
@@ -138,6 +146,7 @@ class Directory:
         for names in self.pending[: rng.randint(0, len(self.pending))]:
             _apply(self.durable, names)
         self.pending.clear()
+        self.version += 1
         self.entries = dict(self.durable)
         for _, node in sorted(self.entries.items()):
             node.lose_power(rng)

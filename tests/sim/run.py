@@ -87,6 +87,7 @@ REQUIRED = (
     "short of descriptors or memory",
     "access refused for a moment",
     # commands
+    "metadata appended over a snapshot",
     "settings of cluster changed",
     "settings of broker changed",
     "preferred leader by command",

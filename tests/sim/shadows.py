@@ -10,6 +10,7 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pylog.errors import CorruptMessage
 from pylog.model import BrokerId, TopicId
@@ -22,6 +23,15 @@ from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
 from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation
 
 
+class _Whole(NamedTuple):
+    """What a segment's file holds, from its beginning on, as long as it has this version."""
+
+    key: PartitionKey
+    version: int
+    found: list[tuple[Batch, int, frozenset[int]]]  # with its size, and the offsets that are gone
+    position: int  # behind the last one
+
+
 @dataclass(slots=True)
 class _Reading:
     """How far one replica's files have been read."""
@@ -30,6 +40,7 @@ class _Reading:
     cuts: int = -1
     segment: str = ""
     position: int = 0
+    looked_at: tuple[Directory, int, Inode, int] | None = None  # with their versions
     marks: tuple[object, ...] = ()
     moved: bool = False  # to that directory, by hand, and not used there as yet
     step_end: int = 0  # the log's end after the last whole step
@@ -159,28 +170,30 @@ class Shadows:
         directory = disk.find(reading.directory)
         if not isinstance(directory, Directory):
             return
-        newest = max((n for n in directory.entries if n.endswith(LOG_SUFFIX)), default="")
-        if newest == reading.segment:
-            node = directory.entries.get(newest)
-            if isinstance(node, Inode) and len(node.data) > reading.position:
-                ghost.grow(broker, self._batches(broker, ghost, node.data, reading))
-            return
+        if reading.looked_at is not None:
+            home, names, tail, bytes_ = reading.looked_at
+            if home is directory and names == directory.version:
+                if bytes_ != tail.version:
+                    ghost.grow(broker, self._batches(broker, ghost, tail, reading))
+                    reading.looked_at = (home, names, tail, tail.version)
+                return
         for name in sorted(directory.entries):
             if name.endswith(LOG_SUFFIX) and name >= reading.segment:
                 node = directory.entries[name]
                 assert isinstance(node, Inode)
                 if name != reading.segment:
                     reading.segment, reading.position = name, 0
-                ghost.grow(broker, self._batches(broker, ghost, node.data, reading))
+                ghost.grow(broker, self._batches(broker, ghost, node, reading))
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
+                reading.looked_at = (directory, directory.version, node, node.version)
 
     def _read_all(
         self, broker: BrokerId, ghost: PartitionGhost, reading: _Reading, disk: Disk
     ) -> tuple[int, list[Batch], int]:
         """(first offset, batches, end) of the replica's log files."""
         directory = disk.find(reading.directory)
-        reading.segment, reading.position = "", 0
+        reading.segment, reading.position, reading.looked_at = "", 0, None
         ghost.shadow(broker).holes.clear()
         batches: list[Batch] = []
         first = end = 0
@@ -191,7 +204,7 @@ class Shadows:
             node = directory.entries[name]
             assert isinstance(node, Inode)
             reading.segment, reading.position = name, 0
-            batches += self._batches(broker, ghost, node.data, reading, check=True)
+            batches += self._whole(broker, ghost, node, reading)
             if index == 0:
                 first = _base(name)
                 if batches and not ghost.may_compact:
@@ -199,23 +212,44 @@ class Shadows:
             end = max(end, _base(name), batches[-1].last + 1 if batches else 0)
         return first, batches, end
 
-    def _batches(
-        self,
-        broker: BrokerId,
-        ghost: PartitionGhost,
-        data: bytearray,
-        reading: _Reading,
-        *,
-        check: bool = False,
+    def _whole(
+        self, broker: BrokerId, ghost: PartitionGhost, node: Inode, reading: _Reading
     ) -> list[Batch]:
-        """The whole batches from `reading.position` on, which moves behind them.
+        """The same as `_batches` from the beginning on, each CRC checked. A file that is as it was
+        when it was read like that is not read again: full segments stay as they are.
+        """
+        kept = node.kept
+        if not isinstance(kept, _Whole) or kept[:2] != (ghost.key, node.version):
+            found = self._read_file(ghost, node.data, reading, check=True)
+            kept = node.kept = _Whole(ghost.key, node.version, found, reading.position)
+        reading.position = kept.position
+        return self._take(ghost.shadow(broker), kept.found)
+
+    def _batches(
+        self, broker: BrokerId, ghost: PartitionGhost, node: Inode, reading: _Reading
+    ) -> list[Batch]:
+        """The whole batches from `reading.position` on, which moves behind them."""
+        found = self._read_file(ghost, node.data, reading, check=False)
+        return self._take(ghost.shadow(broker), found)
+
+    def _take(self, shadow: Shadow, found: list[tuple[Batch, int, frozenset[int]]]) -> list[Batch]:
+        for batch, size, gone in found:
+            shadow.sizes[batch.base] = size
+            if gone:
+                shadow.holes[batch.base] = gone
+                shadow.has_gaps = True
+        return [batch for batch, _, _ in found]
+
+    def _read_file(
+        self, ghost: PartitionGhost, data: bytearray, reading: _Reading, *, check: bool
+    ) -> list[tuple[Batch, int, frozenset[int]]]:
+        """The whole batches from `reading.position` on, with what `_Whole` says of them.
 
         A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
         Such a one may be just as long as the file: then it ends in more zeros than the one of a
         whole batch, its last record's count of headers.
         """
         found = []
-        shadow = ghost.shadow(broker)
         stop = len(data.rstrip(b"\0"))
         with memoryview(data) as view:
             while reading.position < stop:
@@ -229,11 +263,7 @@ class Shadows:
                         break  # torn
                     raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
                 batch, gone = ghost.identify(header, bytes(view[position:end]))
-                found.append(batch)
-                shadow.sizes[batch.base] = header.size
-                if gone:
-                    shadow.holes[batch.base] = gone
-                    shadow.has_gaps = True
+                found.append((batch, header.size, gone))
                 reading.position = end
         return found
 

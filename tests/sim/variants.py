@@ -37,6 +37,7 @@ from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.controller import brokers, topic_growth
 from pylog_broker.controller.brokers import Brokers
 from pylog_broker.controller.election import Elections
+from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.returning import Loss, Returning, Whereabouts
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import BrokerRegistration
@@ -779,6 +780,21 @@ def _sealed_at_once(self: Any, effects: list[Any]) -> list[Any]:
 _production_seal = ReplicatedStateMachine.seal
 
 
+def _behind_all_that_came_meanwhile(self: MetadataLog, task: Any) -> None:
+    _production_on_snapshot(self, task)
+    self._log.advance_log_start(self._log.log_end_offset)
+    for segment in self._log.delete_old_segments():
+        self._files.unlink(segment)
+
+
+_production_on_snapshot = MetadataLog.on_snapshot
+
+
+def _with_many_snapshots(swarm: Swarm) -> Swarm:
+    leaning = _with_commands("controller_kill", "reconfigure_cluster", "recreate", "recreate")
+    return replace(leaning(swarm), snapshot_records=20, fault_interval_ms=150.0)
+
+
 def _with_commands(*faults: str) -> Callable[[Swarm], Swarm]:
     def leaning(swarm: Swarm) -> Swarm:
         return replace(
@@ -1056,6 +1072,12 @@ VARIANTS: dict[str, Variant] = {
         "A preferred leader is elected whether it is in sync or not",
         ((Elections, "_prefer", _prefers_whoever_lives),),
         leaning=_with_commands("elect_preferred"),
+    ),
+    "snapshot_covers_what_came_meanwhile": Variant(
+        "I14: what is appended while a snapshot is written goes from the log with what is in it",
+        ((MetadataLog, "on_snapshot", _behind_all_that_came_meanwhile),),
+        leaning=_with_many_snapshots,
+        caught_by=5,
     ),
     "answered_before_the_sync": Variant(
         "I14: the controller answers what it has decided before that is durable",

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 
-from pylog.model import BrokerId, TopicId
+from pylog.model import (
+    BrokerId,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicId,
+    TopicPartition,
+)
+from pylog_broker.replication.messages import PartitionState
 from tests.sim.contents import Contents, Original
 from tests.sim.ghost import Batch, PartitionGhost, SequenceBook, Violation
 
@@ -75,3 +85,44 @@ def test_after_an_unclean_election_only_what_the_leader_has_counts() -> None:
     ghost._commit(one, ghost.shadow(one), 3, 0)
     assert ghost.led_uncleanly(two, 7)
     assert (ghost.committed, ghost.committed_end, ghost.is_lossy) == (batches[:1], 1, True)
+
+
+def test_a_leader_that_retention_had_emptied_has_no_gap() -> None:
+    """Before somebody had it elected."""
+    ghost = PartitionGhost((TopicId("t"), 0), Contents())
+    one = BrokerId(1)
+    ghost.led_uncleanly(one, 7)
+    ghost.replace(one, 17, [], 17)
+    ghost.shadow(one).log_start = 17
+    ghost._commit(one, ghost.shadow(one), 17, 0)
+    assert (ghost.committed, ghost.committed_end) == ([], 17)
+    with pytest.raises(Violation, match="hw 18 is not at the end of a batch"):
+        ghost._commit(one, ghost.shadow(one), 18, 0)
+
+
+def state(start: int, end: int) -> PartitionState:
+    return PartitionState(
+        TopicPartition("t", 0),
+        TopicId("t"),
+        leader=BrokerId(2),
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=PartitionEpoch(0),
+        replicas=(BrokerId(1), BrokerId(2)),
+        isr=(BrokerId(2),),
+        log_start_offset=Offset(start),
+        high_watermark=Offset(start),
+        log_end_offset=Offset(end),
+    )
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "right"),
+    [(0, 4, True), (0, 2, True), (0, 3, False), (0, 5, False), (9, 9, True)],
+)
+def test_files_that_wait_to_be_cut_begin_with_the_log_or_all_go(
+    start: int, end: int, right: bool
+) -> None:
+    ghost = PartitionGhost((TopicId("t"), 0), Contents())
+    ghost.grow(BrokerId(1), [Batch(0, 1, 0, 1, -1, -1, -1), Batch(2, 3, 0, 2, -1, -1, -1)])
+    with nullcontext() if right else pytest.raises(Violation, match="I15"):
+        ghost.observe_unsettled(BrokerId(1), state(start, end))

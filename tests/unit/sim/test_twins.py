@@ -10,7 +10,7 @@ from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
 from tests.sim.contents import Contents, Original
 from tests.sim.ghost import Batch, PartitionGhost, Violation
-from tests.sim.twins import check_epoch_end, check_offset
+from tests.sim.twins import check_epoch_end, check_offset, check_out_of_range
 
 KEY = (TopicId("t"), 0)
 T0 = TopicPartition("t", 0)
@@ -54,6 +54,20 @@ def test_the_end_does_not_go_back_at_the_newest_leader() -> None:
     ghost.listed_end = 4
     with pytest.raises(Violation, match="4 was told before"):
         check_offset(ghost, ONE, OffsetQuery(T0, -1), OffsetAnswer(T0, None, KEY[0], Offset(3)))
+
+
+@pytest.mark.parametrize(
+    ("offset", "leads", "right"),
+    [(0, 2, True), (1, 2, False), (3, 2, False), (4, 2, True), (3, 1, True)],
+)
+def test_what_is_committed_is_in_range_unless_it_was_deleted(
+    offset: int, leads: int, right: bool
+) -> None:
+    ghost = ghost_of_three()
+    ghost.newest_epoch, ghost.shadow(ONE).leads = 2, leads
+    ghost.deleted_to, ghost.committed_end = 1, 3
+    with nullcontext() if right else pytest.raises(Violation, match=f"no offset {offset}"):
+        check_out_of_range(ghost, ONE, offset)
 
 
 @pytest.mark.parametrize(
