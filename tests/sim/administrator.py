@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 ASK_MS = 1_000
 TO_HIGH_WATERMARK = Offset(-1)
 PARTITIONS_MAX = 3
+BATCH_BYTES_MIN = 140  # of one record
 MAY_REFUSE = (
     errors.UnknownTopicOrPartition.code,
     errors.RequestTimedOut.code,
@@ -171,11 +172,27 @@ class Administrator(Actor):
                 ("min.insync.replicas", self._min_isr()),
                 (
                     "max.message.bytes",
-                    self.rng.choice((str(max(140, swarm.clients.batch_size // 2)), None)),
+                    self.rng.choice(
+                        (str(max(BATCH_BYTES_MIN, swarm.clients.batch_size // 2)), None)
+                    ),
                 ),
                 ("segment.bytes", self.rng.choice(("1024", "4000"))),
             ),
         )
+
+    def refuse_batches(self) -> None:
+        """All but small ones, for a while."""
+        topic, name = ConfigResourceType.TOPIC, "max.message.bytes"
+
+        def take_them() -> None:
+            if self.busy:
+                self.timer(100, take_them)
+            else:
+                self._reconfigure(topic, self.cluster.TOPIC, ((name, None),))
+
+        if not self.busy:
+            self._reconfigure(topic, self.cluster.TOPIC, ((name, str(BATCH_BYTES_MIN)),))
+            self.timer(self.rng.randint(300, 2_000), take_them)
 
     def reconfigure_cluster(self) -> None:
         """What holds for topics that say nothing of it, or for brokers; also back to what was."""

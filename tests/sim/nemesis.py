@@ -62,6 +62,7 @@ class Nemesis:
             "recreate": self._recreate,
             "grow": cluster.administrator.grow,
             "reconfigure": cluster.administrator.reconfigure,
+            "refuse_batches": cluster.administrator.refuse_batches,
             "reconfigure_cluster": cluster.administrator.reconfigure_cluster,
             "reconfigure_broker": cluster.administrator.reconfigure_broker,
             "elect_preferred": cluster.administrator.elect_preferred,

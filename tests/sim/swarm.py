@@ -57,6 +57,9 @@ OCCASIONS = (
 CHECKPOINT_OUTLIVED = "checkpoint_outlived"
 """The same in seeds where records may go."""
 
+REFUSE_BATCHES = "refuse_batches"
+"""Else too few batches are in flight when they are too large of a sudden."""
+
 OCCASIONS_SHARE = 0.25
 
 LATE_LIVES_SHARE = 0.25
@@ -194,6 +197,8 @@ def draw(
         chosen = tuple(fault for fault in OCCASIONS if occasions_rng.random() < 0.5)
         if swarm.upkeep is not None and occasions_rng.random() < 0.5:
             chosen = (*chosen, CHECKPOINT_OUTLIVED)
+        if occasions_rng.random() < 0.5:
+            chosen = (*chosen, REFUSE_BATCHES)
         swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen))
     return replace(
         swarm,
