@@ -79,7 +79,7 @@ class Nemesis:
             "directory_full": self._directory_full,
             "replica_moved": lambda: self._handle_replica(self._move),
             "replica_copied": lambda: self._handle_replica(self._copy),
-            "replica_restored": self._restore,
+            "replica_restored": lambda: self._restore_soon(1),
             "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
             "sync_outlives_cut": lambda: SyncOverCut(self).strike(),
             "told_leader_dies": lambda: ToldEnd(self).strike(),
@@ -329,9 +329,16 @@ class Nemesis:
         self.cluster.scheduler.note("copied", source, target)
         node.disk.copy(source, target)
         self._copies.append((node, source, target))
+        if self.rng.random() < 0.7:
+            self._later(self.rng.randint(500, 4_000), lambda: self._restore_soon(20))
 
-    def _restore(self) -> None:
-        """Somebody removes the right one of two copies."""
+    def _restore_soon(self, attempts: int) -> None:
+        """The same as `_restore`, as soon as the budget has room for it."""
+        if not self.stopped and attempts > 0 and not self._restore():
+            self._later(300, lambda: self._restore_soon(attempts - 1))
+
+    def _restore(self) -> bool:
+        """Somebody removes the right one of two copies. Whether there were two."""
         for node, source, target in self._copies:
             there = all(node.disk.find(path) is not None for path in (source, target))
             if there and node.may_be_damaged() and node.process is not None:
@@ -342,7 +349,8 @@ class Nemesis:
                 self.cluster.scheduler.note("restored", source, target)
                 self.cluster.shadows.wiped(node.broker_id, source)
                 node.disk.wipe(source)
-                return
+                return True
+        return False
 
     # ---- administrators
 
