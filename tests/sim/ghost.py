@@ -233,7 +233,9 @@ class PartitionGhost:
                 f"{self._name(broker)}: starts at {start}, records were deleted up to "
                 f"{self.deleted_to}",
             )
-        if start < shadow.log_start and shadow.intact:
+        # The log of whoever was made to lead may end, or part from this one, before this one's start.
+        begins_anew = self.is_lossy and start == end
+        if start < shadow.log_start and shadow.intact and not begins_anew:
             raise Violation(
                 "I3", f"{self._name(broker)}: starts at {start}, before at {shadow.log_start}"
             )
