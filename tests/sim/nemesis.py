@@ -229,9 +229,7 @@ class Nemesis:
         self._target().disk.failing = self.rng.choice(("append", "read"))
 
     def _sync_fails(self) -> None:
-        """The same of a sync. The kernel drops pages, and a broker serves what is whole around
-        them, which the ghost state does not know of yet: seeds do not draw it.
-        """
+        """The same of a sync: the kernel drops pages, and others around them may stay."""
         self._target().disk.failing = "fsync"
 
     def _short_of_files(self) -> None:
