@@ -262,9 +262,13 @@ class Administrator(Actor):
         self._ask(ControllerProcess.serve_elect_leaders, ElectLeaders(unclean=False), heard)
 
     def elect_unclean(self, topic_id: TopicId, number: int, attempts: int = 10) -> None:
-        """Whoever is there leads, whatever it lacks; again until somebody does."""
+        """Whoever is there leads, whatever it lacks; again until somebody does. But not what has
+        lost pages in the middle meanwhile: nobody who copies from that can go on behind them.
+        """
         record = self.cluster.image.partition(topic_id, number)
         if record is None or record.leader >= 0 or not attempts:
+            return
+        if any(node.damaged for node in self.cluster.brokers.values()):
             return
         self.asked_unclean.add((topic_id, number))
         request = ElectLeaders(unclean=True, partitions=((self.cluster.TOPIC, number),))

@@ -199,6 +199,11 @@ class BrokerProcess(Actor):
             return True  # maybe when it started; it is offline for this life, also when it is back
         return bool(homes & disk.harmed) or not all(map(disk.is_reachable, self.node.mounts))
 
+    def damaged_logs(self) -> list[str]:
+        """The directories of logs that were given up for what is lost in them."""
+        assert self.logs is not None
+        return [log.directory for log in self.logs.logs if log.failure and log.damage]
+
     def directory_failed(self, manager: LogManager, error: Exception) -> None:
         """One of several directories does not do what it was asked for."""
         assert self.logs is not None

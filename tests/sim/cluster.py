@@ -356,7 +356,13 @@ class Cluster:
         if not process.may_have_failed(effect.topic_partition):
             raise Violation("H", f"{process.name}: a log that works is given up: {effect.reason}")
         process.calls.report_failed(effect)
-        process.timer(process.node.rng.randint(100, 3_000), process.node.kill, 100)
+        lost = process.damaged_logs()
+        wait_ms = process.node.rng.randint(100, 3_000)
+        if lost:
+            # it would be given up again after each start
+            process.timer(wait_ms, process.node.replace_logs, lost)
+        else:
+            process.timer(wait_ms, process.node.kill, 100)
 
     def count_fetched(self, fetched: ReplicaFetched) -> None:
         """What leaders told followers."""

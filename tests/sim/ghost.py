@@ -77,6 +77,8 @@ class Shadow:
     high_watermark: int = 0
     log_start: int = 0  # as last seen there
     holes: dict[int, frozenset[int]] = field(default_factory=dict)  # base -> offsets that are gone
+    # batches by base, before which others are missing that a failed sync took
+    behind_loss: set[int] = field(default_factory=set)
     sizes: dict[int, int] = field(default_factory=dict)  # base -> bytes of the batch
     leads: int = -1  # the epoch that it acts as leader in
     isr: tuple[BrokerId, ...] = ()
@@ -147,6 +149,11 @@ class PartitionGhost:
             raise Violation("I3", f"{self.key}: {found} has {left}")
         return written, frozenset(range(written.base, written.last + 1)) - left
 
+    def knows(self, header: BatchHeader) -> bool:
+        """Whether a producer has made that batch, or a cleaner left it of one that is known."""
+        place = (header.base_offset, header.partition_leader_epoch)
+        return self.contents.get(header.crc) is not None or place in self.written
+
     def shadow(self, broker: BrokerId) -> Shadow:
         """What `broker`'s log of this partition holds; empty at first."""
         return self.shadows.setdefault(broker, Shadow())
@@ -158,7 +165,7 @@ class PartitionGhost:
             if batch.base < shadow.end:
                 raise Violation("I3", f"{self._name(broker)}: offsets go back at {batch}")
             if batch.base > shadow.end:
-                if not self.may_compact:
+                if not self.may_compact and batch.base not in shadow.behind_loss:
                     raise Violation("I3", f"{self._name(broker)}: {batch} follows {shadow.end}")
                 shadow.has_gaps = True
             self._link(broker, shadow, batch)
@@ -233,7 +240,9 @@ class PartitionGhost:
                 f"{self._name(broker)}: starts at {start}, records were deleted up to "
                 f"{self.deleted_to}",
             )
-        if start < shadow.log_start and shadow.intact:
+        # The log of one that was made to lead may end, or part from this one, before its start.
+        begins_anew = self.is_lossy and start == end
+        if start < shadow.log_start and shadow.intact and not begins_anew:
             raise Violation(
                 "I3", f"{self._name(broker)}: starts at {start}, before at {shadow.log_start}"
             )
@@ -255,6 +264,8 @@ class PartitionGhost:
         shadow.leads = state.leader_epoch if state.leader == broker else -1
         shadow.isr, shadow.min_insync = state.isr, min_insync
         shadow.high_watermark = hw
+        if shadow.behind_loss:
+            shadow.agrees = False  # what is lost is; it must not count, nor lead
         shadow.agrees = shadow.agrees or self._agreed_end(shadow) >= min(hw, end)
         if shadow.agrees and self._agreed_end(shadow) < min(hw, end):
             raise Violation(
@@ -455,6 +466,8 @@ class PartitionGhost:
             if batch.last < shadow.log_start:
                 shadow.agreed += 1  # nobody will ever see it
                 continue
+            if batch.base in shadow.behind_loss and batch.base > shadow.log_start:
+                break  # it lacks what was before
             index = bisect_left(self._bases, batch.base)
             if index >= len(committed) or committed[index] != batch:
                 break

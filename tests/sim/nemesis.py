@@ -80,7 +80,7 @@ class Nemesis:
             "directory_full": self._directory_full,
             "replica_moved": lambda: self._handle_replica(self._move),
             "replica_copied": lambda: self._handle_replica(self._copy),
-            "replica_restored": self._restore,
+            "replica_restored": lambda: self._restore_soon(1),
             "refusal_outlived": lambda: OutlivedRefusal(self).strike(),
             "sync_outlives_cut": lambda: SyncOverCut(self).strike(),
             "told_leader_dies": lambda: ToldEnd(self).strike(),
@@ -230,9 +230,7 @@ class Nemesis:
         self._target().disk.failing = self.rng.choice(("append", "read"))
 
     def _sync_fails(self) -> None:
-        """The same of a sync. The kernel drops pages, and a broker serves what is whole around
-        them, which the ghost state does not know of yet: seeds do not draw it.
-        """
+        """The same of a sync: the kernel drops pages, and others around them may stay."""
         self._target().disk.failing = "fsync"
 
     def _short_of_files(self) -> None:
@@ -330,9 +328,16 @@ class Nemesis:
         self.cluster.scheduler.note("copied", source, target)
         node.disk.copy(source, target)
         self._copies.append((node, source, target))
+        if self.rng.random() < 0.7:
+            self._later(self.rng.randint(500, 4_000), lambda: self._restore_soon(20))
 
-    def _restore(self) -> None:
-        """Somebody removes the right one of two copies."""
+    def _restore_soon(self, attempts: int) -> None:
+        """The same as `_restore`, as soon as the budget has room for it."""
+        if not self.stopped and attempts > 0 and not self._restore():
+            self._later(300, lambda: self._restore_soon(attempts - 1))
+
+    def _restore(self) -> bool:
+        """Somebody removes the right one of two copies. Whether there were two."""
         for node, source, target in self._copies:
             there = all(node.disk.find(path) is not None for path in (source, target))
             if there and node.may_be_damaged() and node.process is not None:
@@ -343,7 +348,8 @@ class Nemesis:
                 self.cluster.scheduler.note("restored", source, target)
                 self.cluster.shadows.wiped(node.broker_id, source)
                 node.disk.wipe(source)
-                return
+                return True
+        return False
 
     # ---- administrators
 

@@ -52,6 +52,7 @@ REQUIRED = (
     "log directory came back",
     "replica moved",
     "replica copied",
+    "replica restored",
     # producers
     "late producer",
     "producer left",

@@ -14,7 +14,14 @@ from typing import NamedTuple
 
 from pylog.errors import CorruptMessage
 from pylog.model import BrokerId, TopicId
-from pylog.records.batch import BatchHeader, crc_matches, iter_headers
+from pylog.records.batch import (
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_OFFSET,
+    BatchHeader,
+    crc_matches,
+    iter_headers,
+)
 from pylog_broker.replication.messages import PartitionState
 from pylog_broker.storage.directories.partition_directories import PARTITION_METADATA
 from pylog_broker.storage.log.log import Log
@@ -23,12 +30,22 @@ from tests.sim.disk import LOG_SUFFIX, Directory, Disk, Inode
 from tests.sim.ghost import Batch, PartitionGhost, PartitionKey, Shadow, Violation
 
 
+class _Found(NamedTuple):
+    """A batch in a file. `gone`: offsets of its records that compaction took."""
+
+    batch: Batch
+    size: int
+    gone: frozenset[int]
+    is_behind_loss: bool  # what should stand before it cannot be read
+
+
 class _Whole(NamedTuple):
     """What a segment's file holds, from its beginning on, as long as it has this version."""
 
     key: PartitionKey
     version: int
-    found: list[tuple[Batch, int, frozenset[int]]]  # with its size, and the offsets that are gone
+    may_have_lost: bool
+    found: list[_Found]
     position: int  # behind the last one
 
 
@@ -42,6 +59,8 @@ class _Reading:
     position: int = 0
     looked_at: tuple[Directory, int, Inode, int] | None = None  # with their versions
     marks: tuple[object, ...] = ()
+    # a sync failed since somebody made or copied it: pages may be gone between others
+    may_have_lost: bool = False
     moved: bool = False  # to that directory, by hand, and not used there as yet
     step_end: int = 0  # the log's end after the last whole step
     # at the last power loss: what was synced, by base offset, and how far recovery must come
@@ -194,36 +213,45 @@ class Shadows:
         """(first offset, batches, end) of the replica's log files."""
         directory = disk.find(reading.directory)
         reading.segment, reading.position, reading.looked_at = "", 0, None
-        ghost.shadow(broker).holes.clear()
+        shadow = ghost.shadow(broker)
+        shadow.holes.clear()
+        shadow.behind_loss.clear()
         batches: list[Batch] = []
         first = end = 0
         if not isinstance(directory, Directory):
             return first, batches, end
         names = sorted(name for name in directory.entries if name.endswith(LOG_SUFFIX))
+        is_behind_loss = False
         for index, name in enumerate(names):
             node = directory.entries[name]
             assert isinstance(node, Inode)
             reading.segment, reading.position = name, 0
-            batches += self._whole(broker, ghost, node, reading)
+            taken = self._take(shadow, self._whole(ghost, node, reading))
+            if taken and reading.may_have_lost:
+                jumps = bool(batches) and taken[0].base > batches[-1].last + 1
+                if is_behind_loss or (jumps and not ghost.may_compact):
+                    shadow.behind_loss.add(taken[0].base)
+                is_behind_loss = False
+            is_behind_loss = is_behind_loss or reading.position < len(node.data)
+            batches += taken
             if index == 0:
                 first = _base(name)
-                if batches and not ghost.may_compact:
+                if batches and not ghost.may_compact and not reading.may_have_lost:
                     first = batches[0].base
             end = max(end, _base(name), batches[-1].last + 1 if batches else 0)
         return first, batches, end
 
-    def _whole(
-        self, broker: BrokerId, ghost: PartitionGhost, node: Inode, reading: _Reading
-    ) -> list[Batch]:
-        """The same as `_batches` from the beginning on, each CRC checked. A file that is as it was
-        when it was read like that is not read again: full segments stay as they are.
+    def _whole(self, ghost: PartitionGhost, node: Inode, reading: _Reading) -> list[_Found]:
+        """All batches of a file, each CRC checked. One that is as it was when it was read like that
+        is not read again: full segments stay as they are.
         """
         kept = node.kept
-        if not isinstance(kept, _Whole) or kept[:2] != (ghost.key, node.version):
+        state = (ghost.key, node.version, reading.may_have_lost)
+        if not isinstance(kept, _Whole) or kept[:3] != state:
             found = self._read_file(ghost, node.data, reading, check=True)
-            kept = node.kept = _Whole(ghost.key, node.version, found, reading.position)
+            kept = node.kept = _Whole(*state, found, reading.position)
         reading.position = kept.position
-        return self._take(ghost.shadow(broker), kept.found)
+        return kept.found
 
     def _batches(
         self, broker: BrokerId, ghost: PartitionGhost, node: Inode, reading: _Reading
@@ -232,39 +260,52 @@ class Shadows:
         found = self._read_file(ghost, node.data, reading, check=False)
         return self._take(ghost.shadow(broker), found)
 
-    def _take(self, shadow: Shadow, found: list[tuple[Batch, int, frozenset[int]]]) -> list[Batch]:
-        for batch, size, gone in found:
+    def _take(self, shadow: Shadow, found: list[_Found]) -> list[Batch]:
+        for batch, size, gone, is_behind_loss in found:
             shadow.sizes[batch.base] = size
             if gone:
                 shadow.holes[batch.base] = gone
                 shadow.has_gaps = True
-        return [batch for batch, _, _ in found]
+            if is_behind_loss:
+                shadow.behind_loss.add(batch.base)
+        return [each.batch for each in found]
 
     def _read_file(
         self, ghost: PartitionGhost, data: bytearray, reading: _Reading, *, check: bool
-    ) -> list[tuple[Batch, int, frozenset[int]]]:
+    ) -> list[_Found]:
         """The whole batches from `reading.position` on, with what `_Whole` says of them.
 
         A preallocated file goes on with zeros, before them maybe with a batch that a kill has torn.
         Such a one may be just as long as the file: then it ends in more zeros than the one of a
         whole batch, its last record's count of headers.
         """
-        found = []
+        found: list[_Found] = []
         stop = len(data.rstrip(b"\0"))
+        is_behind_loss = False
         with memoryview(data) as view:
             while reading.position < stop:
                 position = reading.position
                 header = _header_at(view, position)
+                if header is not None and (check or stop < len(data)):
+                    end = position + header.size
+                    if not crc_matches(view, position, header):
+                        is_torn = stop <= end < len(data) or stop < end - 1
+                        if not is_torn and not reading.may_have_lost:
+                            what = f"bad CRC at {position}: {header}"
+                            raise Violation("I15", f"{reading.directory}: {what}")
+                        header = None
                 if header is None:
-                    break  # torn
-                end = position + header.size
-                if (check or stop < len(data)) and not crc_matches(view, position, header):
-                    if stop <= end < len(data) or stop < end - 1:
+                    if not reading.may_have_lost or not (check or found):
                         break  # torn
-                    raise Violation("I15", f"{reading.directory}: bad CRC at {position}: {header}")
+                    following = _next_whole(ghost, view, position, stop)
+                    if following is None:
+                        break
+                    reading.position, is_behind_loss = following, True
+                    continue
+                end = position + header.size
                 batch, gone = ghost.identify(header, bytes(view[position:end]))
-                found.append((batch, header.size, gone))
-                reading.position = end
+                found.append(_Found(batch, header.size, gone, is_behind_loss))
+                reading.position, is_behind_loss = end, False
         return found
 
     # ---- crashes
@@ -309,6 +350,7 @@ class Shadows:
                     self._read(broker, ghost, reading, disk)
                 self._distrust(broker, ghost, reading, disk)
                 if drops:
+                    reading.may_have_lost = True
                     self._dropped[broker, ghost.key] = disk.cuts.get(directory, 0) + 1
 
     def _distrust(
@@ -381,13 +423,26 @@ class Shadows:
                 "I15", f"broker {broker} recovered {first} to {end}, must reach {must_reach}"
             )
         for before, after in itertools.pairwise(found):
-            if after.base != before.last + 1 and not ghost.may_compact:
+            is_lost = after.base in shadow.behind_loss
+            if after.base != before.last + 1 and not ghost.may_compact and not is_lost:
                 raise Violation("I15", f"broker {broker} recovered {before} and then {after}")
+        if shadow.behind_loss:
+            self._sometimes["pages lost between others"] += 1
+            self._check_synced(broker, shadow, reading, found)
         if end < reach:
             self._sometimes["tail lost in recovery"] += 1
         shadow.has_gaps = shadow.has_gaps or ghost.may_compact
         reading.synced = {}
         reading.cuts = -2  # read it anew
+
+    def _check_synced(
+        self, broker: BrokerId, shadow: Shadow, reading: _Reading, found: list[Batch]
+    ) -> None:
+        """A failed sync takes nothing of what earlier ones had written."""
+        there = {batch.base for batch in found}
+        for batch in reading.synced.values():
+            if shadow.start <= batch.base < found[-1].base and batch.base not in there:
+                raise Violation("I15", f"broker {broker} lost {batch}, which was synced")
 
     def wiped(self, broker: BrokerId, directory: str) -> None:
         """Somebody removed a replica's files."""
@@ -419,6 +474,16 @@ def _header_at(view: memoryview, position: int) -> BatchHeader | None:
         return next((header for _, header in iter_headers(view, position)), None)
     except CorruptMessage:
         return None
+
+
+def _next_whole(ghost: PartitionGhost, view: memoryview, position: int, stop: int) -> int | None:
+    """Where the next batch begins that some producer has made, behind what a failed sync took."""
+    for at in range(position + 1, stop - HEADER_SIZE + 1):
+        if view[at + MAGIC_OFFSET] == MAGIC:
+            header = _header_at(view, at)
+            if header is not None and crc_matches(view, at, header) and ghost.knows(header):
+                return at
+    return None
 
 
 def _topic_id_in(disk: Disk, path: str) -> str:

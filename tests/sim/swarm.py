@@ -220,6 +220,8 @@ def _forgetful(swarm: Swarm, rng: random.Random) -> Swarm:
         clean_wait_ms=rng.choice((100.0, 700.0)),
         faults=faults,
     )
+    if "disk_fails" in faults and rng.random() < 0.5:
+        faults = (*faults, "sync_fails")  # where an old disk refuses to read, or to write
     return replace(
         swarm,
         upkeep=upkeep,

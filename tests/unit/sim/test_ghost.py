@@ -126,3 +126,15 @@ def test_files_that_wait_to_be_cut_begin_with_the_log_or_all_go(
     ghost.grow(BrokerId(1), [Batch(0, 1, 0, 1, -1, -1, -1), Batch(2, 3, 0, 2, -1, -1, -1)])
     with nullcontext() if right else pytest.raises(Violation, match="I15"):
         ghost.observe_unsettled(BrokerId(1), state(start, end))
+
+
+@pytest.mark.parametrize("end", [14, 15])
+def test_a_log_may_begin_anew_before_its_start_when_another_one_was_made_to_lead(end: int) -> None:
+    ghost = PartitionGhost((TopicId("t"), 0), Contents())
+    one = BrokerId(1)
+    ghost.led_uncleanly(BrokerId(2), 0)
+    ghost.deleted_to = 26
+    ghost.replace(one, 14, [], end)
+    ghost.shadow(one).log_start = 26
+    with nullcontext() if end == 14 else pytest.raises(Violation, match="starts at 14, before"):
+        ghost.observe(one, state(14, end), 0, 1)

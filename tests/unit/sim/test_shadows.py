@@ -11,7 +11,7 @@ from pylog.model import BrokerId, TopicId
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
 from tests.sim.contents import Original
-from tests.sim.disk import Inode
+from tests.sim.disk import Disk, Inode
 from tests.sim.ghost import Batch, Violation
 from tests.sim.shadows import Shadows, _Reading
 
@@ -26,7 +26,8 @@ def read(data: bytes) -> list[Batch]:
     shadows = Shadows(Counter(), lambda *_: None, lambda: 0)
     node = Inode()
     node.append(data)
-    return shadows._whole(ONE, shadows.ghost(TopicId("t"), 0), node, _Reading("/t-0"))
+    found = shadows._whole(shadows.ghost(TopicId("t"), 0), node, _Reading("/t-0"))
+    return [each.batch for each in found]
 
 
 @pytest.mark.parametrize("room", [0, 1, 500])
@@ -56,7 +57,7 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then() -> None:
 
     def look() -> tuple[int, int]:
         reading = _Reading("/t-0")
-        return len(shadows._whole(ONE, ghost, node, reading)), reading.position
+        return len(shadows._whole(ghost, node, reading)), reading.position
 
     assert look() == (1, len(BATCH))
     kept = node.kept
@@ -69,6 +70,62 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then() -> None:
     assert look() == (1, len(BATCH))
     node.drop_pages(random.Random(1))
     assert look() == (0, 0)
+
+
+def numbered_batches(count: int) -> list[bytes]:
+    """Of three records each, one behind the other."""
+    found = []
+    for number in range(count):
+        batch = bytearray(encode_batch([b"%d" % number * 9] * 3))
+        batch[:8] = (3 * number).to_bytes(8, "big")
+        found.append(bytes(batch))
+    return found
+
+
+def after_a_failed_sync(*segments: tuple[int, bytes]) -> tuple[Shadows, Disk, _Reading]:
+    """The files of a log, (base, bytes) each, of which pages may be gone."""
+    shadows = Shadows(Counter(), lambda *_: None, lambda: 0)
+    ghost = shadows.ghost(TopicId("t"), 0)
+    for batch in numbered_batches(5):
+        header = read_header(batch)
+        times = (header.max_timestamp,) * 3
+        ghost.contents.sent(header.crc, Original(ghost.key, (None,) * 3, (b"v",) * 3, times))
+    disk = Disk()
+    disk.mkdir("/data/t-0")
+    for base, data in segments:
+        disk.create(f"/data/t-0/{base:020d}.log").append(data)
+    return shadows, disk, _Reading("/data/t-0", may_have_lost=True)
+
+
+def test_what_a_failed_sync_took_is_missing_between_others() -> None:
+    a, b, c, d, e = numbered_batches(5)
+    shadows, disk, reading = after_a_failed_sync(
+        (0, a + bytes(len(b) - 1) + b"x" + c), (9, d[:40] + bytes(len(d) - 40)), (12, e)
+    )
+    ghost = shadows.ghost(TopicId("t"), 0)
+    first, batches, end = shadows._read_all(ONE, ghost, reading, disk)
+    assert (first, [batch.base for batch in batches], end) == (0, [0, 6, 12], 15)
+    shadow = ghost.shadow(ONE)
+    assert shadow.behind_loss == {6, 12}
+    ghost.replace(ONE, first, batches, end)
+    ghost.committed, ghost._bases, ghost.committed_end = batches, [0, 6, 12], 15
+    ghost.members = (ONE,)
+    with pytest.raises(Violation, match="only up to 3 of 15"):
+        ghost.check_members()
+    shadow.log_start = 12
+    ghost.check_members()
+
+
+def test_what_was_synced_before_is_not_lost() -> None:
+    a, b, c, *_ = numbered_batches(3)
+    shadows, disk, reading = after_a_failed_sync((0, a + bytes(len(b) - 1) + b"x" + c))
+    ghost = shadows.ghost(TopicId("t"), 0)
+    _, batches, _ = shadows._read_all(ONE, ghost, reading, disk)
+    shadow = ghost.shadow(ONE)
+    shadows._check_synced(ONE, shadow, reading, batches)
+    reading.synced[3] = batches[0]._replace(base=3)
+    with pytest.raises(Violation, match="which was synced"):
+        shadows._check_synced(ONE, shadow, reading, batches)
 
 
 def test_nobody_has_to_hold_the_records_of_a_deleted_topic() -> None:
