@@ -937,7 +937,7 @@ VARIANTS: dict[str, Variant] = {
         "B-R26: a late copy of an earlier incarnation's registration replaces the present one",
         ((brokers, "_outdated", _never_outdated),),
         leaning=_with_lives("kill", "power", "controller_kill", "controller_kill"),
-        caught_by=21,
+        caught_by=9,
     ),
     "nobody_leads_after_a_stop": Variant(
         "After a stop of the whole cluster not even members of an ISR may lead",
