@@ -329,12 +329,12 @@ class Nemesis:
         node.disk.copy(source, target)
         self._copies.append((node, source, target))
         if self.rng.random() < 0.7:
-            self._later(self.rng.randint(500, 4_000), lambda: self._restore_soon(20))
+            self.later(self.rng.randint(500, 4_000), lambda: self._restore_soon(20))
 
     def _restore_soon(self, attempts: int) -> None:
         """The same as `_restore`, as soon as the budget has room for it."""
         if not self.stopped and attempts > 0 and not self._restore():
-            self._later(300, lambda: self._restore_soon(attempts - 1))
+            self.later(300, lambda: self._restore_soon(attempts - 1))
 
     def _restore(self) -> bool:
         """Somebody removes the right one of two copies. Whether there were two."""
