@@ -121,6 +121,7 @@ class Nemesis:
         return self._any()
 
     def away_ms(self) -> int:
+        """How long a process that dies stays away."""
         return self.rng.randint(20, self.cluster.swarm.away_ms)
 
     def later(self, wait_ms: int, fn: Callable[[], None]) -> None:
