@@ -38,6 +38,7 @@ from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
 from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.leaderships import LedByEpoch
 from tests.sim.net import Net
 from tests.sim.producers import ProducerApp
 from tests.sim.rpc import Rpc
@@ -80,6 +81,7 @@ class Cluster:
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
+        self.led_by_epoch = LedByEpoch()
         self.image = MetadataImage()  # the ghost's: what the controller published
         self.min_insync = {self.swarm.min_insync}  # all that it ever was
         self.controller = ControllerNode(self)

@@ -53,6 +53,8 @@ REQUIRED = (
     "replica moved",
     "replica copied",
     "replica restored",
+    "leadership began",
+    "leadership ended",
     # producers
     "late producer",
     "producer left",

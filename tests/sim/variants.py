@@ -47,6 +47,7 @@ from pylog_broker.replicated.state_machine import ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
+from pylog_broker.replication.leaderships import Leaderships
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
@@ -833,6 +834,21 @@ def _controllers_lose_power(swarm: Swarm) -> Swarm:
     )
 
 
+# ---- what coordinators are told -----------------------------------------------------------------
+
+_production_role_changed = Leaderships.role_changed
+
+
+def _only_where_it_is_led(self: Leaderships, partition: Partition) -> None:
+    if partition.leading is not None:
+        _production_role_changed(self, partition)
+
+
+def _only_where_somebody_leads(self: Leaderships, partition: Partition) -> None:
+    if partition.leading is not None or partition.following is not None:
+        _production_role_changed(self, partition)
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -1084,5 +1100,14 @@ VARIANTS: dict[str, Variant] = {
         ((ReplicatedStateMachine, "seal", _sealed_at_once),),
         leaning=_controllers_lose_power,
         caught_by=2,
+    ),
+    "leadership_kept": Variant(
+        "A coordinator is not told that its partition is led elsewhere",
+        ((Leaderships, "role_changed", _only_where_it_is_led),),
+    ),
+    "leadership_of_a_deleted_topic": Variant(
+        "A coordinator is not told that its topic was deleted, or that its log has failed",
+        ((Leaderships, "role_changed", _only_where_somebody_leads),),
+        leaning=_many_topics,
     ),
 }
