@@ -7,7 +7,7 @@ shell reports the commit after fsync, with several it would after a majority.
 
 This module is the table of contents: what can be asked, what waits, and the timers. The rules are
 next to it: `sessions` (who is heard), `claims` (who becomes which broker), `brokers` (registration,
-fencing), `election` and `partitions` (leaders, ISR), `topics`, `configs`.
+fencing), `election` and `partitions` (leaders, ISR), `topics`, `internal_topics`, `configs`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
 from pylog_broker.controller.effects import Effect, Reply, Report, SnapshotDue
 from pylog_broker.controller.election import Elections
+from pylog_broker.controller.internal_topics import InternalTopics
 from pylog_broker.controller.ledger import ElectionCounts, Ledger
 from pylog_broker.controller.sessions import ObservedTime, Session, Sessions
 from pylog_broker.controller.settings import ControllerSettings
@@ -49,6 +50,7 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
     ClaimBroker,
+    EnsureInternalTopic,
     Failure,
     HeartbeatAccepted,
     MetadataBatch,
@@ -109,6 +111,7 @@ class Controller:
         )
         self._topics = Topics(self._ledger, settings, new_id)
         self._growth = TopicGrowth(self._ledger, settings)
+        self._internal_topics = InternalTopics(self._ledger, settings, self._topics)
         self._topic_waits = TopicWaits(self._ledger, self._sessions)
         self._shutdowns = Shutdowns()
         self._timers = _Timers(None, None)
@@ -415,6 +418,19 @@ class Controller:
         first, count = image.next_producer_id, self._settings.producer_id_block
         self._ledger.write(ProducerIdsRecord(broker_id, broker_epoch, ProducerId(first + count)))
         return self._answer(token, ProducerIdBlock(first, count))
+
+    def ensure_internal_topic(
+        self, now_ms: int, request: EnsureInternalTopic, token: object
+    ) -> list[Effect]:
+        """A coordinator's topic is there, or is made. Answered with an InternalTopicEnsured when
+        that is durable; COORDINATOR_NOT_AVAILABLE: ask again.
+        """
+        self._observe(now_ms)
+        broker = self._ledger.decided.brokers.get(request.broker_id)
+        if broker is None or broker.broker_epoch != request.broker_epoch:
+            return self._answer(token, self._stale(request.broker_id, request.broker_epoch))
+        answer, reports = self._internal_topics.ensure(request.name)
+        return self._leave([Reply(token, answer), *reports])
 
     def elect_leaders(self, now_ms: int, request: ElectLeaders, token: object) -> list[Effect]:
         """Preferred or unclean elections by command. Answered with a LeadersElected."""

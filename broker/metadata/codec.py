@@ -27,9 +27,11 @@ from pylog_broker.metadata.messages import (
     BrokerRegistered,
     BrokerState,
     ClaimBroker,
+    EnsureInternalTopic,
     Failure,
     FailuresNoted,
     HeartbeatAccepted,
+    InternalTopicEnsured,
     LogDirectory,
     MetadataBatch,
     PartitionIsr,
@@ -406,4 +408,38 @@ def decode_producer_ids(
     """The controller's answer to a request for producer ids."""
     return decode_failure(message) or ProducerIdBlock(
         ProducerId(message.first_producer_id), message.count
+    )
+
+
+def encode_ensure(request: EnsureInternalTopic) -> cluster_pb2.EnsureInternalTopicRequest:
+    """A coordinator's need."""
+    return cluster_pb2.EnsureInternalTopicRequest(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, name=request.name
+    )
+
+
+def decode_ensure(message: cluster_pb2.EnsureInternalTopicRequest) -> EnsureInternalTopic:
+    """A coordinator's need."""
+    return EnsureInternalTopic(
+        BrokerId(message.broker_id), BrokerEpoch(message.broker_epoch), message.name
+    )
+
+
+def encode_ensured(
+    answer: InternalTopicEnsured | Failure,
+) -> cluster_pb2.EnsureInternalTopicResponse:
+    """The controller's answer about an internal topic."""
+    if isinstance(answer, Failure):
+        return cluster_pb2.EnsureInternalTopicResponse(error=encode_failure(answer))
+    return cluster_pb2.EnsureInternalTopicResponse(
+        name=answer.name, topic_id=answer.topic_id, num_partitions=answer.num_partitions
+    )
+
+
+def decode_ensured(
+    message: cluster_pb2.EnsureInternalTopicResponse,
+) -> InternalTopicEnsured | Failure:
+    """The controller's answer about an internal topic."""
+    return decode_failure(message) or InternalTopicEnsured(
+        message.name, TopicId(message.topic_id), message.num_partitions
     )

@@ -219,6 +219,26 @@ class ProducerIdBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class EnsureInternalTopic:
+    """A coordinator on this broker needs the internal topic of that name."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicEnsured:
+    """The topic is there, with so many partitions, made now or before. The brokers may hear of it a
+    moment later.
+    """
+
+    name: str
+    topic_id: TopicId
+    num_partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class MetadataBatch:
     """Committed metadata on its way to a broker.
 

@@ -61,6 +61,7 @@ from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import host_id, open_files_max
+from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
 from pylog_broker.node.link import ControllerLink, LeaseLine
 from pylog_broker.node.listeners import Listeners
@@ -142,6 +143,10 @@ class BrokerService:
         self._engine: Engine
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._internal_topics = InternalTopics(
+            self._link.ensure_internal_topic,
+            lambda: (self._broker_id, self._membership.broker_epoch),
+        )
         self._failures = FailureReports(self._report_failures)
         self._disk_failures: DiskFailures
         self._replication: ReplicationServer
@@ -514,6 +519,7 @@ class BrokerService:
         if self._streams is not None:
             await self._streams.close()
         self._producer_ids.stop()
+        self._internal_topics.stop()
         self._failures.stop()
         marks = None
         if self._engine_exists():

@@ -311,6 +311,28 @@ class AllocateProducerIdsResponse(_message.Message):
     count: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., first_producer_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
 
+class EnsureInternalTopicRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "name")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    name: str
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class EnsureInternalTopicResponse(_message.Message):
+    __slots__ = ("error", "name", "topic_id", "num_partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    name: str
+    topic_id: str
+    num_partitions: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., name: _Optional[str] = ..., topic_id: _Optional[str] = ..., num_partitions: _Optional[int] = ...) -> None: ...
+
 class ControlledShutdownRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]

@@ -101,6 +101,8 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT, TEXTS)),
     ("failures_noted", FAILURES | st.builds(messages.FailuresNoted)),
     ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
+    ("ensure", st.builds(messages.EnsureInternalTopic, INT32, INT64, TEXT)),
+    ("ensured", FAILURES | st.builds(messages.InternalTopicEnsured, TEXT, TEXT, INT32)),
 ]  # fmt: skip
 
 
