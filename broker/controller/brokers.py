@@ -9,6 +9,7 @@ it is fenced again, and if it was only slow it may be unfenced under the same ep
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
@@ -30,14 +31,23 @@ from pylog_broker.metadata.messages import (
     ReplicasFailed,
 )
 from pylog_broker.metadata.records import (
+    BROKERS,
+    CLIENTS,
+    GRPC,
+    KAFKA,
     BrokerChangeRecord,
     Endpoint,
+    Listener,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
+    endpoint_of,
 )
 
 BROKER_ID_MAX = 1_000_000
 """Far above any cluster; only so that a garbled request is recognised."""
+
+LISTENERS_MAX = 16
+LISTENER_NAME_MAX = 64
 
 NAMES_MAX = 5
 """How many partitions one line of the log names."""
@@ -95,14 +105,13 @@ class Brokers:
                 incarnation_id=request.incarnation_id,
                 host_id=request.host_id,
                 rack=request.rack,
-                client_endpoint=request.client_endpoint,
-                replication_endpoint=request.replication_endpoint,
+                listeners=request.listeners,
                 directory_id=request.directory_id,
                 boot_id=request.boot_id,
                 static_config=request.static_config,
-                stream_endpoint=request.stream_endpoint,
                 log_dirs=ids if len(ids) > 1 else (),
                 offline_log_dirs=tuple(filter(None, request.offline_log_dirs)),
+                software=request.software,
             )
         )
         returning = Returning(known, request)
@@ -431,14 +440,28 @@ def _fault(request: RegisterBroker) -> str | None:
         return f"broker {request.broker_id} names no incarnation"
     if not request.directory_id:
         return f"broker {request.broker_id} names no directory; it needs exactly one"
-    for what, endpoint in (
-        ("client", request.client_endpoint),
-        ("replication", request.replication_endpoint),
-        ("stream", request.stream_endpoint),
-    ):
-        fault = None if endpoint is None else _endpoint_fault(endpoint)
+    fault = _listeners_fault(request.listeners)
+    return None if fault is None else f"broker {request.broker_id} {fault}"
+
+
+def _listeners_fault(listeners: Sequence[Listener]) -> str | None:
+    if len(listeners) > LISTENERS_MAX:
+        return f"has {len(listeners)} listeners; it may have {LISTENERS_MAX}"
+    names = [listener.name for listener in listeners]
+    for name in names:
+        if not name.strip() or len(name) > LISTENER_NAME_MAX:
+            return f"has a listener {name[:80]!r}; a name has 1 to {LISTENER_NAME_MAX} characters"
+        if names.count(name) > 1:
+            return f"has two listeners of the name {name}"
+    for listener in listeners:
+        fault = _endpoint_fault(listener.endpoint)
         if fault is not None:
-            return f"broker {request.broker_id} advertises the {what} address {endpoint}: {fault}"
+            return (
+                f"advertises the address {listener.endpoint} of listener {listener.name}: {fault}"
+            )
+    for protocol, purpose in ((GRPC, CLIENTS), (KAFKA, BROKERS)):
+        if endpoint_of(listeners, protocol, purpose) is None:
+            return f"has no listener for {purpose} that speaks {protocol}"
     return None
 
 

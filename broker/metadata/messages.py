@@ -18,7 +18,7 @@ from pylog.model import (
     ProducerId,
     TopicId,
 )
-from pylog_broker.metadata.records import Endpoint, MetadataRecord
+from pylog_broker.metadata.records import NOT_TOLD, Listener, MetadataRecord, Software
 
 ReplicaKey = tuple[TopicId, int]
 """A replica of whoever speaks: topic id and partition."""
@@ -107,8 +107,7 @@ class RegisterBroker:
     cluster_id: str
     host_id: str
     rack: str | None
-    client_endpoint: Endpoint
-    replication_endpoint: Endpoint
+    listeners: tuple[Listener, ...]
     directory_id: str
     boot_id: str
     log_intact: bool
@@ -116,7 +115,7 @@ class RegisterBroker:
     failed_replicas: tuple[ReplicaKey, ...] = ()
     lost_replicas: tuple[ReplicaKey, ...] = ()
     static_config: tuple[tuple[str, str], ...] = ()
-    stream_endpoint: Endpoint | None = None
+    software: Software = NOT_TOLD
     log_dirs: tuple[LogDirectory, ...] = ()
     offline_log_dirs: tuple[str, ...] = ()
     previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH

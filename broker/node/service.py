@@ -49,7 +49,7 @@ from pylog_broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, usual_listeners
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
 from pylog_broker.network.shares import BrokerShares
@@ -71,6 +71,7 @@ from pylog_broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, sett
 from pylog_broker.node.producer_ids import ProducerIds
 from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
+from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.replication.manager import ReplicaManager
@@ -356,9 +357,10 @@ class BrokerService:
             incarnation_id=self._incarnation,
             host_id=self._host,
             rack=self._config.broker_rack,
-            client_endpoint=self._endpoint,
-            replication_endpoint=self._replication_endpoint,
-            stream_endpoint=self._stream_endpoint,
+            listeners=usual_listeners(
+                self._endpoint, self._replication_endpoint, self._stream_endpoint
+            ),
+            software=this_software(),
             highest_controller_epoch=epochs.highest,
             previous_broker_epoch=self._replaced_epoch,
             static_config=without_secrets(self._settings.config),

@@ -32,7 +32,7 @@ from pylog_broker.metadata.messages import (
     PartitionsAltered,
     RegisterBroker,
 )
-from pylog_broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord
+from pylog_broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord, usual_listeners
 
 
 def counting_ids(prefix: int = 7) -> object:
@@ -115,8 +115,9 @@ class ControllerShell:
             "cluster_id": self.controller.decided.cluster_id,
             "host_id": f"host-{broker}",
             "rack": None,
-            "client_endpoint": Endpoint(f"host-{broker}", 9000 + broker),
-            "replication_endpoint": Endpoint(f"host-{broker}", 9100 + broker),
+            "listeners": usual_listeners(
+                Endpoint(f"host-{broker}", 9000 + broker), Endpoint(f"host-{broker}", 9100 + broker)
+            ),
             "directory_id": f"directory-{broker}",
             "boot_id": f"boot-{broker}",
             "log_intact": True,

@@ -45,7 +45,7 @@ class ControllerEpochRecord(_message.Message):
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +68,8 @@ class RegisterBrokerRecord(_message.Message):
     STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     incarnation_id: str
@@ -83,7 +85,50 @@ class RegisterBrokerRecord(_message.Message):
     stream_endpoint: _common_pb2.Endpoint
     log_dirs: _containers.RepeatedScalarFieldContainer[str]
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ...) -> None: ...
+    listeners: _containers.RepeatedCompositeFieldContainer[Listener]
+    software: Software
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., software: _Optional[_Union[Software, _Mapping]] = ...) -> None: ...
+
+class Listener(_message.Message):
+    __slots__ = ("name", "endpoint", "protocol", "purpose")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    endpoint: _common_pb2.Endpoint
+    protocol: str
+    purpose: str
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., protocol: _Optional[str] = ..., purpose: _Optional[str] = ...) -> None: ...
+
+class Software(_message.Message):
+    __slots__ = ("name", "version", "apis", "features")
+    class ApisEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    APIS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    apis: _containers.ScalarMap[str, int]
+    features: _containers.RepeatedCompositeFieldContainer[FeatureRange]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., apis: _Optional[_Mapping[str, int]] = ..., features: _Optional[_Iterable[_Union[FeatureRange, _Mapping]]] = ...) -> None: ...
+
+class FeatureRange(_message.Message):
+    __slots__ = ("name", "lowest", "highest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    lowest: int
+    highest: int
+    def __init__(self, name: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
 
 class BrokerChangeRecord(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "fenced", "in_controlled_shutdown", "offline_log_dirs")

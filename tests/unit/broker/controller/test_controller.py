@@ -97,7 +97,7 @@ def test_registration_in_whole_effects() -> None:
     request = shell.registration(1)
     record = RegisterBrokerRecord(
         B1, BrokerEpoch(2), request.incarnation_id, request.host_id, None,
-        request.client_endpoint, request.replication_endpoint, request.directory_id,
+        request.listeners, request.directory_id,
         request.boot_id,
     )  # fmt: skip
     effects = controller.register_broker(5, request, "token")

@@ -46,6 +46,7 @@ from pylog_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    usual_listeners,
 )
 from tests.fakes.controller_shell import counting_ids
 
@@ -171,8 +172,9 @@ class History:
         endpoint = Endpoint("host", 9_000 + broker)
         request = RegisterBroker(
             BrokerId(broker), f"i-{broker}-{self.lives[broker]}",
-            self.controller.decided.cluster_id, f"h-{broker}", None, endpoint, endpoint,
-            f"d-{broker}-{self.directories[broker]}", "boot", self.rng.random() < 0.8,
+            self.controller.decided.cluster_id, f"h-{broker}", None,
+            usual_listeners(endpoint, endpoint), f"d-{broker}-{self.directories[broker]}", "boot",
+            self.rng.random() < 0.8,
             ControllerEpoch(0), self._some_replicas(broker), self._some_replicas(broker),
         )  # fmt: skip
         known = self.controller.decided.brokers.get(BrokerId(broker))

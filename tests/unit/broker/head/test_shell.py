@@ -21,7 +21,7 @@ from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.head import shell as shell_module
 from pylog_broker.head.shell import ControllerShell
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
-from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, usual_listeners
 from tests.fakes.memory_files import MemoryFiles
 
 
@@ -49,8 +49,7 @@ def register(shell: ControllerShell, broker: int) -> Callable[[int, object], lis
         cluster_id=shell.controller.image.cluster_id,
         host_id="host",
         rack=None,
-        client_endpoint=here,
-        replication_endpoint=here,
+        listeners=usual_listeners(here, here),
         directory_id=f"directory-{broker}",
         boot_id="boot",
         log_intact=True,
