@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
+from pylog_broker.controller import features
 from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
 from pylog_broker.controller.effects import Effect, RejectSession, Report, TellSession
@@ -149,6 +150,9 @@ class Brokers:
         fault = _fault(request)
         if fault is not None:
             return Failure(errors.InvalidRegistration.code, fault)
+        unsupported = features.refusal(image, request)
+        if unsupported is not None:
+            return unsupported
         for other in image.brokers.values():
             common = set(other.all_log_dirs).intersection(_all_ids(request))
             if other.broker_id != request.broker_id and common:

@@ -7,7 +7,8 @@ shell reports the commit after fsync, with several it would after a majority.
 
 This module is the table of contents: what can be asked, what waits, and the timers. The rules are
 next to it: `sessions` (who is heard), `claims` (who becomes which broker), `brokers` (registration,
-fencing), `election` and `partitions` (leaders, ISR), `topics`, `internal_topics`, `configs`.
+fencing), `election` and `partitions` (leaders, ISR), `topics`, `internal_topics`, `configs`,
+`features`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
 from pylog_broker.controller.effects import Effect, Reply, Report, SnapshotDue
 from pylog_broker.controller.election import Elections
+from pylog_broker.controller.features import Features
 from pylog_broker.controller.internal_topics import InternalTopics
 from pylog_broker.controller.ledger import ElectionCounts, Ledger
 from pylog_broker.controller.sessions import ObservedTime, Session, Sessions
@@ -44,7 +46,9 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     DescribedConfig,
     ElectLeaders,
+    FeatureState,
     TopicsCreated,
+    UpdateFeatures,
 )
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
@@ -110,6 +114,7 @@ class Controller:
             self._ledger, self._sessions, self._claims, self._elections, self._configs
         )
         self._topics = Topics(self._ledger, settings, new_id)
+        self._features = Features(self._ledger)
         self._growth = TopicGrowth(self._ledger, settings)
         self._internal_topics = InternalTopics(self._ledger, settings, self._topics)
         self._topic_waits = TopicWaits(self._ledger, self._sessions)
@@ -198,16 +203,21 @@ class Controller:
 
     # ---- start, commit, time -------------------------------------------------------------------
 
-    def start(self, now_ms: int) -> list[Effect]:
-        """Raises the controller epoch, durably before anything else; names a new cluster."""
+    def start(self, now_ms: int, wall_ms: int = 0) -> list[Effect]:
+        """Raises the controller epoch, durably before anything else; names a new cluster.
+        `wall_ms`: the time of day, for people; 0: not known.
+        """
         assert not self._started
         self._started = True
         observed = self._time.advance(now_ms)
         image = self._ledger.decided
-        if not image.cluster_id:
+        is_new = not image.cluster_id
+        if is_new:
             self._ledger.write(ClusterRecord(self._new_id()))
         epoch = self._ledger.epoch
-        self._ledger.write(ControllerEpochRecord(epoch))
+        self._ledger.write(ControllerEpochRecord(epoch, wall_ms))
+        if is_new:
+            self._features.finalize_newest()
         reports = self._configs.record_defaults()
         for broker, registration in sorted(image.brokers.items()):
             self._sessions.add(
@@ -498,6 +508,15 @@ class Controller:
         until = observed + max(0, request.timeout_ms)
         self._topic_waits.add(self._ledger.decided.offset, until, answer, token)
         return self._leave([])
+
+    def update_features(self, now_ms: int, request: UpdateFeatures, token: object) -> list[Effect]:
+        """Answered with a FeaturesUpdated when it is durable."""
+        self._observe(now_ms)
+        return self._answer(token, self._features.update(request))
+
+    def describe_features(self) -> tuple[FeatureState, ...]:
+        """Every feature's level, as committed. Changes nothing and waits for nothing."""
+        return self._features.describe(self._ledger.committed)
 
     def describe_configs(self, question: ConfigsQuestion) -> DescribedConfig:
         """What holds for one resource, as committed. Changes nothing and waits for nothing."""

@@ -15,6 +15,7 @@ from pylog_broker.grpc.admin_wire import (
     bounded,
     changes_from,
     described_message,
+    feature_message,
     growth_from,
     new_topic_from,
     question_from,
@@ -30,11 +31,13 @@ from pylog_broker.metadata.admin import (
     DeletedTopic,
     DeleteTopics,
     ElectLeaders,
+    FeaturesUpdated,
     GrownTopic,
     LeadersElected,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
+    UpdateFeatures,
 )
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
@@ -224,4 +227,28 @@ class AdminService(admin_pb2_grpc.AdminServicer):
             controller_epoch=image.controller_epoch,
             brokers=broker_messages(brokers_of(image, fenced=False)),
             controller=endpoint_message(endpoint) if endpoint else None,
+            controller_since_ms=image.controller_since_ms,
+        )
+
+    async def DescribeFeatures(
+        self, request: admin_pb2.DescribeFeaturesRequest, context: Context
+    ) -> admin_pb2.DescribeFeaturesResponse:
+        """Every feature's level, as committed."""
+        features = self._controller.describe_features()
+        return admin_pb2.DescribeFeaturesResponse(features=map(feature_message, features))
+
+    async def UpdateFeatures(
+        self, request: admin_pb2.UpdateFeaturesRequest, context: Context
+    ) -> admin_pb2.UpdateFeaturesResponse:
+        """Raised levels; all of them, or none."""
+        bounded(len(request.levels), "features")
+        wanted = UpdateFeatures(tuple(sorted(request.levels.items())), request.validate_only)
+        answer = await self._ask(
+            lambda now, token: self._controller.update_features(now, wanted, token)
+        )
+        if isinstance(answer, Failure):
+            answer = FeaturesUpdated(answer)
+        assert isinstance(answer, FeaturesUpdated), answer
+        return admin_pb2.UpdateFeaturesResponse(
+            error=error_of(answer.failure), features=map(feature_message, answer.features)
         )

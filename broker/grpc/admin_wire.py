@@ -13,6 +13,7 @@ from pylog_broker.metadata.admin import (
     ConfigsQuestion,
     CreatePartitions,
     DescribedConfig,
+    FeatureState,
     NewPartitionsOf,
 )
 from pylog_broker.metadata.records import ConfigResourceType
@@ -145,3 +146,10 @@ def _change(item: admin_pb2.AlteredResource) -> ConfigChange:
                     f"{op.type}"
                 )
     return ConfigChange(_kind(item.resource), item.resource.name, values, appended, subtracted)
+
+
+def feature_message(feature: FeatureState) -> admin_pb2.Feature:
+    """A feature's level and range."""
+    return admin_pb2.Feature(
+        name=feature.name, level=feature.level, lowest=feature.lowest, highest=feature.highest
+    )

@@ -100,7 +100,7 @@ class Head:
                 SYSTEM_CLOCK,
                 on_published=lambda: self._follow(config, controller.image),
             )
-            shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms()))
+            shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms(), SYSTEM_CLOCK.wall_ms()))
             while controller.image.controller_epoch != controller.controller_epoch:
                 await shell.next_change()
             log.remember_cluster(controller.image.cluster_id)

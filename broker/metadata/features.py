@@ -11,7 +11,7 @@ long as it stays, the brokers' version can be put back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pylog_broker.metadata.records import FeatureRange
@@ -29,3 +29,8 @@ def range_of(features: Iterable[FeatureRange], name: str) -> FeatureRange:
     """
     level = FIRST_LEVEL if name == METADATA_VERSION else 0
     return next((each for each in features if each.name == name), FeatureRange(name, level, level))
+
+
+def level_of(finalized: Mapping[str, int], name: str) -> int:
+    """The level of a feature in a cluster: finalized, or what goes without saying."""
+    return finalized.get(name, FIRST_LEVEL if name == METADATA_VERSION else 0)

@@ -35,6 +35,7 @@ from pylog_broker.metadata.records import (
     ConfigResourceType,
     ControllerEpochRecord,
     Endpoint,
+    FeatureLevelRecord,
     FeatureRange,
     Listener,
     MetadataRecord,
@@ -263,8 +264,8 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
     ),
     ControllerEpochRecord: (
         "controller_epoch",
-        lambda r: records_pb2.ControllerEpochRecord(epoch=r.epoch),
-        lambda m: ControllerEpochRecord(ControllerEpoch(m.epoch)),
+        lambda r: records_pb2.ControllerEpochRecord(epoch=r.epoch, since_ms=r.since_ms),
+        lambda m: ControllerEpochRecord(ControllerEpoch(m.epoch), m.since_ms),
     ),
     RegisterBrokerRecord: ("register_broker", _encode_registration, _decode_registration),
     BrokerChangeRecord: (
@@ -312,5 +313,10 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
         ),
     ),
     ConfigRecord: ("config", _encode_config, _decode_config),
+    FeatureLevelRecord: (
+        "feature_level",
+        lambda r: records_pb2.FeatureLevelRecord(name=r.name, level=r.level),
+        lambda m: FeatureLevelRecord(m.name, m.level),
+    ),
 }
 _DECODERS: Final = {field: decode for field, _, decode in _CODECS.values()}

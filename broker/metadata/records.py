@@ -107,9 +107,20 @@ class ClusterRecord:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochRecord:
-    """A controller start: durable before it acts."""
+    """A controller start: durable before it acts. `since_ms`: the time of day, 0 when an earlier
+    version has not told it.
+    """
 
     epoch: ControllerEpoch
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevelRecord:
+    """The level at which a feature is finalized (KIP-584)."""
+
+    name: str
+    level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,4 +290,5 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ProducerIdsRecord
     | ConfigRecord
+    | FeatureLevelRecord
 )

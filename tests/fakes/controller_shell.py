@@ -23,6 +23,7 @@ from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import AppendRecords, Effect, Reply
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
@@ -32,7 +33,13 @@ from pylog_broker.metadata.messages import (
     PartitionsAltered,
     RegisterBroker,
 )
-from pylog_broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord, usual_listeners
+from pylog_broker.metadata.records import (
+    Endpoint,
+    MetadataRecord,
+    PartitionRecord,
+    Software,
+    usual_listeners,
+)
 
 
 def counting_ids(prefix: int = 7) -> object:
@@ -118,6 +125,7 @@ class ControllerShell:
             "listeners": usual_listeners(
                 Endpoint(f"host-{broker}", 9000 + broker), Endpoint(f"host-{broker}", 9100 + broker)
             ),
+            "software": Software("pylog", "1.0", features=SUPPORTED),
             "directory_id": f"directory-{broker}",
             "boot_id": f"boot-{broker}",
             "log_intact": True,

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MetadataRecord(_message.Message):
-    __slots__ = ("cluster", "controller_epoch", "register_broker", "broker_change", "unregister_broker", "topic", "partition", "remove_topic", "producer_ids", "config")
+    __slots__ = ("cluster", "controller_epoch", "register_broker", "broker_change", "unregister_broker", "topic", "partition", "remove_topic", "producer_ids", "config", "feature_level")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class MetadataRecord(_message.Message):
     REMOVE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterRecord
     controller_epoch: ControllerEpochRecord
     register_broker: RegisterBrokerRecord
@@ -30,7 +31,8 @@ class MetadataRecord(_message.Message):
     remove_topic: RemoveTopicRecord
     producer_ids: ProducerIdsRecord
     config: ConfigRecord
-    def __init__(self, cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., controller_epoch: _Optional[_Union[ControllerEpochRecord, _Mapping]] = ..., register_broker: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_change: _Optional[_Union[BrokerChangeRecord, _Mapping]] = ..., unregister_broker: _Optional[_Union[UnregisterBrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., remove_topic: _Optional[_Union[RemoveTopicRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., config: _Optional[_Union[ConfigRecord, _Mapping]] = ...) -> None: ...
+    feature_level: FeatureLevelRecord
+    def __init__(self, cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., controller_epoch: _Optional[_Union[ControllerEpochRecord, _Mapping]] = ..., register_broker: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_change: _Optional[_Union[BrokerChangeRecord, _Mapping]] = ..., unregister_broker: _Optional[_Union[UnregisterBrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., remove_topic: _Optional[_Union[RemoveTopicRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., config: _Optional[_Union[ConfigRecord, _Mapping]] = ..., feature_level: _Optional[_Union[FeatureLevelRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterRecord(_message.Message):
     __slots__ = ("cluster_id",)
@@ -39,10 +41,20 @@ class ClusterRecord(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
 class ControllerEpochRecord(_message.Message):
-    __slots__ = ("epoch",)
+    __slots__ = ("epoch", "since_ms")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+    since_ms: int
+    def __init__(self, epoch: _Optional[int] = ..., since_ms: _Optional[int] = ...) -> None: ...
+
+class FeatureLevelRecord(_message.Message):
+    __slots__ = ("name", "level")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    level: int
+    def __init__(self, name: _Optional[str] = ..., level: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRecord(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software")

@@ -29,6 +29,7 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     ElectLeaders,
 )
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
@@ -46,6 +47,7 @@ from pylog_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    Software,
     usual_listeners,
 )
 from tests.fakes.controller_shell import counting_ids
@@ -176,6 +178,7 @@ class History:
             usual_listeners(endpoint, endpoint), f"d-{broker}-{self.directories[broker]}", "boot",
             self.rng.random() < 0.8,
             ControllerEpoch(0), self._some_replicas(broker), self._some_replicas(broker),
+            software=Software("pylog", "1.0", features=SUPPORTED),
         )  # fmt: skip
         known = self.controller.decided.brokers.get(BrokerId(broker))
         if known is not None and self.rng.random() < 0.95:

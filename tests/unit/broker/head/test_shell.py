@@ -20,8 +20,9 @@ from pylog_broker.controller.metadata_snapshots import SNAPSHOT_SUFFIX, read_sna
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.head import shell as shell_module
 from pylog_broker.head.shell import ControllerShell
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
-from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, usual_listeners
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, Software, usual_listeners
 from tests.fakes.memory_files import MemoryFiles
 
 
@@ -50,6 +51,7 @@ def register(shell: ControllerShell, broker: int) -> Callable[[int, object], lis
         host_id="host",
         rack=None,
         listeners=usual_listeners(here, here),
+        software=Software("pylog", "1.0", features=SUPPORTED),
         directory_id=f"directory-{broker}",
         boot_id="boot",
         log_intact=True,
