@@ -28,7 +28,7 @@ from pylog.model import (
 from pylog_broker.controller.brokers import Brokers, stale, stale_session
 from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
-from pylog_broker.controller.effects import Effect, Reply, Report, SnapshotDue
+from pylog_broker.controller.effects import Effect, MetadataMachine, Reply, Report, SnapshotDue
 from pylog_broker.controller.election import Elections
 from pylog_broker.controller.features import Features
 from pylog_broker.controller.internal_topics import InternalTopics
@@ -88,21 +88,26 @@ class Controller:
 
     def __init__(
         self,
-        image: MetadataImage,
+        machine: MetadataMachine,
         settings: ControllerSettings,
         new_id: Callable[[], str],
         *,
         next_offset: Offset | None = None,
     ) -> None:
-        """`image` as recovered from disk (empty: a new cluster); it is the controller's from now
+        """`machine` as loaded from disk (empty: a new cluster); it is the controller's from now
         on. `new_id()` gives a topic or cluster id: 16 random bytes as 22 characters of base64.
-        `next_offset` is where the log ends; None: right behind the image.
+        `next_offset` is where the log ends; None: right behind what was loaded.
         """
         self._settings = settings
         self._new_id = new_id
         self._time = ObservedTime()
+        image = machine.committed
         self._ledger = Ledger(
-            image, tail_records_max=settings.tail_records_max, next_offset=next_offset
+            machine,
+            # each start of an only voter is an epoch of its own
+            epoch=ControllerEpoch(max(0, image.controller_epoch) + 1),
+            tail_records_max=settings.tail_records_max,
+            next_offset=next_offset,
         )
         self._sessions = Sessions(
             grace_ms=settings.session_grace_ms, timeout_ms=settings.session_timeout_ms

@@ -85,7 +85,7 @@ class Head:
         log = await self._open_log(str(root / "controller"))
         try:
             controller = Controller(
-                log.image,
+                log.machine,
                 ControllerSettings.from_config(
                     config,
                     expected_brokers=settings.brokers,

@@ -20,7 +20,7 @@ from pylog.model import (
     topic_id_from_bytes,
 )
 from pylog_broker.controller.controller import Controller
-from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply, machine_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
 from pylog_broker.metadata.features import SUPPORTED
@@ -79,7 +79,9 @@ class ControllerShell:
         self._tokens = count(1)
         make = ids or counting_ids()
         assert callable(make)
-        self.controller = Controller(image, self.settings, make, next_offset=next_offset)
+        self.controller = Controller(
+            machine_of(image), self.settings, make, next_offset=next_offset
+        )
         self.perform(self.controller.start(now_ms))
 
     def perform(self, effects: list[Effect]) -> list[Effect]:

@@ -134,7 +134,7 @@ class ControllerProcess(Actor):
         )
         self._check_recovered(self.log.image)
         self.core = Controller(
-            self.log.image,
+            self.log.machine,
             self.cluster.controller_settings(),
             self._new_id,
             next_offset=self.log.end_offset,

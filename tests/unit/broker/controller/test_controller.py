@@ -24,6 +24,7 @@ from pylog_broker.controller.effects import (
     Report,
     SnapshotDue,
     TellSession,
+    machine_of,
 )
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
@@ -56,7 +57,7 @@ B1 = BrokerId(1)
 def new_controller() -> Controller:
     make = counting_ids()
     assert callable(make)
-    return Controller(MetadataImage(), ONE, make)
+    return Controller(machine_of(MetadataImage()), ONE, make)
 
 
 def committed(controller: Controller, effects: list[Effect]) -> list[Effect]:

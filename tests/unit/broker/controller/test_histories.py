@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, NewTopic, Offset
 from pylog_broker.controller.controller import Controller
-from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply, machine_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import (
     AlterConfigs,
@@ -81,7 +81,7 @@ class History:
             expected_brokers=BROKERS, controlled_shutdown_wait_ms=400, tail_records_max=20,
             leader_imbalance_check_ms=2_000, num_partitions=2, default_replication_factor=3,
         )  # fmt: skip
-        self.controller = Controller(image, settings, self.ids)
+        self.controller = Controller(machine_of(image), settings, self.ids)
         self._perform(self.controller.start(self.now_ms))
         self._commit(len(self.log) - 1)
         return self.controller

@@ -29,7 +29,7 @@ from tests.fakes.memory_files import MemoryFiles
 def open_shell(files: MemoryFiles) -> ControllerShell:
     log = MetadataLog.open(files, "/controller")
     settings = ControllerSettings(expected_brokers=1)
-    controller = Controller(log.image, settings, lambda: topic_id_from_bytes(bytes(16)))
+    controller = Controller(log.machine, settings, lambda: topic_id_from_bytes(bytes(16)))
     return ControllerShell(controller, log, SYSTEM_CLOCK)
 
 
