@@ -60,7 +60,7 @@ DRAWN = (
     "moments",
     "commands",
     "occasions",
-    "metadata log",
+    "metadata batches",
 )
 
 

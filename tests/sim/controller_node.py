@@ -222,12 +222,12 @@ class ControllerProcess(Actor):
                 self.timer(ROOM_RETRY_MS, self._write)
                 break
             self._appends.popleft()
-        self._sync_soon(self.node.rng.expovariate(1.0))
+        if not self._syncing:
+            self._sync_soon(self.node.rng.expovariate(1.0))
 
     def _sync_soon(self, wait_ms: float) -> None:
-        if not self._syncing:
-            self._syncing = True
-            self.timer(wait_ms, self._sync)
+        self._syncing = True
+        self.timer(wait_ms, self._sync)
 
     def _sync(self) -> None:
         self._syncing = False
