@@ -24,9 +24,10 @@ from pylog.rpc import streams
 from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stream_pb2
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import RegisterBroker
-from pylog_broker.metadata.records import Endpoint, usual_listeners
+from pylog_broker.metadata.records import NOT_TOLD, Endpoint, usual_listeners
 from pylog_broker.network.cluster_proof import METADATA_KEY
 from pylog_broker.node.link_session import Handshake
+from pylog_broker.node.software import this_software
 from tests.fakes import raw_http2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.wrong_requests import (
@@ -352,6 +353,7 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
         right = RegisterBroker(
             BrokerId(broker), "an-impostor", raw.metadata().cluster_id, "host", None,
             usual_listeners(here, here), "another-directory", "boot", True, ControllerEpoch(-1),
+            software=this_software(),
         )  # fmt: skip
 
         nowhere = usual_listeners(Endpoint("0.0.0.0", 1), here)
@@ -368,10 +370,8 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
             ({"broker_id": BrokerId(0)}, errors.InvalidRegistration),
             ({"directory_id": ""}, errors.InvalidRegistration),
             ({"incarnation_id": ""}, errors.InvalidRegistration),
-            (
-                {"listeners": nowhere},
-                errors.InvalidRegistration,
-            ),
+            ({"listeners": nowhere}, errors.InvalidRegistration),
+            ({"software": NOT_TOLD}, errors.UnsupportedVersion),
             ({"highest_controller_epoch": ControllerEpoch(99)}, errors.StaleControllerEpoch),
         ):
             assert type(refusal(**changes)) is error, changes
