@@ -35,7 +35,7 @@ from pylog_broker.kafka.translate import (
     id_from_bytes,
     id_to_bytes,
 )
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     INLINE_RECORDS_MAX,
     Chunks,
     MalformedMessage,

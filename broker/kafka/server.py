@@ -46,7 +46,7 @@ from pylog_broker.kafka.translate import (
     fetched_to_wire,
     query_from_wire,
 )
-from pylog_broker.kafka.wire import Chunks, MalformedMessage
+from pylog_broker.kafka_primitives import Chunks, MalformedMessage
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.network.acceptor import Acceptor, Gate, Place
 from pylog_broker.network.quotas import ConnectionQuotas, Refusal
