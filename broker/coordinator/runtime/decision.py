@@ -50,10 +50,13 @@ Effect = Reply | SetTimer | CancelTimer
 
 @dataclass(slots=True)
 class Decision:
-    """`records` are replayed and appended together, all or none; effects are in order."""
+    """Records are replayed together, and effects are in order. `is_atomic`: they are appended
+    together, too, all or none; else, of any number, in as many appends as they take.
+    """
 
     records: list[Record] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
+    is_atomic: bool = True
 
 
 class Coordinator(Protocol):

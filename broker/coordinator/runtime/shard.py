@@ -171,7 +171,12 @@ class Shard(Generic[CoordinatorT]):
                 raise
             self._replies.append(Reply(request_id, error))
             return []
-        out: list[ShardEffect] = [*self._write(decision.records)]
+        out: list[ShardEffect] = []
+        if decision.is_atomic:
+            out += self._write(decision.records)
+        else:
+            for record in decision.records:
+                out += self._write([record])
         for effect in decision.effects:
             if isinstance(effect, Reply):
                 self._replies.append(effect)
