@@ -286,8 +286,11 @@ class ProducerApp(Actor):
         """What it has not heard of, for a report and for L1."""
         if not self.alive:
             return []
+        incomplete = self.accumulator.incomplete
+        waiting = [batch for batch in incomplete if self._exists(batch.topic_partition)]
         words = [f"last word to {tp}" for tp in sorted(self._last_words) if self._exists(tp)]
-        waiting = (b for b in self.accumulator.incomplete if self._exists(b.topic_partition))
+        if incomplete and not waiting:
+            words = []  # ... and may have all the memory until then
         return words + [f"{batch.topic_partition} {batch.delivery}" for batch in waiting]
 
     def _exists(self, tp: TopicPartition) -> bool:

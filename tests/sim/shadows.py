@@ -200,11 +200,15 @@ class Shadows:
             if name.endswith(LOG_SUFFIX) and name >= reading.segment:
                 node = directory.entries[name]
                 assert isinstance(node, Inode)
-                if name != reading.segment:
-                    reading.segment, reading.position = name, 0
-                ghost.grow(broker, self._batches(broker, ghost, node, reading))
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
+                if name != reading.segment:
+                    if not node.data and reading.segment:
+                        # A roll that was given up may have left it: the one before may yet grow.
+                        reading.looked_at = None
+                        continue
+                    reading.segment, reading.position = name, 0
+                ghost.grow(broker, self._batches(broker, ghost, node, reading))
                 reading.looked_at = (directory, directory.version, node, node.version)
 
     def _read_all(
