@@ -1,6 +1,6 @@
 """The Cluster service of the controller: brokers' claims, sessions, metadata, ISR changes.
 
-Every call carries a proof of the cluster's secret (`broker/network/cluster_proof.py`). What a call
+Every call carries a proof of the cluster's secret (`broker/net/cluster_proof.py`). What a call
 asks goes to the controller as it comes; what the controller says of its own accord (`tell`,
 `reject`, `published`) goes out on open streams.
 """
@@ -23,7 +23,7 @@ from pylog_broker.grpc.guard import Context
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import Failure, MetadataBatch
 from pylog_broker.metadata.record_codec import encode_record
-from pylog_broker.network.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
+from pylog_broker.net.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
 
 STREAM_QUEUE_MAX: Final = 100
 """Messages that a session stream has not taken; a broker that is so far behind reconnects."""

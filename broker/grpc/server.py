@@ -13,7 +13,7 @@ from pylog.config import INT_MAX
 from pylog.errors import BrokerNotAvailable
 from pylog_broker.grpc.guard import Guard
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.shares import CONNECTIONS_MAX
+from pylog_broker.net.shares import CONNECTIONS_MAX
 
 CONCURRENT_STREAMS_MAX: Final = 256
 """Calls of one connection that run at once; a client of pylog keeps a handful."""

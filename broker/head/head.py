@@ -31,8 +31,8 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics, metrics_port
-from pylog_broker.network.acceptor import Gate
-from pylog_broker.network.shares import gateway_connections_max
+from pylog_broker.net.acceptor import Gate
+from pylog_broker.net.shares import gateway_connections_max
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import boot_id, open_files_max
 from pylog_broker.node.places import look_at

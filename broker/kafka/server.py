@@ -48,9 +48,9 @@ from pylog_broker.kafka.translate import (
 )
 from pylog_broker.kafka.wire import Chunks, MalformedMessage
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.acceptor import Acceptor, Gate, Place
-from pylog_broker.network.quotas import ConnectionQuotas, Refusal
-from pylog_broker.network.shares import REPLICATION_MAX, UNPROVEN_MAX
+from pylog_broker.net.acceptor import Acceptor, Gate, Place
+from pylog_broker.net.quotas import ConnectionQuotas, Refusal
+from pylog_broker.net.shares import REPLICATION_MAX, UNPROVEN_MAX
 from pylog_broker.replication.messages import Effect, ReplicaFetched
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.broker_admin import BrokerAdminService
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -52,8 +53,8 @@ from pylog_broker.metadata.messages import (
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
-from pylog_broker.network.shares import BrokerShares
-from pylog_broker.network.strangers import StrangerReports
+from pylog_broker.net.shares import BrokerShares
+from pylog_broker.net.strangers import StrangerReports
 from pylog_broker.node.disk_failures import DiskFailures
 from pylog_broker.node.disk_work import DiskWork
 from pylog_broker.node.engine import Engine
@@ -75,7 +76,6 @@ from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.manager.log_directories import LogDirectories
-from pylog_broker.streams.server import StreamServer
 
 _log = logging.getLogger("pylog.node")
 

@@ -21,9 +21,11 @@ from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import DataApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.framed.connection import State, StreamConnection
+from pylog_broker.framed.server import LISTENER, StreamServer
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.acceptor import Gate, Place
+from pylog_broker.net.acceptor import Gate, Place
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
     Effect,
@@ -34,8 +36,6 @@ from pylog_broker.replication.messages import (
     Produce,
     ProduceDone,
 )
-from pylog_broker.streams.connection import State, StreamConnection
-from pylog_broker.streams.server import LISTENER, StreamServer
 
 T0 = TopicPartition("t", 0)
 PLAIN = encode_batch([b"value"])

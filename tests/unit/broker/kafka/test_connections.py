@@ -22,7 +22,7 @@ from pylog_broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.shares import UNPROVEN_MAX
+from pylog_broker.net.shares import UNPROVEN_MAX
 from pylog_broker.replication.messages import (
     Effect,
     EpochEnd,

@@ -32,8 +32,8 @@ from pylog_broker.api.api import DataApi
 from pylog_broker.api.context import RequestContext, bounded_client_id
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
 from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
-from pylog_broker.network.acceptor import Place
-from pylog_broker.network.quotas import Refusal
+from pylog_broker.net.acceptor import Place
+from pylog_broker.net.quotas import Refusal
 from pylog_broker.protobuf.produce_and_fetch import (
     all_produced,
     fetch_from,

@@ -12,10 +12,10 @@ from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 from pylog_broker.api.api import DataApi
-from pylog_broker.network.acceptor import Acceptor, Gate
-from pylog_broker.network.quotas import Refusal
-from pylog_broker.network.shares import CONNECTIONS_MAX
-from pylog_broker.streams.connection import LISTENER, State, StreamConnection
+from pylog_broker.framed.connection import LISTENER, State, StreamConnection
+from pylog_broker.net.acceptor import Acceptor, Gate
+from pylog_broker.net.quotas import Refusal
+from pylog_broker.net.shares import CONNECTIONS_MAX
 
 GREETING_LOOK_SECONDS: Final = 5.0
 """A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""

@@ -15,12 +15,12 @@ from pylog.rpc import streams
 from pylog.rpc.produce_wire import Request, encode_message
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX
+from pylog_broker.framed.connection import State
+from pylog_broker.framed.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from pylog_broker.replication.messages import (
     PartitionData,
     Standing,
 )
-from pylog_broker.streams.connection import State
-from pylog_broker.streams.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from tests.fakes.stream_world import (
     FRAME_MAX,
     PACKED,
