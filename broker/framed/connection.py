@@ -1,9 +1,9 @@
-"""One client's framed stream: greeting, then requests in order and their answers in order.
+"""One client's framed stream: a greeting, then produces or fetches in order, or calls in any order.
 
-No task for a request: frames are handled as they come, answers are written as they are ready. What
-cannot be handled yet waits here, and while anything does nothing more is read. Nor is it while the
-memory for requests of all connections is used up (`RequestMemory`); and no fetch begins while
-clients have not taken too much of what was answered (`AnswerMemory`).
+Produces and fetches have no tasks: frames are handled as they come, and answers are written as they
+are ready. What cannot be handled yet waits here, and while anything does nothing more is read. Nor
+is it while the memory for requests of all connections is used up (`RequestMemory`); and no fetch
+and no call begins while clients have not taken too much of what was answered (`AnswerMemory`).
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
 from pylog_broker.api import request_log
 from pylog_broker.api.api import DataApi
-from pylog_broker.api.context import RequestContext, bounded_client_id
+from pylog_broker.api.context import RequestContext, bounded_client_id, bounded_software
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
 from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
+from pylog_broker.framed.open_calls import OpenCalls
 from pylog_broker.net.acceptor import Place
 from pylog_broker.net.quotas import Refusal
 from pylog_broker.protobuf.produce_and_fetch import (
@@ -40,6 +41,7 @@ from pylog_broker.protobuf.produce_and_fetch import (
     fetched,
     produce_from,
 )
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.messages import PartitionData
 
 LISTENER: Final = "streams"
@@ -58,7 +60,20 @@ class State(Enum):
     GREETING = "a hello"
     PRODUCE = "a ProduceRequest"
     FETCH = "a FetchRequest"
+    CALLS = "a call"
     CLOSED = "nothing is taken any more"
+
+
+_STATES: Final = {
+    streams.PRODUCE: State.PRODUCE,
+    streams.FETCH: State.FETCH,
+    streams.CALLS: State.CALLS,
+}
+_OPEN: Final = frozenset(_STATES.values())
+_MAKE_ANSWERS: Final = (State.FETCH, State.CALLS)
+"""Their answers may be large, and wait until others have taken theirs."""
+_LEAVE_WORK: Final = (State.PRODUCE, State.CALLS)
+"""Frames of them leave memory taken behind: batches, or calls, whose answers are due."""
 
 
 class _Slot:
@@ -89,6 +104,8 @@ class Listener(Protocol):
     """What connections need of who listens."""
 
     data: DataApi
+    apis: UnaryApis
+    calls_max: int
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
@@ -130,6 +147,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._waiting: deque[memoryview] = deque()
         self._came: dict[int, float] = {}  # for the request log: when which frame was there
         self._slots: deque[_Slot] = deque()
+        self._calls: OpenCalls | None = None
         self._checking: asyncio.Task[None] | None = None
         self._fetching: _Fetching | None = None
         self._writing_paused = False
@@ -161,6 +179,8 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._answers.forget(self)
         if self._checking is not None:
             self._checking.cancel()
+        if self._calls is not None:
+            self._calls.cancel()
         self._end_fetch()
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -176,7 +196,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
-            if request_log.is_on():
+            if self._calls is not None or request_log.is_on():
                 self._came.update(dict.fromkeys(map(id, frames), ticks()))
             if self._held:
                 self._memory.came_whole(self)
@@ -189,10 +209,14 @@ class StreamConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._writing_paused = True
         self._answers.hold(self, self.unsent_bytes)
+        if self._calls is not None:
+            self._calls.pause()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
         self._answers.hold(self, 0)
+        if self._calls is not None:
+            self._calls.go_on()
         self._advance()
 
     # ---- memory --------------------------------------------------------------------------------
@@ -208,7 +232,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Have what the next bytes need, or read nothing until there is room."""
         cutter, memory = self._cutter, self._memory
         growth = cutter.growth
-        if not growth and (cutter.held or self.state is not State.PRODUCE):
+        if not growth and (cutter.held or self.state not in _LEAVE_WORK):
             return  # the buffer that it has may be filled; and other frames leave nothing behind
         if self._transport is None or self.state is State.CLOSED:
             return
@@ -270,8 +294,9 @@ class StreamConnection(asyncio.BufferedProtocol):
     def is_idle(self) -> bool:
         """Whether nothing is due: no answer, no half request. A fetch that stands is due."""
         return (
-            self.state in (State.PRODUCE, State.FETCH)
+            self.state in _OPEN
             and self._fetching is None
+            and not self._calls
             and self._checking is None
             and not (self._slots or self._waiting or self._starved)
             and not (self._cutter.is_inside_frame or self.unsent_bytes)
@@ -282,6 +307,13 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self.state = State.CLOSED
             self._transport.close()
+
+    def end_calls(self, fault: errors.PylogError) -> None:
+        """Answer the calls that are open with an error, and end the connection; others stay."""
+        if self._calls:
+            self._waiting.clear()
+            self._calls.refuse(fault)
+            self.close()
 
     def give_way(self) -> None:
         """End a connection that has not said what it is: others want its place."""
@@ -305,6 +337,8 @@ class StreamConnection(asyncio.BufferedProtocol):
             return
         self.state = State.CLOSED
         self._waiting.clear()
+        if self._calls is not None:
+            self._calls.cancel()
         self._transport.write(streams.fault_frame(fault))
         self._transport.close()
         self._server.refused(self, State.CLOSED if is_counted else before, fault)
@@ -318,11 +352,13 @@ class StreamConnection(asyncio.BufferedProtocol):
             return True
         if self._fetching is not None:
             return not self._fetching.stands
+        if self._calls is not None:
+            return len(self._calls) >= self._server.calls_max
         return len(self._slots) >= PRODUCE_PIPELINE_MAX
 
     def _has_room(self) -> bool:
         """Whether the next frame may be handled for all that others have not taken."""
-        if self.state is State.FETCH and not self._wants_room:
+        if self.state in _MAKE_ANSWERS and not self._wants_room:
             self._wants_room = self._answers.is_full
         if self._wants_room:
             self._answers.wait(self)
@@ -369,13 +405,16 @@ class StreamConnection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
     def _on_frame(self, body: memoryview) -> None:
+        came = self._came.pop(id(body), None) if self._came else None
         if self.state is State.GREETING:
             self._greet(body)
+            return
+        if self._calls is not None:
+            self._calls.begin(body, ticks() if came is None else came)
             return
         if not len(body) or body[0] != streams.MESSAGE:
             kind = body[0] if len(body) else "none"
             raise errors.InvalidRequest(f"a frame of kind {kind}, where {self.state.value} belongs")
-        came = self._came.pop(id(body), None) if self._came else None
         if self.state is State.PRODUCE:
             self._produce(body[1:], came)
         elif self.state is State.FETCH:
@@ -384,10 +423,17 @@ class StreamConnection(asyncio.BufferedProtocol):
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
         answer = self._server.greet(self, said)
-        host = self.peer.rpartition(":")[0]
-        client_id = bounded_client_id(said.client_id)
-        self._context = RequestContext(LISTENER, host, self.peer, client_id)
-        self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
+        self._context = RequestContext(
+            LISTENER,
+            self.peer.rpartition(":")[0],
+            self.peer,
+            bounded_client_id(said.client_id),
+            bounded_software(said.software_name),
+            bounded_software(said.software_version),
+        )
+        self.state = _STATES[said.kind]
+        if self.state is State.CALLS:
+            self._calls = OpenCalls(self, self._server.apis, self._context, self._memory)
         self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:
             # Or what consumers wait for would be written when all that came together is handled.
@@ -400,6 +446,14 @@ class StreamConnection(asyncio.BufferedProtocol):
             self._transport.writelines(chunks)
             if self._writing_paused:
                 self._answers.hold(self, self.unsent_bytes)
+
+    # ---- calls ---------------------------------------------------------------------------------
+
+    def write_answer(self, chunks: Chunks) -> None:
+        """Send a call's answer, and take what waited for its place."""
+        self._write(chunks)
+        if self._reading_paused:
+            self._advance()
 
     # ---- produce -------------------------------------------------------------------------------
 

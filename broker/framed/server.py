@@ -13,9 +13,11 @@ from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 from pylog_broker.api.api import DataApi
 from pylog_broker.framed.connection import LISTENER, State, StreamConnection
+from pylog_broker.framed.open_calls import CALLS_MAX, UNKNOWN
 from pylog_broker.net.acceptor import Acceptor, Gate
 from pylog_broker.net.quotas import Refusal
 from pylog_broker.net.shares import CONNECTIONS_MAX
+from pylog_broker.protobuf.unary import UnaryApis
 
 GREETING_LOOK_SECONDS: Final = 5.0
 """A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""
@@ -26,12 +28,16 @@ their other end lives.
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """Of a large frame over a slow line, from look to look."""
 
+STOPS: Final = "this broker stops, and does not tell whether the call had an effect"
+
 ID_CHARS_MAX: Final = 64
 """Of what a stranger calls its cluster, in an answer and a log line. A cluster's id has 22."""
-FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""A request for the most partitions that one may name, with the longest names."""
+ASKING_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A fetch, or a call: a request for the most partitions that one may name, with the longest names.
+"""
 
-_REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
+_REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch", State.CALLS: UNKNOWN}
+_KINDS: Final = (streams.PRODUCE, streams.FETCH, streams.CALLS)
 
 
 class StreamServer:
@@ -40,6 +46,7 @@ class StreamServer:
     def __init__(
         self,
         data: DataApi,
+        apis: UnaryApis,
         *,
         broker_id: int,
         cluster_id: str,
@@ -49,12 +56,15 @@ class StreamServer:
         gate: Gate | None = None,
         connections_max: int = CONNECTIONS_MAX,
         idle_ms_max: int = -1,
+        calls_max: int = CALLS_MAX,
     ) -> None:
         """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
         the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
         no limit.
         """
         self.data = data
+        self.apis = apis
+        self.calls_max = calls_max
         self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
@@ -116,11 +126,16 @@ class StreamServer:
         )
 
     async def close(self) -> None:
-        """Drop every connection; what waits is forgotten."""
+        """Drop every connection. Calls that are open are answered with an error; what else waits is
+        forgotten.
+        """
         self.stop_listening()
         for timer in (self._timer, self._greetings_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
+        for connection in list(self.connections):
+            connection.end_calls(errors.NetworkException(STOPS))
+        await asyncio.sleep(0)  # uvloop writes at the end of a turn
         for connection in list(self.connections):
             connection.abort()
         if self._acceptor is not None:
@@ -155,17 +170,18 @@ class StreamServer:
                 f"this is broker {self._broker_id} of cluster {self._cluster_id}, and not broker "
                 f"{said.broker_id} of cluster {wanted}: ask for metadata anew"
             )
-        if said.kind not in (streams.PRODUCE, streams.FETCH):
+        if said.kind not in _KINDS:
             raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")
         self._strangers.pop(connection, None)
         limit = self.frame_bytes_max_of(said.kind)
-        return streams.welcome(self._broker_id, self._broker_epoch(), limit)
+        calls_max = self.calls_max if said.kind == streams.CALLS else 0
+        return streams.welcome(self._broker_id, self._broker_epoch(), limit, calls_max=calls_max)
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
-        if kind == streams.FETCH:
-            return min(self._frame_bytes_max, FETCH_BYTES_MAX)
-        return self._frame_bytes_max
+        if kind == streams.PRODUCE:
+            return self._frame_bytes_max
+        return min(self._frame_bytes_max, ASKING_BYTES_MAX)
 
     # ---- time ----------------------------------------------------------------------------------
 

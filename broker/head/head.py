@@ -6,12 +6,14 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
-from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.config import BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
@@ -20,7 +22,7 @@ from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.grpc.admin_service import AdminService
 from pylog_broker.grpc.cluster_service import ClusterService
 from pylog_broker.grpc.front import Front
-from pylog_broker.grpc.log_service import GatewayLog
+from pylog_broker.grpc.log_service import SERVICE, add_gateway_log
 from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.head.metrics import HeadMetrics
 from pylog_broker.head.settings import HeadSettings
@@ -37,6 +39,8 @@ from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import boot_id, open_files_max
 from pylog_broker.node.places import look_at
 from pylog_broker.node.settings import Address, check_listener, parse_address
+from pylog_broker.protobuf.log_apis import metadata_api
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.storage.errors import DirectoryLocked
 from pylog_broker.storage.files import OsFiles
 
@@ -151,13 +155,11 @@ class Head:
             connections_max=most,
             idle_ms_max=config.connections_max_idle_ms,
         )
-        server.add(
-            log_pb2_grpc.add_LogServicer_to_server,
-            GatewayLog(
-                MetadataHandler(lambda: controller.image, lambda: self._endpoint, is_gateway=True)
-            ),
-            "pylog.v1.Log",
+        metadata = MetadataHandler(
+            lambda: controller.image, lambda: self._endpoint, is_gateway=True
         )
+        apis = UnaryApis(Calls(self._counters), [metadata_api(metadata)])
+        server.offer(partial(add_gateway_log, apis), SERVICE)
         server.add(
             admin_pb2_grpc.add_AdminServicer_to_server,
             AdminService(controller, shell.ask_unless_full, lambda: self._endpoint),

@@ -19,6 +19,7 @@ from pylog.rpc.v1 import admin_pb2_grpc
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi
 from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -73,6 +74,8 @@ from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.protobuf.log_apis import log_apis
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -274,10 +277,11 @@ class BrokerService:
         api = self._handlers(manager, gateway)
         self._watch = MemoryWatch(api.data.produce.memory, api.data.fetch.answers)
         self._watch.start()
-        service = LogService(api, StrangerReports(self._clock, _log.warning).tell)
+        apis = UnaryApis(Calls(self._counters), log_apis(api))
+        service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
-        self._server.add(add_log_service, service, SERVICE)
+        self._server.offer(partial(add_log_service, service, apis), SERVICE)
         admin = BrokerAdminService(
             self._broker_id,
             manager,
@@ -290,7 +294,7 @@ class BrokerService:
             admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
         )
         # Before gRPC: who finds that answering must find this, too.
-        await self._listen_for_streams(api.data)
+        await self._listen_for_streams(api.data, apis)
         listener = self._listeners.clients
         port = await self._server.start(str(listener.address))
         self._endpoint = Endpoint(listener.host, port)
@@ -327,12 +331,13 @@ class BrokerService:
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
         )
 
-    async def _listen_for_streams(self, data: DataApi) -> None:
+    async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
         listener = self._listeners.streams
         if listener is None:
             return
         self._streams = self._parts.streams = StreamServer(
             data,
+            apis,
             broker_id=self._broker_id,
             cluster_id=self._logs.meta.cluster_id,
             broker_epoch=lambda: self._membership.broker_epoch,

@@ -66,7 +66,7 @@ def test_a_stranger_gives_way_to_who_comes_and_a_client_stays() -> None:
     async def test() -> None:
         world = World()
         server = StreamServer(
-            world.data, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            world.data, world.apis, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=world.lines.append, gate=world.gate,
             connections_max=3,
         )  # fmt: skip
