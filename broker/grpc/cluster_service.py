@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from pylog import errors
 from pylog.clock import Clock
 from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+from pylog_broker.api.admin import Ask
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import Effect, RejectSession, TellSession
 from pylog_broker.grpc.guard import Context
@@ -30,9 +31,6 @@ STREAM_QUEUE_MAX: Final = 100
 
 RECORDS_AT_ONCE: Final = 1_000
 """A record of a partition takes some 10 us to encode; others want the loop meanwhile."""
-
-Ask = Callable[[Callable[[int, object], list[Effect]]], Awaitable[Any]]
-"""Give the function a time and a token, perform its effects, wait for the reply to the token."""
 
 
 async def _encoded(batch: MetadataBatch) -> cluster_pb2.MetadataBatch:

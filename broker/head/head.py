@@ -12,18 +12,19 @@ from typing import Any, Final
 
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
-from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc
+from pylog.rpc.v1 import cluster_pb2_grpc
+from pylog_broker.api.admin import AdminHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.config import BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
-from pylog_broker.grpc.admin_service import AdminService
 from pylog_broker.grpc.cluster_service import ClusterService
 from pylog_broker.grpc.front import Front
 from pylog_broker.grpc.log_service import SERVICE, add_gateway_log
 from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.head.metrics import HeadMetrics
 from pylog_broker.head.settings import HeadSettings
 from pylog_broker.head.shell import ControllerShell
@@ -39,6 +40,7 @@ from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import boot_id, open_files_max
 from pylog_broker.node.places import look_at
 from pylog_broker.node.settings import Address, check_listener, parse_address
+from pylog_broker.protobuf.admin_apis import admin_apis
 from pylog_broker.protobuf.log_apis import metadata_api
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.storage.errors import DirectoryLocked
@@ -158,13 +160,10 @@ class Head:
         metadata = MetadataHandler(
             lambda: controller.image, lambda: self._endpoint, is_gateway=True
         )
-        apis = UnaryApis(Calls(self._counters), [metadata_api(metadata)])
+        admin = AdminHandler(controller, shell.ask_unless_full, lambda: self._endpoint)
+        apis = UnaryApis(Calls(self._counters), [metadata_api(metadata), *admin_apis(admin)])
         server.offer(partial(add_gateway_log, apis), SERVICE)
-        server.add(
-            admin_pb2_grpc.add_AdminServicer_to_server,
-            AdminService(controller, shell.ask_unless_full, lambda: self._endpoint),
-            "pylog.v1.Admin",
-        )
+        server.offer(partial(add_unary_service, apis, "Admin"), "pylog.v1.Admin")
         server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")
         inner = f"pylog-gateway-{uuid.uuid4().hex}"
         await server.start(f"unix-abstract:{inner}")

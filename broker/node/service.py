@@ -15,10 +15,10 @@ from typing import Any, Final
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
-from pylog.rpc.v1 import admin_pb2_grpc
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi
 from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
@@ -32,10 +32,10 @@ from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
 from pylog_broker.framed.server import StreamServer
-from pylog_broker.grpc.broker_admin import BrokerAdminService
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
 from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
 from pylog_broker.logs import IDENTITY, follow, hide
@@ -74,6 +74,7 @@ from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.log_apis import log_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
@@ -277,22 +278,19 @@ class BrokerService:
         api = self._handlers(manager, gateway)
         self._watch = MemoryWatch(api.data.produce.memory, api.data.fetch.answers)
         self._watch.start()
-        apis = UnaryApis(Calls(self._counters), log_apis(api))
+        configs = DescribeConfigsHandler(
+            lambda: self._membership.image,
+            without_cluster_wide(dict(without_secrets(self._settings.config))),
+        )
+        log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
+        apis = UnaryApis(
+            Calls(self._counters), [*log_apis(api), *broker_admin_apis(configs, log_dirs)]
+        )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        admin = BrokerAdminService(
-            self._broker_id,
-            manager,
-            self._logs,
-            self._pool,
-            image=lambda: self._membership.image,
-            static_config=without_cluster_wide(dict(without_secrets(self._settings.config))),
-        )
-        self._server.add(
-            admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
-        )
+        self._server.offer(partial(add_unary_service, apis, "BrokerAdmin"), "pylog.v1.BrokerAdmin")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
         listener = self._listeners.clients
