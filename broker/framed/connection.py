@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -34,7 +34,7 @@ from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
 from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
 from pylog_broker.framed.open_calls import OpenCalls
 from pylog_broker.net.acceptor import Place
-from pylog_broker.net.quotas import Refusal
+from pylog_broker.net.connection import Connection, Slot, take_ready
 from pylog_broker.protobuf.produce_and_fetch import (
     all_produced,
     fetch_from,
@@ -76,15 +76,6 @@ _LEAVE_WORK: Final = (State.PRODUCE, State.CALLS)
 """Frames of them leave memory taken behind: batches, or calls, whose answers are due."""
 
 
-class _Slot:
-    """The place of one produce answer in its stream's order."""
-
-    __slots__ = ("answer",)
-
-    def __init__(self) -> None:
-        self.answer: bytes | None = None
-
-
 class _Fetching:
     """A fetch that was not answered for the last time. `stands`: it was answered before."""
 
@@ -123,7 +114,7 @@ class Listener(Protocol):
         """The answer to a greeting; raises what it is refused with."""
 
 
-class StreamConnection(asyncio.BufferedProtocol):
+class StreamConnection(Connection):
     """Lives on the broker's loop.
 
     Invariant: `_waiting` holds frames only while `_is_held`; a stream of fetches has at most one
@@ -132,26 +123,20 @@ class StreamConnection(asyncio.BufferedProtocol):
     """
 
     def __init__(self, server: Listener, place: Place) -> None:
+        super().__init__(place, FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES))
         self.state = State.GREETING
-        self.peer = "?"
         self.frames = 0
-        self.received = 0
         self._server = server
-        self._place = place
         self._data = server.data
         self._context = RequestContext(LISTENER, "", "")
         self._memory = server.data.produce.memory
         self._answers = server.data.fetch.answers
-        self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
-        self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
         self._came: dict[int, float] = {}  # for the request log: when which frame was there
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
         self._calls: OpenCalls | None = None
         self._checking: asyncio.Task[None] | None = None
         self._fetching: _Fetching | None = None
-        self._writing_paused = False
-        self._reading_paused = False
         self._starved = False  # nothing is read for want of memory
         self._wants_room = False  # for an answer; no fetch begins
         self._held = 0  # of that memory
@@ -161,16 +146,13 @@ class StreamConnection(asyncio.BufferedProtocol):
     # ---- what the transport says ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        name = transport.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if name else "?"
+        super().connection_made(transport)
         self._server.opened(self)
         streams.watch_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
         self.state = State.CLOSED
-        self._transport = None
-        self._place.leave()
         self._server.closed(self)
         self._waiting.clear()
         self._slots.clear()
@@ -182,9 +164,6 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self._calls is not None:
             self._calls.cancel()
         self._end_fetch()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._cutter.free_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received += nbytes
@@ -272,11 +251,6 @@ class StreamConnection(asyncio.BufferedProtocol):
     # ---- what the server asks ------------------------------------------------------------------
 
     @property
-    def unsent_bytes(self) -> int:
-        """What was written and the kernel has not taken."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
-
-    @property
     def is_inside_frame(self) -> bool:
         """Whether the client, which has greeted, owes the rest of a frame."""
         if self._reading_paused or (self._fetching is not None and not self._fetching.stands):
@@ -284,11 +258,6 @@ class StreamConnection(asyncio.BufferedProtocol):
         if self.state in (State.GREETING, State.CLOSED):
             return False
         return self._cutter.is_inside_frame
-
-    def abort(self) -> None:
-        """Drop the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
     @property
     def is_idle(self) -> bool:
@@ -304,9 +273,8 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End a connection that nobody uses."""
-        if self._transport is not None:
-            self.state = State.CLOSED
-            self._transport.close()
+        self.state = State.CLOSED
+        super().close()
 
     def end_calls(self, fault: errors.PylogError) -> None:
         """Answer the calls that are open with an error, and end the connection; others stay."""
@@ -318,8 +286,7 @@ class StreamConnection(asyncio.BufferedProtocol):
     def give_way(self) -> None:
         """End a connection that has not said what it is: others want its place."""
         self.state = State.CLOSED
-        self._place.leave(Refusal.UNPROVEN)
-        self.abort()
+        super().give_way()
 
     def drop(self, fault: errors.PylogError) -> None:
         """End a connection whose client takes nothing, so that nothing can be said to it."""
@@ -391,18 +358,9 @@ class StreamConnection(asyncio.BufferedProtocol):
     def _regulate(self) -> None:
         # A fetch under way alone does not stop the reading: two calls of the system for each would
         # say no more than that its client, which waits for the answer, sends nothing.
-        wanted = self._starved or bool(self._waiting) or (self._fetching is None and self._is_held)
-        if (
-            self._transport is None
-            or wanted == self._reading_paused
-            or self._transport.is_closing()
-        ):
-            return
-        self._reading_paused = wanted
-        if wanted:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        self.hold_reading(
+            self._starved or bool(self._waiting) or (self._fetching is None and self._is_held)
+        )
 
     def _on_frame(self, body: memoryview) -> None:
         came = self._came.pop(id(body), None) if self._came else None
@@ -459,13 +417,13 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _produce(self, message: memoryview, came: float | None) -> None:
         requests = parse_message(message)
-        slot = _Slot() if any(map(_ACKS, requests)) else None
+        slot = Slot() if any(map(_ACKS, requests)) else None
         if slot is not None:
             self._slots.append(slot)
 
         def done(answers: Answers) -> None:
             if slot is not None:
-                slot.answer = all_produced(requests, answers)
+                slot.answer = streams.framed(streams.MESSAGE, [all_produced(requests, answers)])
                 self._flush()
 
         values = [*map(produce_from, requests)]
@@ -492,10 +450,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send the answers that are next in order."""
-        slots = self._slots
-        chunks: Chunks = []
-        while slots and slots[0].answer is not None:
-            chunks += streams.framed(streams.MESSAGE, [slots.popleft().answer or b""])
+        chunks = take_ready(self._slots)
         if chunks:
             self._write(chunks if len(chunks) == 1 else [b"".join(chunks)])
             if self._reading_paused:

@@ -115,7 +115,7 @@ def test_who_does_not_greet_is_let_go() -> None:
     async def test() -> None:
         world = World()
         silent = world.connection
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         world.connection, world.transport = world.connect()
         world.feed(streams.hello(streams.FETCH, "c", 3, "")[:10])
         late = world.connection, world.transport
@@ -124,10 +124,10 @@ def test_who_does_not_greet_is_let_go() -> None:
         greeted = world.connection
         world.connection, world.transport = late
         assert silent.state is State.GREETING
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         assert (silent.state, world.connection.state) == (State.CLOSED, State.GREETING)
         assert any("its greeting did not come" in line for line in world.lines)
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         assert "its greeting did not come within 5 s" in str(world.refusal())
         assert greeted.state is State.FETCH
         await world.server.close()
@@ -183,13 +183,13 @@ def test_streams_without_work_are_closed_and_those_for_which_something_is_due_st
             worlds[name] = world.connection
         standing(world, 1)
         server = world.server
-        server._idle_s_max = 0
+        server.idle.seconds_max = 0
         world.connection, world.transport = world.connect()
         world.feed(streams.hello(streams.FETCH, "c", 3, ""))
         busy = world.connection
         for _ in range(2):
             busy.received += 1
-            server._look_for_idle()
+            server.idle.look()
         assert (idle[0].state, idle[1].closing) == (State.CLOSED, True)
         assert {name: c.state.name for name, c in worlds.items() if c.state is State.CLOSED} == {}
         await server.close()
