@@ -20,7 +20,7 @@ from pylog_broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
 from pylog_broker.log_dirs import check_log_dirs
 from pylog_broker.log_settings import FORMATS as LOG_FORMATS
 from pylog_broker.log_settings import parse_levels
-from pylog_broker.network.overrides import parse_overrides
+from pylog_broker.net.overrides import parse_overrides
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS

@@ -8,7 +8,7 @@ from pylog import errors
 from pylog_broker.metrics import names
 from pylog_broker.metrics.counters import Histogram, RequestCounters
 from pylog_broker.metrics.exposition import Page
-from pylog_broker.network.quotas import ConnectionQuotas, Refusal
+from pylog_broker.net.quotas import ConnectionQuotas, Refusal
 
 
 def version() -> str:

@@ -23,12 +23,12 @@ from pylog_broker.metrics.process import LoopLag
 if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
-    from pylog_broker.network.acceptor import Gate
+    from pylog_broker.framed.server import StreamServer
+    from pylog_broker.net.acceptor import Gate
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.membership import Membership
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
-    from pylog_broker.streams.server import StreamServer
 
 SLICE: Final = 64
 """Replicas between two turns of the loop: about half a millisecond."""

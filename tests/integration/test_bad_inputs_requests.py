@@ -25,7 +25,7 @@ from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stre
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import RegisterBroker
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.network.cluster_proof import METADATA_KEY
+from pylog_broker.net.cluster_proof import METADATA_KEY
 from pylog_broker.node.link_session import Handshake
 from tests.fakes import raw_http2
 from tests.fakes.raw_client import RawClient

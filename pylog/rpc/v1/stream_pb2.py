@@ -24,17 +24,19 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pylog/rpc/v1/stream.proto\x12\x08pylog.v1\"|\n\x0bStreamHello\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.pylog.v1.StreamKind\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x11\n\tbroker_id\x18\x04 \x01(\x05\x12\x11\n\tclient_id\x18\x05 \x01(\t\"b\n\rStreamWelcome\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12\x17\n\x0f\x66rame_bytes_max\x18\x04 \x01(\x05*F\n\nStreamKind\x12\x12\n\x0eSTREAM_UNKNOWN\x10\x00\x12\x12\n\x0eSTREAM_PRODUCE\x10\x01\x12\x10\n\x0cSTREAM_FETCH\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19pylog/rpc/v1/stream.proto\x12\x08pylog.v1\"\xd1\x01\n\x0bStreamHello\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\"\n\x04kind\x18\x02 \x01(\x0e\x32\x14.pylog.v1.StreamKind\x12\x12\n\ncluster_id\x18\x03 \x01(\t\x12\x11\n\tbroker_id\x18\x04 \x01(\x05\x12\x11\n\tclient_id\x18\x05 \x01(\t\x12\x15\n\rsoftware_name\x18\x06 \x01(\t\x12\x18\n\x10software_version\x18\x07 \x01(\t\x12\"\n\x04\x61pis\x18\x08 \x03(\x0b\x32\x14.pylog.v1.ApiVersion\".\n\nApiVersion\x12\x0b\n\x03key\x18\x01 \x01(\x05\x12\x13\n\x0bversion_max\x18\x02 \x01(\x05\"\xca\x01\n\rStreamWelcome\x12\x0f\n\x07version\x18\x01 \x01(\x05\x12\x11\n\tbroker_id\x18\x02 \x01(\x05\x12\x14\n\x0c\x62roker_epoch\x18\x03 \x01(\x03\x12\x17\n\x0f\x66rame_bytes_max\x18\x04 \x01(\x05\x12\x11\n\tcalls_max\x18\x05 \x01(\x05\x12\x15\n\rsoftware_name\x18\x06 \x01(\t\x12\x18\n\x10software_version\x18\x07 \x01(\t\x12\"\n\x04\x61pis\x18\x08 \x03(\x0b\x32\x14.pylog.v1.ApiVersion*X\n\nStreamKind\x12\x12\n\x0eSTREAM_UNKNOWN\x10\x00\x12\x12\n\x0eSTREAM_PRODUCE\x10\x01\x12\x10\n\x0cSTREAM_FETCH\x10\x02\x12\x10\n\x0cSTREAM_CALLS\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'pylog.rpc.v1.stream_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_STREAMKIND']._serialized_start=265
-  _globals['_STREAMKIND']._serialized_end=335
-  _globals['_STREAMHELLO']._serialized_start=39
-  _globals['_STREAMHELLO']._serialized_end=163
-  _globals['_STREAMWELCOME']._serialized_start=165
-  _globals['_STREAMWELCOME']._serialized_end=263
+  _globals['_STREAMKIND']._serialized_start=504
+  _globals['_STREAMKIND']._serialized_end=592
+  _globals['_STREAMHELLO']._serialized_start=40
+  _globals['_STREAMHELLO']._serialized_end=249
+  _globals['_APIVERSION']._serialized_start=251
+  _globals['_APIVERSION']._serialized_end=297
+  _globals['_STREAMWELCOME']._serialized_start=300
+  _globals['_STREAMWELCOME']._serialized_end=502
 # @@protoc_insertion_point(module_scope)

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from typing import Final
 
 from pylog.clock import Clock
-from pylog_broker.network.quotas import ConnectionQuotas, Limits, Refusal
-from pylog_broker.network.refusal_lines import LINE_INTERVAL_MS, RefusalLines
+from pylog_broker.net.quotas import ConnectionQuotas, Limits, Refusal
+from pylog_broker.net.refusal_lines import LINE_INTERVAL_MS, RefusalLines
 
 BACKLOG: Final = 512
 """Connections that the kernel keeps until they are taken."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylog_broker.network.refusal_lines import ADDRESSES_COUNTED, LINE_INTERVAL_MS, RefusalLines
+from pylog_broker.net.refusal_lines import ADDRESSES_COUNTED, LINE_INTERVAL_MS, RefusalLines
 
 
 def test_the_first_is_said_at_once_and_the_next_later_with_counts() -> None:

@@ -12,10 +12,13 @@ from pylog.plain_text import escaped
 from pylog.rpc import streams
 from pylog.rpc.v1 import stream_pb2
 from pylog_broker.api.api import DataApi
-from pylog_broker.network.acceptor import Acceptor, Gate
-from pylog_broker.network.quotas import Refusal
-from pylog_broker.network.shares import CONNECTIONS_MAX
-from pylog_broker.streams.connection import LISTENER, State, StreamConnection
+from pylog_broker.framed.connection import LISTENER, State, StreamConnection
+from pylog_broker.framed.open_calls import CALLS_MAX, UNKNOWN
+from pylog_broker.net.acceptor import Acceptor, Gate
+from pylog_broker.net.connections import IdleClose, Newcomers
+from pylog_broker.net.quotas import Refusal
+from pylog_broker.net.shares import CONNECTIONS_MAX
+from pylog_broker.protobuf.unary import UnaryApis
 
 GREETING_LOOK_SECONDS: Final = 5.0
 """A greeting must be whole when it is looked for a second time, after 5 to 10 seconds."""
@@ -26,12 +29,16 @@ their other end lives.
 PROGRESS_BYTES_MIN: Final = 16 * 1024
 """Of a large frame over a slow line, from look to look."""
 
+STOPS: Final = "this broker stops, and does not tell whether the call had an effect"
+
 ID_CHARS_MAX: Final = 64
 """Of what a stranger calls its cluster, in an answer and a log line. A cluster's id has 22."""
-FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""A request for the most partitions that one may name, with the longest names."""
+ASKING_BYTES_MAX: Final = 8 * 1024 * 1024
+"""A fetch, or a call: a request for the most partitions that one may name, with the longest names.
+"""
 
-_REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch"}
+_REQUESTS: Final = {State.PRODUCE: "Produce", State.FETCH: "Fetch", State.CALLS: UNKNOWN}
+_KINDS: Final = (streams.PRODUCE, streams.FETCH, streams.CALLS)
 
 
 class StreamServer:
@@ -40,6 +47,7 @@ class StreamServer:
     def __init__(
         self,
         data: DataApi,
+        apis: UnaryApis,
         *,
         broker_id: int,
         cluster_id: str,
@@ -49,12 +57,15 @@ class StreamServer:
         gate: Gate | None = None,
         connections_max: int = CONNECTIONS_MAX,
         idle_ms_max: int = -1,
+        calls_max: int = CALLS_MAX,
     ) -> None:
         """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
         the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
         no limit.
         """
         self.data = data
+        self.apis = apis
+        self.calls_max = calls_max
         self._frame_bytes_max = frame_bytes_max
         self.connections: set[StreamConnection] = set()
         self._broker_id = broker_id
@@ -63,17 +74,11 @@ class StreamServer:
         self._report = report
         self._gate = gate or Gate(SYSTEM_CLOCK, report)
         self._connections_max = connections_max
-        self._idle_s_max = idle_ms_max / 1000
-        self._idle: dict[StreamConnection, tuple[int, float]] = {}
-        """What they had received when they were first seen without work, and when that was."""
-        self._idle_timer: asyncio.TimerHandle | None = None
+        self.idle = IdleClose(self.connections, idle_ms_max)
+        self.newcomers = Newcomers(GREETING_LOOK_SECONDS, _greets_too_late)
         self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._greetings_timer: asyncio.TimerHandle | None = None
         self._unfinished: dict[StreamConnection, tuple[int, int]] = {}
-        self._strangers: dict[StreamConnection, bool] = {}
-        """Those that have not greeted, the oldest first; whether they were here at the last look.
-        """
 
     async def start(self, host: str, port: int) -> int:
         """Listen; gives the port. OSError when the address cannot be bound."""
@@ -83,30 +88,19 @@ class StreamServer:
             LISTENER,
             self._connections_max,
             lambda place: StreamConnection(self, place),
-            make_room=self._make_room,
+            make_room=self.newcomers.make_room,
             last_words=self._last_words,
         )
         port = await self._acceptor.start(host, port)
         self._timer = loop.call_later(LOOK_SECONDS, self._on_time)
-        self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)
-        if self._idle_s_max >= 0:
-            self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
+        self.newcomers.start()
+        self.idle.start()
         return port
 
     def stop_listening(self) -> None:
         """Take no new connection."""
         if self._acceptor is not None:
             self._acceptor.stop_listening()
-
-    def _make_room(self) -> bool:
-        """Who has not greeted gives way to who comes: so no crowd of idle connections keeps others
-        out, which greet at once.
-        """
-        for connection in self._strangers:
-            connection.give_way()
-            self.closed(connection)
-            return True
-        return False
 
     def _last_words(self, refusal: Refusal) -> bytes:
         return streams.fault_frame(
@@ -116,11 +110,17 @@ class StreamServer:
         )
 
     async def close(self) -> None:
-        """Drop every connection; what waits is forgotten."""
+        """Drop every connection. Calls that are open are answered with an error; what else waits is
+        forgotten.
+        """
         self.stop_listening()
-        for timer in (self._timer, self._greetings_timer, self._idle_timer):
-            if timer is not None:
-                timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.newcomers.stop()
+        self.idle.stop()
+        for connection in list(self.connections):
+            connection.end_calls(errors.NetworkException(STOPS))
+        await asyncio.sleep(0)  # uvloop writes at the end of a turn
         for connection in list(self.connections):
             connection.abort()
         if self._acceptor is not None:
@@ -131,14 +131,14 @@ class StreamServer:
     def opened(self, connection: StreamConnection) -> None:
         """A connection came."""
         self.connections.add(connection)
-        self._strangers[connection] = False
+        self.newcomers.add(connection)
 
     def closed(self, connection: StreamConnection) -> None:
         """It is gone."""
         self.connections.discard(connection)
         self._unfinished.pop(connection, None)
-        self._strangers.pop(connection, None)
-        self._idle.pop(connection, None)
+        self.newcomers.discard(connection)
+        self.idle.forget(connection)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came in that state; CLOSED: the fault is counted already."""
@@ -155,17 +155,18 @@ class StreamServer:
                 f"this is broker {self._broker_id} of cluster {self._cluster_id}, and not broker "
                 f"{said.broker_id} of cluster {wanted}: ask for metadata anew"
             )
-        if said.kind not in (streams.PRODUCE, streams.FETCH):
+        if said.kind not in _KINDS:
             raise errors.UnsupportedVersion(f"streams of kind {said.kind} are not offered")
-        self._strangers.pop(connection, None)
+        self.newcomers.discard(connection)
         limit = self.frame_bytes_max_of(said.kind)
-        return streams.welcome(self._broker_id, self._broker_epoch(), limit)
+        calls_max = self.calls_max if said.kind == streams.CALLS else 0
+        return streams.welcome(self._broker_id, self._broker_epoch(), limit, calls_max=calls_max)
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
-        if kind == streams.FETCH:
-            return min(self._frame_bytes_max, FETCH_BYTES_MAX)
-        return self._frame_bytes_max
+        if kind == streams.PRODUCE:
+            return self._frame_bytes_max
+        return min(self._frame_bytes_max, ASKING_BYTES_MAX)
 
     # ---- time ----------------------------------------------------------------------------------
 
@@ -184,37 +185,7 @@ class StreamServer:
                 self._unfinished[connection] = (connection.frames, connection.received)
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._on_time)
 
-    @property
-    def _idle_look_seconds(self) -> float:
-        return min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1))
 
-    def _look_for_idle(self) -> None:
-        """Close the connections on which nothing passed, and nothing is due, for as long as that
-        may be. Their clients make others when they need them.
-        """
-        loop = asyncio.get_running_loop()
-        now, before = loop.time(), self._idle
-        self._idle = {}
-        for connection in list(self.connections):
-            if not connection.is_idle:
-                continue
-            received, since = before.get(connection, (-1, now))
-            if received != connection.received:
-                received, since = connection.received, now
-            if now - since >= self._idle_s_max:
-                connection.close()
-            else:
-                self._idle[connection] = received, since
-        self._idle_timer = loop.call_later(self._idle_look_seconds, self._look_for_idle)
-
-    def _look_for_greetings(self) -> None:
-        """End the connections that had not greeted at the last look, and have not yet."""
-        what = f"its greeting did not come within {GREETING_LOOK_SECONDS:g} s"
-        for connection, was_here in list(self._strangers.items()):
-            if was_here:
-                del self._strangers[connection]
-                connection.refuse(errors.RequestTimedOut(what))
-            else:
-                self._strangers[connection] = True
-        loop = asyncio.get_running_loop()
-        self._greetings_timer = loop.call_later(GREETING_LOOK_SECONDS, self._look_for_greetings)
+def _greets_too_late(connection: StreamConnection) -> None:
+    what = f"its greeting did not come within {GREETING_LOOK_SECONDS:g} s"
+    connection.refuse(errors.RequestTimedOut(what))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylog.config import INT_MAX
-from pylog_broker.network.shares import (
+from pylog_broker.net.shares import (
     FRONT_DESCRIPTORS,
     BrokerShares,
     files_kept_for_logs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylog.errors import InvalidConfig
-from pylog_broker.network.overrides import parse_overrides
+from pylog_broker.net.overrides import parse_overrides
 
 
 def test_addresses_of_both_kinds() -> None:

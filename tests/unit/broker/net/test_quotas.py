@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pylog_broker.network.quotas import ConnectionQuotas, Limits, Refusal
+from pylog_broker.net.quotas import ConnectionQuotas, Limits, Refusal
 
 HERE, THERE = "10.0.0.1", "10.0.0.2"
 

@@ -12,9 +12,9 @@ import pytest
 import uvloop
 
 from pylog.clock import SYSTEM_CLOCK
-from pylog_broker.network.acceptor import REST_SECONDS, Acceptor, Gate, Place
-from pylog_broker.network.quotas import Limits, Refusal
-from pylog_broker.network.refusal_lines import LINE_INTERVAL_MS
+from pylog_broker.net.acceptor import REST_SECONDS, Acceptor, Gate, Place
+from pylog_broker.net.quotas import Limits, Refusal
+from pylog_broker.net.refusal_lines import LINE_INTERVAL_MS
 
 SAID = b"no more\n"
 

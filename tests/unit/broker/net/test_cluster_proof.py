@@ -7,7 +7,7 @@ import random
 import pytest
 
 from pylog.errors import ClusterAuthorizationFailed
-from pylog_broker.network.cluster_proof import (
+from pylog_broker.net.cluster_proof import (
     CHALLENGE_MS_MAX,
     METADATA_KEY,
     NONCE_BYTES,

@@ -1,9 +1,9 @@
-"""One client's framed stream: greeting, then requests in order and their answers in order.
+"""One client's framed stream: a greeting, then produces or fetches in order, or calls in any order.
 
-No task for a request: frames are handled as they come, answers are written as they are ready. What
-cannot be handled yet waits here, and while anything does nothing more is read. Nor is it while the
-memory for requests of all connections is used up (`RequestMemory`); and no fetch begins while
-clients have not taken too much of what was answered (`AnswerMemory`).
+Produces and fetches have no tasks: frames are handled as they come, and answers are written as they
+are ready. What cannot be handled yet waits here, and while anything does nothing more is read. Nor
+is it while the memory for requests of all connections is used up (`RequestMemory`); and no fetch
+and no call begins while clients have not taken too much of what was answered (`AnswerMemory`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from enum import Enum
 from operator import attrgetter
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
@@ -29,17 +29,19 @@ from pylog.rpc.produce_wire import parse_message
 from pylog.rpc.v1 import log_pb2, stream_pb2
 from pylog_broker.api import request_log
 from pylog_broker.api.api import DataApi
-from pylog_broker.api.context import RequestContext, bounded_client_id
+from pylog_broker.api.context import RequestContext, bounded_client_id, bounded_software
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers
 from pylog_broker.api.request_memory import SMALL_BYTES as READ_BYTES
-from pylog_broker.network.acceptor import Place
-from pylog_broker.network.quotas import Refusal
+from pylog_broker.framed.open_calls import OpenCalls
+from pylog_broker.net.acceptor import Place
+from pylog_broker.net.connection import Connection, Slot, take_ready
 from pylog_broker.protobuf.produce_and_fetch import (
     all_produced,
     fetch_from,
     fetched,
     produce_from,
 )
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.messages import PartitionData
 
 LISTENER: Final = "streams"
@@ -58,16 +60,20 @@ class State(Enum):
     GREETING = "a hello"
     PRODUCE = "a ProduceRequest"
     FETCH = "a FetchRequest"
+    CALLS = "a call"
     CLOSED = "nothing is taken any more"
 
 
-class _Slot:
-    """The place of one produce answer in its stream's order."""
-
-    __slots__ = ("answer",)
-
-    def __init__(self) -> None:
-        self.answer: bytes | None = None
+_STATES: Final = {
+    streams.PRODUCE: State.PRODUCE,
+    streams.FETCH: State.FETCH,
+    streams.CALLS: State.CALLS,
+}
+_OPEN: Final = frozenset(_STATES.values())
+_MAKE_ANSWERS: Final = (State.FETCH, State.CALLS)
+"""Their answers may be large, and wait until others have taken theirs."""
+_LEAVE_WORK: Final = (State.PRODUCE, State.CALLS)
+"""Frames of them leave memory taken behind: batches, or calls, whose answers are due."""
 
 
 class _Fetching:
@@ -89,6 +95,8 @@ class Listener(Protocol):
     """What connections need of who listens."""
 
     data: DataApi
+    apis: UnaryApis
+    calls_max: int
 
     def frame_bytes_max_of(self, kind: stream_pb2.StreamKind) -> int:
         """The largest frame of such a stream."""
@@ -106,7 +114,7 @@ class Listener(Protocol):
         """The answer to a greeting; raises what it is refused with."""
 
 
-class StreamConnection(asyncio.BufferedProtocol):
+class StreamConnection(Connection):
     """Lives on the broker's loop.
 
     Invariant: `_waiting` holds frames only while `_is_held`; a stream of fetches has at most one
@@ -115,25 +123,20 @@ class StreamConnection(asyncio.BufferedProtocol):
     """
 
     def __init__(self, server: Listener, place: Place) -> None:
+        super().__init__(place, FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES))
         self.state = State.GREETING
-        self.peer = "?"
         self.frames = 0
-        self.received = 0
         self._server = server
-        self._place = place
         self._data = server.data
         self._context = RequestContext(LISTENER, "", "")
         self._memory = server.data.produce.memory
         self._answers = server.data.fetch.answers
-        self._cutter = FrameCutter(streams.GREETING_BYTES_MAX, BUFFER_BYTES)
-        self._transport: asyncio.Transport | None = None
         self._waiting: deque[memoryview] = deque()
         self._came: dict[int, float] = {}  # for the request log: when which frame was there
-        self._slots: deque[_Slot] = deque()
+        self._slots: deque[Slot] = deque()
+        self._calls: OpenCalls | None = None
         self._checking: asyncio.Task[None] | None = None
         self._fetching: _Fetching | None = None
-        self._writing_paused = False
-        self._reading_paused = False
         self._starved = False  # nothing is read for want of memory
         self._wants_room = False  # for an answer; no fetch begins
         self._held = 0  # of that memory
@@ -143,16 +146,13 @@ class StreamConnection(asyncio.BufferedProtocol):
     # ---- what the transport says ---------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
-        name = transport.get_extra_info("peername")
-        self.peer = f"{name[0]}:{name[1]}" if name else "?"
+        super().connection_made(transport)
         self._server.opened(self)
         streams.watch_peer(transport.get_extra_info("socket"))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
         self.state = State.CLOSED
-        self._transport = None
-        self._place.leave()
         self._server.closed(self)
         self._waiting.clear()
         self._slots.clear()
@@ -161,10 +161,9 @@ class StreamConnection(asyncio.BufferedProtocol):
         self._answers.forget(self)
         if self._checking is not None:
             self._checking.cancel()
+        if self._calls is not None:
+            self._calls.cancel()
         self._end_fetch()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._cutter.free_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received += nbytes
@@ -176,7 +175,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         if frames:
             self.frames += len(frames)
             self._waiting.extend(frames)
-            if request_log.is_on():
+            if self._calls is not None or request_log.is_on():
                 self._came.update(dict.fromkeys(map(id, frames), ticks()))
             if self._held:
                 self._memory.came_whole(self)
@@ -189,10 +188,14 @@ class StreamConnection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._writing_paused = True
         self._answers.hold(self, self.unsent_bytes)
+        if self._calls is not None:
+            self._calls.pause()
 
     def resume_writing(self) -> None:
         self._writing_paused = False
         self._answers.hold(self, 0)
+        if self._calls is not None:
+            self._calls.go_on()
         self._advance()
 
     # ---- memory --------------------------------------------------------------------------------
@@ -208,7 +211,7 @@ class StreamConnection(asyncio.BufferedProtocol):
         """Have what the next bytes need, or read nothing until there is room."""
         cutter, memory = self._cutter, self._memory
         growth = cutter.growth
-        if not growth and (cutter.held or self.state is not State.PRODUCE):
+        if not growth and (cutter.held or self.state not in _LEAVE_WORK):
             return  # the buffer that it has may be filled; and other frames leave nothing behind
         if self._transport is None or self.state is State.CLOSED:
             return
@@ -248,11 +251,6 @@ class StreamConnection(asyncio.BufferedProtocol):
     # ---- what the server asks ------------------------------------------------------------------
 
     @property
-    def unsent_bytes(self) -> int:
-        """What was written and the kernel has not taken."""
-        return self._transport.get_write_buffer_size() if self._transport is not None else 0
-
-    @property
     def is_inside_frame(self) -> bool:
         """Whether the client, which has greeted, owes the rest of a frame."""
         if self._reading_paused or (self._fetching is not None and not self._fetching.stands):
@@ -261,17 +259,13 @@ class StreamConnection(asyncio.BufferedProtocol):
             return False
         return self._cutter.is_inside_frame
 
-    def abort(self) -> None:
-        """Drop the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
     @property
     def is_idle(self) -> bool:
         """Whether nothing is due: no answer, no half request. A fetch that stands is due."""
         return (
-            self.state in (State.PRODUCE, State.FETCH)
+            self.state in _OPEN
             and self._fetching is None
+            and not self._calls
             and self._checking is None
             and not (self._slots or self._waiting or self._starved)
             and not (self._cutter.is_inside_frame or self.unsent_bytes)
@@ -279,15 +273,20 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End a connection that nobody uses."""
-        if self._transport is not None:
-            self.state = State.CLOSED
-            self._transport.close()
+        self.state = State.CLOSED
+        super().close()
+
+    def end_calls(self, fault: errors.PylogError) -> None:
+        """Answer the calls that are open with an error, and end the connection; others stay."""
+        if self._calls:
+            self._waiting.clear()
+            self._calls.refuse(fault)
+            self.close()
 
     def give_way(self) -> None:
         """End a connection that has not said what it is: others want its place."""
         self.state = State.CLOSED
-        self._place.leave(Refusal.UNPROVEN)
-        self.abort()
+        super().give_way()
 
     def drop(self, fault: errors.PylogError) -> None:
         """End a connection whose client takes nothing, so that nothing can be said to it."""
@@ -305,6 +304,8 @@ class StreamConnection(asyncio.BufferedProtocol):
             return
         self.state = State.CLOSED
         self._waiting.clear()
+        if self._calls is not None:
+            self._calls.cancel()
         self._transport.write(streams.fault_frame(fault))
         self._transport.close()
         self._server.refused(self, State.CLOSED if is_counted else before, fault)
@@ -318,11 +319,13 @@ class StreamConnection(asyncio.BufferedProtocol):
             return True
         if self._fetching is not None:
             return not self._fetching.stands
+        if self._calls is not None:
+            return len(self._calls) >= self._server.calls_max
         return len(self._slots) >= PRODUCE_PIPELINE_MAX
 
     def _has_room(self) -> bool:
         """Whether the next frame may be handled for all that others have not taken."""
-        if self.state is State.FETCH and not self._wants_room:
+        if self.state in _MAKE_ANSWERS and not self._wants_room:
             self._wants_room = self._answers.is_full
         if self._wants_room:
             self._answers.wait(self)
@@ -355,27 +358,21 @@ class StreamConnection(asyncio.BufferedProtocol):
     def _regulate(self) -> None:
         # A fetch under way alone does not stop the reading: two calls of the system for each would
         # say no more than that its client, which waits for the answer, sends nothing.
-        wanted = self._starved or bool(self._waiting) or (self._fetching is None and self._is_held)
-        if (
-            self._transport is None
-            or wanted == self._reading_paused
-            or self._transport.is_closing()
-        ):
-            return
-        self._reading_paused = wanted
-        if wanted:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        self.hold_reading(
+            self._starved or bool(self._waiting) or (self._fetching is None and self._is_held)
+        )
 
     def _on_frame(self, body: memoryview) -> None:
+        came = self._came.pop(id(body), None) if self._came else None
         if self.state is State.GREETING:
             self._greet(body)
+            return
+        if self._calls is not None:
+            self._calls.begin(body, ticks() if came is None else came)
             return
         if not len(body) or body[0] != streams.MESSAGE:
             kind = body[0] if len(body) else "none"
             raise errors.InvalidRequest(f"a frame of kind {kind}, where {self.state.value} belongs")
-        came = self._came.pop(id(body), None) if self._came else None
         if self.state is State.PRODUCE:
             self._produce(body[1:], came)
         elif self.state is State.FETCH:
@@ -384,10 +381,17 @@ class StreamConnection(asyncio.BufferedProtocol):
     def _greet(self, body: memoryview) -> None:
         said = streams.read_hello(body)
         answer = self._server.greet(self, said)
-        host = self.peer.rpartition(":")[0]
-        client_id = bounded_client_id(said.client_id)
-        self._context = RequestContext(LISTENER, host, self.peer, client_id)
-        self.state = State.PRODUCE if said.kind == streams.PRODUCE else State.FETCH
+        self._context = RequestContext(
+            LISTENER,
+            self.peer.rpartition(":")[0],
+            self.peer,
+            bounded_client_id(said.client_id),
+            bounded_software(said.software_name),
+            bounded_software(said.software_version),
+        )
+        self.state = _STATES[said.kind]
+        if self.state is State.CALLS:
+            self._calls = OpenCalls(self, self._server.apis, self._context, self._memory)
         self._cutter.frame_bytes_max = self._server.frame_bytes_max_of(said.kind)
         if self.state is State.FETCH and self._transport is not None:
             # Or what consumers wait for would be written when all that came together is handled.
@@ -401,17 +405,25 @@ class StreamConnection(asyncio.BufferedProtocol):
             if self._writing_paused:
                 self._answers.hold(self, self.unsent_bytes)
 
+    # ---- calls ---------------------------------------------------------------------------------
+
+    def write_answer(self, chunks: Chunks) -> None:
+        """Send a call's answer, and take what waited for its place."""
+        self._write(chunks)
+        if self._reading_paused:
+            self._advance()
+
     # ---- produce -------------------------------------------------------------------------------
 
     def _produce(self, message: memoryview, came: float | None) -> None:
         requests = parse_message(message)
-        slot = _Slot() if any(map(_ACKS, requests)) else None
+        slot = Slot() if any(map(_ACKS, requests)) else None
         if slot is not None:
             self._slots.append(slot)
 
         def done(answers: Answers) -> None:
             if slot is not None:
-                slot.answer = all_produced(requests, answers)
+                slot.answer = streams.framed(streams.MESSAGE, [all_produced(requests, answers)])
                 self._flush()
 
         values = [*map(produce_from, requests)]
@@ -438,10 +450,7 @@ class StreamConnection(asyncio.BufferedProtocol):
 
     def _flush(self) -> None:
         """Send the answers that are next in order."""
-        slots = self._slots
-        chunks: Chunks = []
-        while slots and slots[0].answer is not None:
-            chunks += streams.framed(streams.MESSAGE, [slots.popleft().answer or b""])
+        chunks = take_ready(self._slots)
         if chunks:
             self._write(chunks if len(chunks) == 1 else [b"".join(chunks)])
             if self._reading_paused:

@@ -15,12 +15,12 @@ from pylog.rpc import streams
 from pylog.rpc.produce_wire import Request, encode_message
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX
+from pylog_broker.framed.connection import State
+from pylog_broker.framed.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from pylog_broker.replication.messages import (
     PartitionData,
     Standing,
 )
-from pylog_broker.streams.connection import State
-from pylog_broker.streams.server import LISTENER, PROGRESS_BYTES_MIN, StreamServer
 from tests.fakes.stream_world import (
     FRAME_MAX,
     PACKED,
@@ -66,7 +66,7 @@ def test_a_stranger_gives_way_to_who_comes_and_a_client_stays() -> None:
     async def test() -> None:
         world = World()
         server = StreamServer(
-            world.data, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            world.data, world.apis, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=world.lines.append, gate=world.gate,
             connections_max=3,
         )  # fmt: skip
@@ -115,7 +115,7 @@ def test_who_does_not_greet_is_let_go() -> None:
     async def test() -> None:
         world = World()
         silent = world.connection
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         world.connection, world.transport = world.connect()
         world.feed(streams.hello(streams.FETCH, "c", 3, "")[:10])
         late = world.connection, world.transport
@@ -124,10 +124,10 @@ def test_who_does_not_greet_is_let_go() -> None:
         greeted = world.connection
         world.connection, world.transport = late
         assert silent.state is State.GREETING
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         assert (silent.state, world.connection.state) == (State.CLOSED, State.GREETING)
         assert any("its greeting did not come" in line for line in world.lines)
-        world.server._look_for_greetings()
+        world.server.newcomers.look()
         assert "its greeting did not come within 5 s" in str(world.refusal())
         assert greeted.state is State.FETCH
         await world.server.close()
@@ -183,13 +183,13 @@ def test_streams_without_work_are_closed_and_those_for_which_something_is_due_st
             worlds[name] = world.connection
         standing(world, 1)
         server = world.server
-        server._idle_s_max = 0
+        server.idle.seconds_max = 0
         world.connection, world.transport = world.connect()
         world.feed(streams.hello(streams.FETCH, "c", 3, ""))
         busy = world.connection
         for _ in range(2):
             busy.received += 1
-            server._look_for_idle()
+            server.idle.look()
         assert (idle[0].state, idle[1].closing) == (State.CLOSED, True)
         assert {name: c.state.name for name, c in worlds.items() if c.state is State.CLOSED} == {}
         await server.close()

@@ -1,0 +1,137 @@
+"""All APIs of a broker's own protocol: one row each, for both sides and both carriers.
+
+A row tells what an API is called, which messages it takes and gives, and under which number it goes
+over framed streams. gRPC calls it by service and name. A new unary API is a row here, its messages
+and its `rpc` line in `proto/`, a handler in `pylog_broker.api`, and a codec on each side.
+
+Keys are Kafka's where Kafka has the API; those of pylog alone begin at 10,000. `version_max` is the
+highest version of the API's messages that this release speaks: it is raised when a message gains
+a meaning that an older peer must not be sent. Both sides tell theirs in the greeting and speak the
+lower one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from google.protobuf.message import Message
+
+from pylog.rpc.v1 import admin_pb2, log_pb2
+
+RequestT = TypeVar("RequestT", bound=Message)
+ResponseT = TypeVar("ResponseT", bound=Message)
+
+
+class UnaryApi(NamedTuple, Generic[RequestT, ResponseT]):
+    """One request, one answer."""
+
+    key: int
+    service: str
+    name: str
+    request: type[RequestT]
+    response: type[ResponseT]
+    version_max: int = 0
+
+    @property
+    def path(self) -> str:
+        """gRPC's name of it."""
+        return f"/pylog.v1.{self.service}/{self.name}"
+
+    @property
+    def is_for_brokers(self) -> bool:
+        """Whether brokers answer it; else the controller's gateway alone, which has no framed
+        port.
+        """
+        return self.service != "Admin"
+
+
+LIST_OFFSETS: Final = UnaryApi(
+    2, "Log", "ListOffsets", log_pb2.ListOffsetsRequest, log_pb2.ListOffsetsResponse
+)
+METADATA: Final = UnaryApi(3, "Log", "Metadata", log_pb2.MetadataRequest, log_pb2.MetadataResponse)
+CREATE_TOPICS: Final = UnaryApi(
+    19, "Admin", "CreateTopics", admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse
+)
+DELETE_TOPICS: Final = UnaryApi(
+    20, "Admin", "DeleteTopics", admin_pb2.DeleteTopicsRequest, admin_pb2.DeleteTopicsResponse
+)
+DELETE_RECORDS: Final = UnaryApi(
+    21, "Log", "DeleteRecords", log_pb2.DeleteRecordsRequest, log_pb2.DeleteRecordsResponse
+)
+INIT_PRODUCER_ID: Final = UnaryApi(
+    22, "Log", "InitProducerId", log_pb2.InitProducerIdRequest, log_pb2.InitProducerIdResponse
+)
+OFFSET_FOR_LEADER_EPOCH: Final = UnaryApi(
+    23,
+    "Log",
+    "OffsetForLeaderEpoch",
+    log_pb2.OffsetForLeaderEpochRequest,
+    log_pb2.OffsetForLeaderEpochResponse,
+)
+DESCRIBE_CONFIGS: Final = UnaryApi(
+    32,
+    "Admin",
+    "DescribeConfigs",
+    admin_pb2.DescribeConfigsRequest,
+    admin_pb2.DescribeConfigsResponse,
+)
+DESCRIBE_LOG_DIRS: Final = UnaryApi(
+    35,
+    "BrokerAdmin",
+    "DescribeLogDirs",
+    admin_pb2.DescribeLogDirsRequest,
+    admin_pb2.DescribeLogDirsResponse,
+)
+CREATE_PARTITIONS: Final = UnaryApi(
+    37,
+    "Admin",
+    "CreatePartitions",
+    admin_pb2.CreatePartitionsRequest,
+    admin_pb2.CreatePartitionsResponse,
+)
+ELECT_LEADERS: Final = UnaryApi(
+    43, "Admin", "ElectLeaders", admin_pb2.ElectLeadersRequest, admin_pb2.ElectLeadersResponse
+)
+ALTER_CONFIGS: Final = UnaryApi(  # Kafka's IncrementalAlterConfigs: what is not named stays
+    44, "Admin", "AlterConfigs", admin_pb2.AlterConfigsRequest, admin_pb2.AlterConfigsResponse
+)
+DESCRIBE_CLUSTER: Final = UnaryApi(
+    60,
+    "Admin",
+    "DescribeCluster",
+    admin_pb2.DescribeClusterRequest,
+    admin_pb2.DescribeClusterResponse,
+)
+UNREGISTER_BROKER: Final = UnaryApi(
+    64,
+    "Admin",
+    "UnregisterBroker",
+    admin_pb2.UnregisterBrokerRequest,
+    admin_pb2.UnregisterBrokerResponse,
+)
+# As a broker knows them, without the controller: Kafka has no second API for that.
+DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
+    10_000,
+    "BrokerAdmin",
+    "DescribeConfigs",
+    admin_pb2.DescribeConfigsRequest,
+    admin_pb2.DescribeConfigsResponse,
+)
+
+UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
+    LIST_OFFSETS,
+    METADATA,
+    CREATE_TOPICS,
+    DELETE_TOPICS,
+    DELETE_RECORDS,
+    INIT_PRODUCER_ID,
+    OFFSET_FOR_LEADER_EPOCH,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    CREATE_PARTITIONS,
+    ELECT_LEADERS,
+    ALTER_CONFIGS,
+    DESCRIBE_CLUSTER,
+    UNREGISTER_BROKER,
+    DESCRIBE_CONFIGS_OF_BROKER,
+)
