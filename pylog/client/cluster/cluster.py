@@ -28,7 +28,7 @@ from pylog.client.cluster.metadata import (
 from pylog.client.cluster.server import Server, StreamWay
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.rpc import streams
+from pylog.rpc import apis, streams
 from pylog.rpc.channel import idle_at_most, reconnecting
 from pylog.rpc.v1 import log_pb2, stream_pb2
 
@@ -436,8 +436,7 @@ class Cluster:
     async def _ask(
         self, server: Server, request: log_pb2.MetadataRequest, timeout_s: float
     ) -> log_pb2.MetadataResponse:
-        response: log_pb2.MetadataResponse
-        response = await server.call(server.log.Metadata, request, timeout_s)
+        response = await server.call(apis.METADATA, request, timeout_s)
         if self.settings.by_gateway:
             if not response.gateway:
                 raise errors.BrokerUnreachable(

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import grpc.aio
 
@@ -17,13 +17,11 @@ from pylog import errors
 from pylog.client.cluster.framed_ports import Port
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
+from pylog.rpc.apis import RequestT, ResponseT, UnaryApi
 from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
-from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
 WHY_NOT_CONNECTED_S: Final = 0.2
 """A refusal is instant; whoever swallows packets must not hold up the error that names him."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +57,8 @@ class Server:
         self.channel = aio_channel(
             str(address), message_bytes_max=self.message_bytes_max, options=[*options, *way]
         )
-        self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
-        self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
         self.waiting = 0
+        self._methods: dict[int, Any] = {}
 
     def __str__(self) -> str:
         where = str(self.address)
@@ -73,15 +70,19 @@ class Server:
         return open_call()
 
     async def call(
-        self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
-    ) -> T:
-        """One unary call; BrokerUnreachable names the address and the fault. A request
-        that the server will never take raises the server's error, and a message that is larger
-        than a side takes MessageTooLarge.
+        self, api: UnaryApi[RequestT, ResponseT], request: RequestT, timeout_s: float
+    ) -> ResponseT:
+        """The server's answer. Nothing is tried again.
+
+        Raises BrokerUnreachable, which names the address and the fault; for a request that the
+        server will never take, the server's error; for a message that is larger than a side takes,
+        MessageTooLarge.
         """
         self.waiting += 1
         try:
-            return await method(request, timeout=max(timeout_s, 0.001))
+            response: ResponseT
+            response = await self._method(api)(request, timeout=max(timeout_s, 0.001))
+            return response
         except grpc.aio.AioRpcError as error:
             refused = refusal_of(error)
             if refused is not None:
@@ -95,6 +96,14 @@ class Server:
             raise errors.BrokerUnreachable(f"{self}: {fault}") from error
         finally:
             self.waiting -= 1
+
+    def _method(self, api: UnaryApi[Any, Any]) -> Any:
+        method = self._methods.get(api.key)
+        if method is None:
+            method = self._methods[api.key] = self.channel.unary_unary(
+                api.path, api.request.SerializeToString, api.response.FromString
+            )
+        return method
 
 
 async def why_not_connected(address: Address) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -17,6 +17,8 @@ from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
+from pylog.rpc import apis
+from pylog.rpc.v1 import log_pb2
 from tests.fakes.fake_cluster import FakeCluster
 
 
@@ -77,19 +79,25 @@ class LostReason(grpc.aio.AioRpcError):
         )
 
 
+class LosesReasons:
+    """A channel whose calls fail so."""
+
+    def unary_unary(self, *_method: object) -> Any:
+        async def fails(_request: object, timeout: float) -> None:
+            raise LostReason
+
+        return fails
+
+
 @pytest.mark.parametrize(
     ("listening", "words"), [(False, "connection refused"), (True, "no connection")]
 )
 def test_a_reason_that_grpc_lost_is_asked_of_the_kernel(listening: bool, words: str) -> None:
-    async def fails(request: object, timeout: float) -> None:
-        raise LostReason
-
     async def call(port: int) -> None:
         server = Server(Address("127.0.0.1", port))
-        try:
-            await server.call(fails, None, 1)
-        finally:
-            await server.channel.close(None)
+        await server.channel.close(None)
+        server.channel = cast(grpc.aio.Channel, LosesReasons())
+        await server.call(apis.METADATA, log_pb2.MetadataRequest(), 1)
 
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
