@@ -37,6 +37,13 @@ class UnaryApi(NamedTuple, Generic[RequestT, ResponseT]):
         """gRPC's name of it."""
         return f"/pylog.v1.{self.service}/{self.name}"
 
+    @property
+    def is_for_brokers(self) -> bool:
+        """Whether brokers answer it; else the controller's gateway alone, which has no framed
+        port.
+        """
+        return self.service != "Admin"
+
 
 LIST_OFFSETS: Final = UnaryApi(
     2, "Log", "ListOffsets", log_pb2.ListOffsetsRequest, log_pb2.ListOffsetsResponse

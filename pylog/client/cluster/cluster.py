@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.denials import Denial, confirm, controller_of, denied_in
-from pylog.client.cluster.framed_ports import FramedPorts
+from pylog.client.cluster.framed_calls import FramedCalls
+from pylog.client.cluster.framed_ports import FramedPorts, StreamWay
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -25,7 +26,7 @@ from pylog.client.cluster.metadata import (
     TopicInfo,
     addresses_to_ask,
 )
-from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc import apis, streams
@@ -77,7 +78,7 @@ class Cluster:
         self._wanted: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._closing: set[asyncio.Future[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
         self._ports = FramedPorts(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
 
@@ -110,7 +111,27 @@ class Cluster:
         if self.settings.by_gateway:
             assert self._gateway is not None, "who told of the broker?"
             return self._server(self._gateway, broker.id)
-        return self.server(broker.address)
+        server = self.server(broker.address)
+        before = server.framed
+        if self.settings.framed and (before is None or before.broker != broker.id):
+            idle_s = self.settings.connections_max_idle_ms / 1000
+            server.framed = FramedCalls(broker.id, self, str(server), idle_s)
+            if before is not None:
+                self._let_go(before.close())
+        return server
+
+    def _server_at(self, address: Address) -> Server:
+        """The server at an address that metadata may have told of."""
+        if not self.settings.by_gateway:
+            for broker in self.metadata.brokers.values():
+                if broker.address == address:
+                    return self.server_of(broker)
+        return self.server(address)
+
+    def _let_go(self, closing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
         """How to reach the broker's framed port; None when it is to be used over gRPC."""
@@ -168,8 +189,9 @@ class Cluster:
         for waiter in self._waiters:
             waiter.cancel()
         for server in self._servers.values():
-            await server.channel.close(None)
+            await server.close()
         self._servers.clear()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     # ---- metadata -----------------------------------------------------------------------------
 
@@ -358,9 +380,7 @@ class Cluster:
         self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()
         for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
-            closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._let_go(self._servers.pop(key).close())
         if self._on_change is not None:
             try:
                 self._on_change(faulty)
@@ -410,7 +430,7 @@ class Cluster:
             address = next(remaining, None)
             while True:
                 if address is not None:
-                    server = self.server(address)
+                    server = self._server_at(address)
                     asked[asyncio.ensure_future(self._ask(server, request, timeout_s))] = address
                 address = next(remaining, None)
                 wait_s = ASK_NEXT_AFTER_S if address is not None else None

@@ -20,6 +20,21 @@ Port = tuple[Address, int]
 another address, is tried at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class StreamWay:
+    """How to begin a framed stream to a broker."""
+
+    broker: int
+    epoch: int
+    address: Address
+    hello: bytes
+
+    @property
+    def port(self) -> Port:
+        """What failures to connect are counted for."""
+        return self.address, self.epoch
+
+
 @dataclass(slots=True)
 class _State:
     failures: int = 0  # since a connection was last greeted
@@ -67,8 +82,12 @@ class FramedPorts:
         return state is not None and state.let_be_until_ms > now_ms
 
     def let_be(self, port: Port, now_ms: int) -> bool:
-        """The broker answers over gRPC, but this port cannot be had; True for the first time."""
+        """The broker answers over gRPC, but this port cannot be had; True for the first time. What
+        is heard while the port is let be is of the same fault.
+        """
         state = self._states.setdefault(port, _State())
+        if state.let_be_until_ms > now_ms:
+            return False
         is_first = not state.let_be_ms
         state.let_be_ms = min(max(NO_STREAM_MS, 2 * state.let_be_ms), NO_STREAM_MS_MAX)
         state.let_be_until_ms = now_ms + state.let_be_ms

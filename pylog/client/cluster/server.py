@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from pylog import errors
-from pylog.client.cluster.framed_ports import Port
+from pylog.client.cluster.framed_calls import FramedCalls
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
+from pylog.clock import ticks
 from pylog.rpc.apis import RequestT, ResponseT, UnaryApi
 from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
 
@@ -24,24 +25,9 @@ WHY_NOT_CONNECTED_S: Final = 0.2
 """A refusal is instant; whoever swallows packets must not hold up the error that names him."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamWay:
-    """How to begin a framed stream to a broker."""
-
-    broker: int
-    epoch: int
-    address: Address
-    hello: bytes
-
-    @property
-    def port(self) -> Port:
-        """What failures to connect are counted for."""
-        return self.address, self.epoch
-
-
 class Server:
     """One address: its channel, and how many calls wait on it. With a `broker` the address is the
-    gateway's, and the channel ends at that broker.
+    gateway's, and the channel ends at that broker. With `framed` calls go by that where they can.
     """
 
     def __init__(
@@ -57,6 +43,7 @@ class Server:
         self.channel = aio_channel(
             str(address), message_bytes_max=self.message_bytes_max, options=[*options, *way]
         )
+        self.framed: FramedCalls | None = None
         self.waiting = 0
         self._methods: dict[int, Any] = {}
 
@@ -79,9 +66,16 @@ class Server:
         MessageTooLarge.
         """
         self.waiting += 1
+        framed, began_s = self.framed if api.is_for_brokers else None, ticks()
         try:
-            response: ResponseT
-            response = await self._method(api)(request, timeout=max(timeout_s, 0.001))
+            if framed is not None:
+                answer = await framed.call(api, request, timeout_s)
+                if answer is not None:
+                    return self._parsed(api, answer)
+            left_s = timeout_s - (ticks() - began_s)
+            response: ResponseT = await self._method(api)(request, timeout=max(left_s, 0.001))
+            if framed is not None:
+                framed.answered_over_grpc()
             return response
         except grpc.aio.AioRpcError as error:
             refused = refusal_of(error)
@@ -96,6 +90,18 @@ class Server:
             raise errors.BrokerUnreachable(f"{self}: {fault}") from error
         finally:
             self.waiting -= 1
+
+    def _parsed(self, api: UnaryApi[Any, ResponseT], answer: memoryview) -> ResponseT:
+        try:
+            return api.response.FromString(bytes(answer))
+        except DecodeError as error:
+            raise errors.BrokerUnreachable(f"{self}: its answer cannot be read: {error}") from None
+
+    async def close(self) -> None:
+        """Let go of its connections; calls that wait end."""
+        if self.framed is not None:
+            await self.framed.close()
+        await self.channel.close(None)
 
     def _method(self, api: UnaryApi[Any, Any]) -> Any:
         method = self._methods.get(api.key)
