@@ -34,6 +34,8 @@ LOOK_S: Final = 0.1
 """A connection that is not there after so many looks, so far apart, is not waited for: calls, which
 have no order, go over gRPC meanwhile. Several looks, because a busy loop is late with one, and with
 the connection as well."""
+SILENCE_S: Final = 3.0
+"""Whoever gives a call up sooner learns nothing of its connection."""
 IDLE_LOOK_S: Final = 1.0
 """How often a connection looks whether it is idle, where somebody waits for an answer."""
 
@@ -62,15 +64,15 @@ class _Call:
 
     __slots__ = ("answer", "api", "connection", "deadline_s", "frames", "number", "request")
 
-    def __init__(self, api: UnaryApi[Any, Any], request: bytes, timeout_s: float) -> None:
+    def __init__(self, api: UnaryApi[Any, Any], request: bytes, deadline_s: float) -> None:
         self.api = api
         self.request = request
-        self.deadline_s = ticks() + timeout_s
+        self.deadline_s = deadline_s
         self.answer: asyncio.Future[memoryview | None]
         self.answer = asyncio.get_running_loop().create_future()
         self.connection: _CallConnection | None = None  # over which it was sent
         self.number = 0  # there
-        self.frames = 0  # that had come there before
+        self.frames = 0  # that had come there before, or to the connection that it waited for
 
     def succeed(self, answer: memoryview | None) -> None:
         """None: it is to go over gRPC."""
@@ -121,14 +123,20 @@ class FramedCalls:
         current = self._current
         if current.is_late if current is not None else self._way() is None:
             return None
-        call = _Call(api, request.SerializeToString(), timeout_s)
+        began_s = ticks()
+        call = _Call(api, request.SerializeToString(), began_s + timeout_s)
+        call.frames = current.core.frames if current is not None else 0
         self._queue[call] = None
         self._go_on()
         try:
             async with asyncio.timeout(timeout_s):
                 return await call.answer
+        except asyncio.CancelledError:
+            if ticks() - began_s >= SILENCE_S:
+                self._look_for_silence(call)
+            raise
         except TimeoutError:
-            self._on_late(call)
+            self._look_for_silence(call)
             raise errors.BrokerUnreachable(
                 f"{self.name}: no answer within {timeout_s:.3g} s"
             ) from None
@@ -184,18 +192,21 @@ class FramedCalls:
             call.succeed(None)
         self._queue.clear()
 
-    def _on_late(self, call: _Call) -> None:
-        """A connection that was silent for the whole of a call, or came no further than into a
-        frame, gets no more calls: it may never say anything again.
+    def _look_for_silence(self, call: _Call) -> None:
+        """A connection that was silent while a call waited, or came no further than into a frame,
+        gets no more calls: it may never say anything again.
         """
-        connection = call.connection
+        self._queue.pop(call, None)
+        connection = call.connection or self._current
         if connection is None or connection is not self._current:
             return
-        if connection.core.frames == call.frames:
+        if connection.core.state is State.OPEN and connection.core.frames == call.frames:
             logger.debug("%s: a framed connection fell silent", self.name)
             self._left.add(connection)
             self._current = None
             self.ports.stream_broke(connection.way)
+            if not connection.is_waited_for:
+                self.unused(connection)
             if self._queue:
                 self._go_on()
 
@@ -314,6 +325,11 @@ class _CallConnection:
         call.connection, call.frames = self, core.frames
         self._waited_for += 1
         socket.write(pieces)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for an answer that is to come here."""
+        return self._waited_for > 0
 
     def done(self, call: _Call) -> None:
         """Its caller waits no more."""

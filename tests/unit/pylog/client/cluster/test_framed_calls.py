@@ -206,6 +206,33 @@ def test_a_connection_that_fell_silent_gets_no_more_calls(half: bytes) -> None:
     run(test)
 
 
+@pytest.mark.parametrize("given_up", ["sent", "waiting"])
+def test_silence_is_noticed_also_by_who_gives_up(
+    given_up: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(framed_calls, "SILENCE_S", 0)
+
+    async def test(world: World) -> None:
+        sent = world.start("sent")
+        await world.arrived(1)
+        waiting = world.start("waiting")  # the broker takes one
+        await asyncio.sleep(0)
+        if given_up == "sent":
+            sent.cancel()
+        else:
+            waiting.cancel()
+        again = world.start("again")
+        await world.arrived(2)
+        world.port.on_call = lambda peer, call: peer.echo(call.number)
+        world.port.peers[1].echo(0)
+        assert await again == "again"
+        world.port.peers[0].echo(0)
+        assert await (waiting if given_up == "sent" else sent)
+        await world.port.until(lambda: world.port.peers[0].is_gone)
+
+    run(test, calls_max=1)
+
+
 def test_a_close_ends_every_call_by_name() -> None:
     async def test(world: World) -> None:
         asked = [world.start(name) for name in "abc"]
