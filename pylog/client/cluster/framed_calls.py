@@ -106,6 +106,8 @@ class FramedCalls:
         """Fell silent: what was sent over them may still be answered, and nothing else is sent."""
         self._takes_none: Port | None = None
         """This life of the broker takes no calls over frames."""
+        self._not_offered: set[int] = set()
+        """APIs, by key, that the broker carries out over gRPC alone; until it greets again."""
         self._fallen = False  # gRPC answers where the framed port did not
         self._refused: tuple[StreamWay, str] | None = None  # gRPC is being tried
         self._refusals = 0  # in a row
@@ -121,6 +123,8 @@ class FramedCalls:
         if self._closed:
             raise errors.ClientClosed("the client is closed")
         current = self._current
+        if api.key in self._not_offered:
+            return None
         if current.is_late if current is not None else self._way() is None:
             return None
         began_s = ticks()
@@ -220,6 +224,7 @@ class FramedCalls:
     def opened(self, connection: _CallConnection) -> None:
         """The broker greeted."""
         connection.is_late = self._fallen = False
+        self._not_offered.clear()
         self._refused = None
         self._refusals = 0
         self.ports.stream_opened(connection.way)
@@ -250,6 +255,20 @@ class FramedCalls:
             self.ports.stream_broke(connection.way)
         if self._queue:
             self._go_on()
+
+    def failed(self, call: _Call, error: errors.PylogError) -> None:
+        """The broker did not carry the call out. An API that it does not have over frames it may
+        have over gRPC.
+        """
+        if isinstance(error, errors.UnsupportedVersion):
+            self._not_offered.add(call.api.key)
+            call.succeed(None)
+        elif isinstance(error, NEVER_TAKEN):
+            call.fail(error)
+        elif isinstance(error, errors.MessageTooLarge):
+            call.fail(errors.MessageTooLarge(f"{self.name}: {error}"))
+        else:
+            call.fail(errors.BrokerUnreachable(f"{self.name}: {error.name}: {error}"))
 
     def has_room(self, connection: _CallConnection) -> None:
         """Calls were answered there."""
@@ -353,7 +372,7 @@ class _CallConnection:
                 case Answered(call, response):
                     call.succeed(response)
                 case Failed(call, error):
-                    call.fail(self._error_of(error))
+                    self._owner.failed(call, error)
                 case Greeted():
                     self._timer.cancel()
                     self._look_for_idle_in(self._owner.idle_s)
@@ -362,13 +381,6 @@ class _CallConnection:
                     self.close()
                     self._owner.ended(self, event)
         self._owner.has_room(self)
-
-    def _error_of(self, error: errors.PylogError) -> errors.PylogError:
-        if isinstance(error, NEVER_TAKEN):
-            return error
-        if isinstance(error, errors.MessageTooLarge):
-            return errors.MessageTooLarge(f"{self._owner.name}: {error}")
-        return errors.BrokerUnreachable(f"{self._owner.name}: {error.name}: {error}")
 
     def _on_room(self) -> None:
         socket = self._link.socket

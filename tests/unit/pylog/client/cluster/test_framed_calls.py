@@ -14,7 +14,7 @@ from pylog.client.cluster import framed_calls
 from pylog.client.cluster.framed_calls import FramedCalls
 from pylog.client.connection import framed_link
 from pylog.rpc import calls, streams
-from pylog.rpc.apis import METADATA, UNARY_APIS
+from pylog.rpc.apis import LIST_OFFSETS, METADATA, UNARY_APIS
 from pylog.rpc.v1 import log_pb2
 from tests.fakes.fake_call_port import BROKER, FakeCallPort, FakePorts
 
@@ -313,6 +313,23 @@ def test_failures_are_told_as_over_grpc() -> None:
             await passing
         with pytest.raises(errors.MessageTooLarge, match=r"^here:1: an answer of 9 bytes$"):
             await large
+        assert world.ports.told == ["opened"]
+
+    run(test)
+
+
+def test_an_api_that_the_broker_has_over_grpc_alone() -> None:
+    async def test(world: World) -> None:
+        asked = world.start("a")
+        await world.arrived(1)
+        world.port.peers[0].fail(0, errors.UnsupportedVersion("api key 3 is not offered"))
+        assert await asked is None
+        assert await world.start("b") is None  # at once
+        other = LIST_OFFSETS, log_pb2.ListOffsetsRequest(), TIMEOUT_S
+        offsets = asyncio.ensure_future(world.calls.call(*other))
+        await world.arrived(2)
+        world.port.peers[0].echo(1)
+        assert await offsets == b""
         assert world.ports.told == ["opened"]
 
     run(test)
