@@ -37,6 +37,7 @@ from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
 from pylog.deadline_timer import DeadlineTimer
 from pylog.model import TopicPartition
+from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 GIVE_WAY_S: Final = 20e-6
@@ -306,7 +307,7 @@ class FetchLoop:
             if server is None:
                 raise errors.LeaderNotAvailable(f"broker {effect.broker} is not alive")
             timeout_s = self.cluster.settings.request_timeout_ms / 1000
-            response = await server.call(server.log.ListOffsets, request, timeout_s)
+            response = await server.call(apis.LIST_OFFSETS, request, timeout_s)
         except errors.PylogError as error:
             self.step(
                 self.fetcher.on_listed,

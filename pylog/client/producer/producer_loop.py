@@ -47,6 +47,7 @@ from pylog.clock import SYSTEM_CLOCK, Clock, busy_ns
 from pylog.deadline_timer import DeadlineTimer
 from pylog.model import NO_PRODUCER_ID
 from pylog.records import compiled, kernels
+from pylog.rpc import apis
 from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
@@ -446,7 +447,7 @@ class ProducerLoop:
             delivery_timeout_ms=self.sender.settings.delivery_timeout_ms,
         )
         timeout_s = min(cluster.settings.request_timeout_ms / 1000, PRODUCER_ID_S_MAX)
-        response = await server.call(server.log.InitProducerId, request, timeout_s)
+        response = await server.call(apis.INIT_PRODUCER_ID, request, timeout_s)
         error = error_of(response.error, "InitProducerId")
         if isinstance(error, errors.ThrottlingQuotaExceeded):
             error.throttle_time_ms = response.throttle_time_ms

@@ -10,7 +10,7 @@ import pytest
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.consumer.consumer_settings import duration_ms
+from pylog.client.consumer.consumer_settings import duration_ms, parse_settings
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -274,6 +274,15 @@ def test_a_start_some_time_ago(cluster: FakeCluster) -> None:
     with consumer(cluster, auto_offset_reset="by_duration:PT4H") as c:
         c.assign([T0])
         assert [r.value for r in c.poll(5)] == [b"3", b"1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("Earliest", "earliest"), ("LATEST", "latest"), ("By_Duration:pt4h", "by_duration:PT4H")],
+)
+def test_a_reset_policy_may_be_in_any_case(given: str, taken: str) -> None:
+    values = parse_settings("a:1", None, {"auto_offset_reset": given})
+    assert values["auto.offset.reset"] == taken
 
 
 @pytest.mark.parametrize(

@@ -72,13 +72,13 @@ def values(consumer: Consumer, count: int, timeout: float = 30) -> list[bytes | 
 def readers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that read past the loop, as they do."""
     threads: list[int] = []
-    read = FramedCarrier.read_here
+    read = FramedCarrier.receive
 
     def told(self: FramedCarrier) -> bool:
         threads.append(threading.get_ident())
         return read(self)
 
-    monkeypatch.setattr(FramedCarrier, "read_here", told)
+    monkeypatch.setattr(FramedCarrier, "receive", told)
     return threads
 
 

@@ -100,7 +100,7 @@ class _Watch:
             self._epoll.close()
 
 
-class Connection:
+class TcpConnection:
     """One socket and the loop's watch on it. `write` and `receive_into` are for any thread, one
     at a time (the owner's lock); all else is for the loop's.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog.client.background import LoopThread, shared_loop
-from pylog.client.streams.connection import Connection, connected
+from pylog.client.connection.tcp import TcpConnection, connected
 
 TIMEOUT_S = 30.0
 
@@ -21,12 +21,14 @@ def peer() -> Iterator[socket.socket]:
         yield listener
 
 
-async def _connection(listener: socket.socket) -> tuple[Connection, socket.socket, asyncio.Event]:
+async def _connection(
+    listener: socket.socket,
+) -> tuple[TcpConnection, socket.socket, asyncio.Event]:
     loop = asyncio.get_running_loop()
     raw = await connected(loop, *listener.getsockname())
     other, _ = listener.accept()
     told = asyncio.Event()
-    connection = Connection(raw, loop, on_readable=told.set, on_room=lambda: None)
+    connection = TcpConnection(raw, loop, on_readable=told.set, on_room=lambda: None)
     return connection, other, told
 
 
@@ -53,7 +55,7 @@ def _read_to_the_end(
             elif got == 0 and not ended.done():
                 ended.set_result(None)
 
-        connection = Connection(raw, loop, on_readable=on_readable, on_room=lambda: None)
+        connection = TcpConnection(raw, loop, on_readable=on_readable, on_room=lambda: None)
         try:
             if lent:
                 connection.lend()
@@ -117,7 +119,7 @@ def test_room_is_told_until_all_has_gone(peer: socket.socket) -> None:
                 connection.stop_watching_for_room()
                 gone.set()
 
-        connection = Connection(raw, loop, on_readable=lambda: None, on_room=on_room)
+        connection = TcpConnection(raw, loop, on_readable=lambda: None, on_room=on_room)
         try:
             connection.write([data[:1_000_000], data[1_000_000:]])
             assert connection.is_full
