@@ -31,6 +31,15 @@ SEGMENT_BYTES_MIN: Final = 1024
 demonstration sees rolls and retention, so pylog stays between.
 """
 
+_INTERNAL_FACTOR: Final = (
+    "Replicas of {0}, which is made when so many brokers are registered. Where it is not set: of "
+    "fewer configured brokers all."
+)
+_INTERNAL_MIN_ISR: Final = (
+    "min.insync.replicas of {0}, when it is made. Where it is not set: 1 with fewer than three "
+    "replicas."
+)
+
 TOPIC_CONFIG: Final = ConfigTable(
     [
         ConfigKey("cleanup.policy", list, ["delete"],
@@ -234,6 +243,13 @@ _OWN_BROKER_KEYS: Final = (
               "off. In Spark set spark.pylog.metrics.listen. pylog's own."),
     ConfigKey("num.partitions", int, 1,
               "Partitions of a topic that does not say.", low=1, high=INT_MAX),
+    ConfigKey("offsets.topic.num.partitions", int, 50,
+              "Partitions of __consumer_offsets, when it is made.", low=1, high=10_000),
+    ConfigKey("offsets.topic.replication.factor", int, 3,
+              _INTERNAL_FACTOR.format("__consumer_offsets"), low=1, high=32_767),
+    ConfigKey("offsets.topic.segment.bytes", int, 100 * _MIB,
+              "segment.bytes of __consumer_offsets, when it is made.",
+              low=SEGMENT_BYTES_MIN, high=INT_MAX),
     ConfigKey("producer.id.block.size", int, 1_000,
               "Producer ids that a broker fetches from the controller at once.",
               low=1, high=INT_MAX),
@@ -270,8 +286,26 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.lag.time.max.ms", int, 30_000,
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.state.topic.min.isr", int, 2,
+              _INTERNAL_MIN_ISR.format("__share_group_state"), low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.state.topic.num.partitions", int, 50,
+              "Partitions of __share_group_state, when it is made.", low=1, high=10_000),
+    ConfigKey("share.coordinator.state.topic.replication.factor", int, 3,
+              _INTERNAL_FACTOR.format("__share_group_state"), low=1, high=32_767),
+    ConfigKey("share.coordinator.state.topic.segment.bytes", int, 100 * _MIB,
+              "segment.bytes of __share_group_state, when it is made.",
+              low=SEGMENT_BYTES_MIN, high=INT_MAX),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
+    ConfigKey("transaction.state.log.min.isr", int, 2,
+              _INTERNAL_MIN_ISR.format("__transaction_state"), low=1, high=INT_MAX),
+    ConfigKey("transaction.state.log.num.partitions", int, 50,
+              "Partitions of __transaction_state, when it is made.", low=1, high=10_000),
+    ConfigKey("transaction.state.log.replication.factor", int, 3,
+              _INTERNAL_FACTOR.format("__transaction_state"), low=1, high=32_767),
+    ConfigKey("transaction.state.log.segment.bytes", int, 100 * _MIB,
+              "segment.bytes of __transaction_state, when it is made.",
+              low=SEGMENT_BYTES_MIN, high=INT_MAX),
 )  # fmt: skip
 
 
@@ -427,6 +461,9 @@ class BrokerConfig:
     logging_level: str = "INFO"
     metrics_listen: str = ""
     num_partitions: int = 1
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 100 * _MIB
     producer_id_block_size: int = 1_000
     producer_id_expiration_ms: int = _DAY_MS
     producer_id_quota_window_seconds: int = 3_600
@@ -439,7 +476,15 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    share_coordinator_state_topic_min_isr: int = 2
+    share_coordinator_state_topic_num_partitions: int = 50
+    share_coordinator_state_topic_replication_factor: int = 3
+    share_coordinator_state_topic_segment_bytes: int = 100 * _MIB
     socket_request_max_bytes: int = 100 * _MIB
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_segment_bytes: int = 100 * _MIB
     topic: TopicConfig = TopicConfig()
 
     @classmethod

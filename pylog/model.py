@@ -152,11 +152,28 @@ class BrokerDescription:
 
 @dataclass(frozen=True, slots=True)
 class ClusterDescription:
-    """The cluster as one of its brokers (or the gateway) sees it."""
+    """The cluster as one of its brokers (or the gateway) sees it. `controller`: the address where
+    admin calls go, None when whoever was asked does not know it; `controller_since_ms`: when its
+    epoch began, in milliseconds since 1970, None when that is not known.
+    """
 
     cluster_id: str
     controller_epoch: int
     brokers: tuple[BrokerDescription, ...]
+    controller: str | None = None
+    controller_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureDescription:
+    """A feature's finalized level (KIP-584), and the levels that the controller and all registered
+    brokers support.
+    """
+
+    name: str
+    level: int
+    lowest: int
+    highest: int
 
 
 _LEGAL_TOPIC_CHARACTERS: Final = frozenset(

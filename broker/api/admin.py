@@ -27,11 +27,14 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     DescribedConfig,
     ElectLeaders,
+    FeatureState,
+    FeaturesUpdated,
     GrownTopic,
     LeadersElected,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
+    UpdateFeatures,
 )
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure
@@ -53,13 +56,15 @@ Ask = Callable[[Callable[[int, object], list[Effect]]], Awaitable[Any]]
 
 class ClusterDescription(NamedTuple):
     """The brokers that serve, ascending by id, as committed. `controller`: the gateway beside it,
-    None before it listens.
+    None before it listens; `controller_since_ms`: when its epoch began, by the time of day, 0 when
+    that is not known.
     """
 
     cluster_id: str
     controller_epoch: int
     brokers: Sequence[BrokerRegistration]
     controller: Endpoint | None
+    controller_since_ms: int
 
 
 class AdminHandler:
@@ -165,7 +170,27 @@ class AdminHandler:
             image.controller_epoch,
             brokers_of(image, fenced=False),
             self._endpoint(),
+            image.controller_since_ms,
         )
+
+    async def describe_features(
+        self, _context: RequestContext, _request: None
+    ) -> tuple[FeatureState, ...]:
+        """Every feature's level, as committed."""
+        return self._controller.describe_features()
+
+    async def update_features(
+        self, _context: RequestContext, request: UpdateFeatures
+    ) -> FeaturesUpdated:
+        """Raised levels; all of them, or none."""
+        check_items(len(request.levels), "features")
+        answer = await self._ask(
+            lambda now, token: self._controller.update_features(now, request, token)
+        )
+        if isinstance(answer, Failure):
+            return FeaturesUpdated(answer)
+        assert isinstance(answer, FeaturesUpdated), answer
+        return answer
 
 
 def _timeout(timeout_ms: int) -> int:

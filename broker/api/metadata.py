@@ -44,7 +44,8 @@ class TopicView(NamedTuple):
 class ClusterView(NamedTuple):
     """`brokers`: those that serve, `fenced_brokers`: the others, where they were last (empty when
     not asked for); both ascending by id. `controller`: the gateway beside it. `is_gateway`: whether
-    the gateway itself tells this. `metadata_offset`: what this process has applied.
+    the gateway itself tells this. `controller_since_ms`: when the controller's epoch began, by the
+    time of day, 0 when it is not known. `metadata_offset`: what this process has applied.
     """
 
     cluster_id: str
@@ -55,6 +56,7 @@ class ClusterView(NamedTuple):
     controller: Endpoint | None
     topics: Sequence[TopicView]
     is_gateway: bool
+    controller_since_ms: int
 
 
 class MetadataHandler:
@@ -100,6 +102,7 @@ def view(
         controller,
         [*_topics(image, query)],
         is_gateway,
+        image.controller_since_ms,
     )
 
 

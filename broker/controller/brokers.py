@@ -9,9 +9,11 @@ it is fenced again, and if it was only slow it may be unfenced under the same ep
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Sequence
 
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId
+from pylog_broker.controller import features
 from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
 from pylog_broker.controller.effects import Effect, RejectSession, Report, TellSession
@@ -30,14 +32,23 @@ from pylog_broker.metadata.messages import (
     ReplicasFailed,
 )
 from pylog_broker.metadata.records import (
+    BROKERS,
+    CLIENTS,
+    GRPC,
+    KAFKA,
     BrokerChangeRecord,
     Endpoint,
+    Listener,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
+    endpoint_of,
 )
 
 BROKER_ID_MAX = 1_000_000
 """Far above any cluster; only so that a garbled request is recognised."""
+
+LISTENERS_MAX = 16
+LISTENER_NAME_MAX = 64
 
 NAMES_MAX = 5
 """How many partitions one line of the log names."""
@@ -95,14 +106,13 @@ class Brokers:
                 incarnation_id=request.incarnation_id,
                 host_id=request.host_id,
                 rack=request.rack,
-                client_endpoint=request.client_endpoint,
-                replication_endpoint=request.replication_endpoint,
+                listeners=request.listeners,
                 directory_id=request.directory_id,
                 boot_id=request.boot_id,
                 static_config=request.static_config,
-                stream_endpoint=request.stream_endpoint,
                 log_dirs=ids if len(ids) > 1 else (),
                 offline_log_dirs=tuple(filter(None, request.offline_log_dirs)),
+                software=request.software,
             )
         )
         returning = Returning(known, request)
@@ -140,6 +150,9 @@ class Brokers:
         fault = _fault(request)
         if fault is not None:
             return Failure(errors.InvalidRegistration.code, fault)
+        unsupported = features.refusal(image, request)
+        if unsupported is not None:
+            return unsupported
         for other in image.brokers.values():
             common = set(other.all_log_dirs).intersection(_all_ids(request))
             if other.broker_id != request.broker_id and common:
@@ -431,14 +444,28 @@ def _fault(request: RegisterBroker) -> str | None:
         return f"broker {request.broker_id} names no incarnation"
     if not request.directory_id:
         return f"broker {request.broker_id} names no directory; it needs exactly one"
-    for what, endpoint in (
-        ("client", request.client_endpoint),
-        ("replication", request.replication_endpoint),
-        ("stream", request.stream_endpoint),
-    ):
-        fault = None if endpoint is None else _endpoint_fault(endpoint)
+    fault = _listeners_fault(request.listeners)
+    return None if fault is None else f"broker {request.broker_id} {fault}"
+
+
+def _listeners_fault(listeners: Sequence[Listener]) -> str | None:
+    if len(listeners) > LISTENERS_MAX:
+        return f"has {len(listeners)} listeners; it may have {LISTENERS_MAX}"
+    names = [listener.name for listener in listeners]
+    for name in names:
+        if not name.strip() or len(name) > LISTENER_NAME_MAX:
+            return f"has a listener {name[:80]!r}; a name has 1 to {LISTENER_NAME_MAX} characters"
+        if names.count(name) > 1:
+            return f"has two listeners of the name {name}"
+    for listener in listeners:
+        fault = _endpoint_fault(listener.endpoint)
         if fault is not None:
-            return f"broker {request.broker_id} advertises the {what} address {endpoint}: {fault}"
+            return (
+                f"advertises the address {listener.endpoint} of listener {listener.name}: {fault}"
+            )
+    for protocol, purpose in ((GRPC, CLIENTS), (KAFKA, BROKERS)):
+        if endpoint_of(listeners, protocol, purpose) is None:
+            return f"has no listener for {purpose} that speaks {protocol}"
     return None
 
 

@@ -7,7 +7,8 @@ shell reports the commit after fsync, with several it would after a majority.
 
 This module is the table of contents: what can be asked, what waits, and the timers. The rules are
 next to it: `sessions` (who is heard), `claims` (who becomes which broker), `brokers` (registration,
-fencing), `election` and `partitions` (leaders, ISR), `topics`, `configs`.
+fencing), `election` and `partitions` (leaders, ISR), `topics`, `internal_topics`, `configs`,
+`features`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from pylog.model import (
 from pylog_broker.controller.brokers import Brokers, stale, stale_session
 from pylog_broker.controller.claims import Claims
 from pylog_broker.controller.configs import Configs
-from pylog_broker.controller.effects import Effect, Reply, Report, SnapshotDue
+from pylog_broker.controller.effects import Effect, MetadataMachine, Reply, Report, SnapshotDue
 from pylog_broker.controller.election import Elections
+from pylog_broker.controller.features import Features
+from pylog_broker.controller.internal_topics import InternalTopics
 from pylog_broker.controller.ledger import ElectionCounts, Ledger
 from pylog_broker.controller.sessions import ObservedTime, Session, Sessions
 from pylog_broker.controller.settings import ControllerSettings
@@ -43,12 +46,15 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     DescribedConfig,
     ElectLeaders,
+    FeatureState,
     TopicsCreated,
+    UpdateFeatures,
 )
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
     ClaimBroker,
+    EnsureInternalTopic,
     Failure,
     HeartbeatAccepted,
     MetadataBatch,
@@ -82,21 +88,26 @@ class Controller:
 
     def __init__(
         self,
-        image: MetadataImage,
+        machine: MetadataMachine,
         settings: ControllerSettings,
         new_id: Callable[[], str],
         *,
         next_offset: Offset | None = None,
     ) -> None:
-        """`image` as recovered from disk (empty: a new cluster); it is the controller's from now
+        """`machine` as loaded from disk (empty: a new cluster); it is the controller's from now
         on. `new_id()` gives a topic or cluster id: 16 random bytes as 22 characters of base64.
-        `next_offset` is where the log ends; None: right behind the image.
+        `next_offset` is where the log ends; None: right behind what was loaded.
         """
         self._settings = settings
         self._new_id = new_id
         self._time = ObservedTime()
+        image = machine.committed
         self._ledger = Ledger(
-            image, tail_records_max=settings.tail_records_max, next_offset=next_offset
+            machine,
+            # each start of an only voter is an epoch of its own
+            epoch=ControllerEpoch(max(0, image.controller_epoch) + 1),
+            tail_records_max=settings.tail_records_max,
+            next_offset=next_offset,
         )
         self._sessions = Sessions(
             grace_ms=settings.session_grace_ms, timeout_ms=settings.session_timeout_ms
@@ -108,7 +119,9 @@ class Controller:
             self._ledger, self._sessions, self._claims, self._elections, self._configs
         )
         self._topics = Topics(self._ledger, settings, new_id)
+        self._features = Features(self._ledger)
         self._growth = TopicGrowth(self._ledger, settings)
+        self._internal_topics = InternalTopics(self._ledger, settings, self._topics)
         self._topic_waits = TopicWaits(self._ledger, self._sessions)
         self._shutdowns = Shutdowns()
         self._timers = _Timers(None, None)
@@ -195,16 +208,21 @@ class Controller:
 
     # ---- start, commit, time -------------------------------------------------------------------
 
-    def start(self, now_ms: int) -> list[Effect]:
-        """Raises the controller epoch, durably before anything else; names a new cluster."""
+    def start(self, now_ms: int, wall_ms: int = 0) -> list[Effect]:
+        """Raises the controller epoch, durably before anything else; names a new cluster.
+        `wall_ms`: the time of day, for people; 0: not known.
+        """
         assert not self._started
         self._started = True
         observed = self._time.advance(now_ms)
         image = self._ledger.decided
-        if not image.cluster_id:
+        is_new = not image.cluster_id
+        if is_new:
             self._ledger.write(ClusterRecord(self._new_id()))
         epoch = self._ledger.epoch
-        self._ledger.write(ControllerEpochRecord(epoch))
+        self._ledger.write(ControllerEpochRecord(epoch, wall_ms))
+        if is_new:
+            self._features.finalize_newest()
         reports = self._configs.record_defaults()
         for broker, registration in sorted(image.brokers.items()):
             self._sessions.add(
@@ -416,6 +434,19 @@ class Controller:
         self._ledger.write(ProducerIdsRecord(broker_id, broker_epoch, ProducerId(first + count)))
         return self._answer(token, ProducerIdBlock(first, count))
 
+    def ensure_internal_topic(
+        self, now_ms: int, request: EnsureInternalTopic, token: object
+    ) -> list[Effect]:
+        """A coordinator's topic is there, or is made. Answered with an InternalTopicEnsured when
+        that is durable; COORDINATOR_NOT_AVAILABLE: ask again.
+        """
+        self._observe(now_ms)
+        broker = self._ledger.decided.brokers.get(request.broker_id)
+        if broker is None or broker.broker_epoch != request.broker_epoch:
+            return self._answer(token, self._stale(request.broker_id, request.broker_epoch))
+        answer, reports = self._internal_topics.ensure(request.name)
+        return self._leave([Reply(token, answer), *reports])
+
     def elect_leaders(self, now_ms: int, request: ElectLeaders, token: object) -> list[Effect]:
         """Preferred or unclean elections by command. Answered with a LeadersElected."""
         self._observe(now_ms)
@@ -482,6 +513,15 @@ class Controller:
         until = observed + max(0, request.timeout_ms)
         self._topic_waits.add(self._ledger.decided.offset, until, answer, token)
         return self._leave([])
+
+    def update_features(self, now_ms: int, request: UpdateFeatures, token: object) -> list[Effect]:
+        """Answered with a FeaturesUpdated when it is durable."""
+        self._observe(now_ms)
+        return self._answer(token, self._features.update(request))
+
+    def describe_features(self) -> tuple[FeatureState, ...]:
+        """Every feature's level, as committed. Changes nothing and waits for nothing."""
+        return self._features.describe(self._ledger.committed)
 
     def describe_configs(self, question: ConfigsQuestion) -> DescribedConfig:
         """What holds for one resource, as committed. Changes nothing and waits for nothing."""

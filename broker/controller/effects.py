@@ -11,20 +11,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, Offset
+from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure, MetadataBatch
 from pylog_broker.metadata.records import MetadataRecord
-from pylog_broker.replicated.state_machine import AppendRecords
+from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 
 __all__ = [
     "AppendRecords",
     "Effect",
     "MetadataAppend",
+    "MetadataMachine",
     "Publish",
     "RejectSession",
     "Reply",
     "Report",
     "SnapshotDue",
     "TellSession",
+    "machine_of",
 ]
 
 MetadataAppend = AppendRecords[MetadataRecord]
@@ -88,3 +91,11 @@ class Report:
 
 
 Effect = MetadataAppend | Reply | Publish | TellSession | RejectSession | SnapshotDue | Report
+
+MetadataMachine = ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect]
+"""The cluster's metadata as a replicated state machine."""
+
+
+def machine_of(image: MetadataImage) -> MetadataMachine:
+    """A machine that begins with what a snapshot says; `image` becomes its committed one."""
+    return MetadataMachine(image, MetadataImage.from_records(image.records(), image.offset))

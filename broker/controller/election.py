@@ -13,7 +13,7 @@ from pylog import errors
 from pylog.model import NO_LEADER, BrokerId, TopicId
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.partitions import joined, next_state, without
-from pylog_broker.controller.returning import Loss, Returning
+from pylog_broker.controller.returning import Loss, Returning, claim_of, evidence_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import ElectedLeader, ElectLeaders, LeadersElected
 from pylog_broker.metadata.messages import (
@@ -87,11 +87,9 @@ class Elections:
     def on_registered(self, request: RegisterBroker, returning: Returning) -> Returned:
         """A new incarnation, still fenced.
 
-        A replica that may lack records leaves ISR and ELR, also when it is the last one there:
-        the partition is then offline until a better replica or an operator comes, but loses
-        nothing silently. Only where there is no other replica that could be better (replication
-        factor 1, same directory), or nothing to lose (`never_committed`), nothing is gained by
-        staying offline.
+        What a replica may still claim is a table, `CLAIMS` in `returning.py`. One that may lack
+        records leaves ISR and ELR, also when it is the last one there: the partition is then
+        offline, but loses nothing silently; unless there is nothing to lose (`never_committed`).
 
         Replicas that failed in the last life get their chance now; those that are named as failed,
         or are in a log directory that is offline, do not work in this one either.
@@ -103,12 +101,14 @@ class Elections:
             key = (partition.topic_id, partition.partition)
             found = returning.where(key, partition.directory_of(broker))
             others = {*partition.isr, *partition.eligible_leader_replicas} - {broker}
-            was_made = broker in partition.failed_replicas
-            removed = found.absent and (bool(others) or was_made)
-            lost = found.loss is not Loss.NONE or key in all_lost or removed
-            if lost and found.loss is not Loss.ALL and len(partition.replicas) == 1:
-                lost = False
-                alone += 1
+            evidence = evidence_of(
+                found,
+                lacks=key in all_lost,
+                was_made=bool(others) or broker in partition.failed_replicas,
+                only=len(partition.replicas) == 1,
+            )
+            claim = claim_of(evidence)
+            alone += claim.alone
             offline += found.offline
             gone += found.loss is Loss.ALL
             failed = without(partition.failed_replicas, broker)
@@ -116,8 +116,8 @@ class Elections:
             self._change(
                 partition,
                 isr=without(partition.isr, broker),
-                lost=(broker,) if lost else (),
-                emptied=(broker,) if found.loss is Loss.ALL or removed else (),
+                lost=(broker,) if claim.lost else (),
+                emptied=(broker,) if claim.emptied else (),
                 failed=(*failed, broker) if found.offline or key in all_failed else failed,
                 directories=_with_directory(partition, broker, place),
             )

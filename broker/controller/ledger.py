@@ -16,11 +16,9 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from pylog.model import NO_LEADER, ControllerEpoch, LeaderEpoch, Offset
-from pylog_broker.controller.effects import Effect, MetadataAppend, Publish
-from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.controller.effects import Effect, MetadataAppend, MetadataMachine, Publish
 from pylog_broker.metadata.messages import MetadataBatch
 from pylog_broker.metadata.records import MetadataRecord, PartitionRecord
-from pylog_broker.replicated.state_machine import ReplicatedStateMachine
 
 
 class ElectionCounts:
@@ -68,22 +66,24 @@ class Ledger:
     """Invariant: the tail ends at `committed.offset` and holds whole appends."""
 
     def __init__(
-        self, image: MetadataImage, *, tail_records_max: int, next_offset: Offset | None = None
+        self,
+        machine: MetadataMachine,
+        *,
+        epoch: ControllerEpoch,
+        tail_records_max: int,
+        next_offset: Offset | None = None,
     ) -> None:
-        """`image` becomes the committed one. `next_offset` is where the log ends, which may hold
-        what is no metadata behind the image; None: right there.
+        """`machine` has loaded what was written before, all of it committed, and leads from now on
+        under `epoch`. `next_offset` is where the log ends, which may hold what is no metadata
+        behind what was loaded; None: right there.
         """
-        decided = MetadataImage.from_records(image.records(), image.offset)
-        self._machine = ReplicatedStateMachine[MetadataImage, MetadataRecord, Effect](
-            image, decided
-        )
-        self.committed: Final = image
-        self.decided: Final = decided
-        self.epoch: Final = ControllerEpoch(max(0, image.controller_epoch) + 1)
-        """Each start of an only voter is an epoch of its own."""
+        self._machine = machine
+        self.committed: Final = machine.committed
+        self.decided: Final = machine.decided
+        self.epoch: Final = epoch
         if next_offset is None:
-            next_offset = self._machine.next_offset
-        self._machine.lead(LeaderEpoch(self.epoch), next_offset)
+            next_offset = machine.next_offset
+        machine.lead(LeaderEpoch(epoch), next_offset)
         self._tail: deque[_Committed] = deque()
         self._tail_records = 0
         self._tail_records_max = tail_records_max

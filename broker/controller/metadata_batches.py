@@ -17,7 +17,7 @@ from pylog.model import Offset
 from pylog.records import kernels_pure
 from pylog.records.batch import BatchHeader, CompressionType, iter_headers, pack_header, seal
 from pylog.records.headers import Header, encode_headers
-from pylog.records.record_columns import RowColumns
+from pylog.records.record_columns import RecordColumns, RowColumns
 from pylog.records.sections import check_crc, open_section
 from pylog_broker.metadata.record_codec import record_from_bytes, record_to_bytes
 from pylog_broker.metadata.records import MetadataRecord
@@ -71,7 +71,7 @@ def decode_batches(batches: bytes) -> Iterator[MetadataBatchFound]:
         section = open_section(batches, position, header, max_bytes=_DECODED_BYTES_MAX)
         columns = RowColumns.decode(section, header, header.base_offset)
         records = [record_from_bytes(bytes(value)) for value in columns.values()]
-        part = _part_of(columns.headers()[0]) if records else (1, 1)
+        part = part_of(columns)
         yield MetadataBatchFound(header, records, part)
 
 
@@ -146,8 +146,11 @@ def _encode(
     return seal(header, body)
 
 
-def _part_of(headers: list[Header]) -> tuple[int, int]:
-    for name, value in headers:
+def part_of(columns: RecordColumns) -> tuple[int, int]:
+    """Which part of its append a batch is, and of how many; CorruptMessage when it makes no sense
+    of that.
+    """
+    for name, value in next(iter(columns.headers()), ()):
         if name == _PART:
             number, _, count = (value or b"").partition(b"/")
             if not (number.isdigit() and count.isdigit() and 1 <= int(number) <= int(count)):

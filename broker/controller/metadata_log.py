@@ -27,7 +27,7 @@ from pylog.config import INT_MAX
 from pylog.errors import PylogError
 from pylog.model import ZERO_TOPIC_ID, LeaderEpoch, Offset, TopicPartition
 from pylog_broker.config import TopicConfig
-from pylog_broker.controller.effects import MetadataAppend
+from pylog_broker.controller.effects import MetadataAppend, MetadataMachine, machine_of
 from pylog_broker.controller.metadata_batches import WholeAppends, decode_batches, encode_append
 from pylog_broker.controller.metadata_snapshots import (
     SnapshotTask,
@@ -75,7 +75,7 @@ class MetadataLost(StorageStartError):
 class MetadataLog:
     """Owns the directory `D/controller`. Methods are called in order, from one thread at a time.
 
-    `image` is what was recovered; it is handed to the controller, which keeps it up to date.
+    `machine` has loaded what was recovered; it is handed to the controller, which goes on with it.
     """
 
     def __init__(self, files: Files, directory: str, lock: int, boot_id: str, wall_ms: int) -> None:
@@ -87,7 +87,7 @@ class MetadataLog:
         self._wall_ms = wall_ms
         self._meta: dict[str, str] = {}
         self._log: Log
-        self.image = MetadataImage()
+        self.machine: MetadataMachine
 
     @classmethod
     def open(cls, files: Files, directory: str, *, boot_id: str = "", wall_ms: int = 0) -> Self:
@@ -114,6 +114,11 @@ class MetadataLog:
             files.close(lock)
             raise
         return log
+
+    @property
+    def image(self) -> MetadataImage:
+        """What was recovered, and was committed since."""
+        return self.machine.committed
 
     @property
     def end_offset(self) -> Offset:
@@ -263,11 +268,11 @@ class MetadataLog:
                 "from a copy"
             )
         self._log.flush()
-        self.image = self._from_snapshot(snapshots)
-        for read in self.slices(Offset(self.image.offset + 1)):
-            for append in read.appends:
-                for offset, record in enumerate(append.records, append.first_offset):
-                    self.image.replay(record, Offset(offset))
+        self.machine = machine = machine_of(self._from_snapshot(snapshots))
+        for read in self.slices(machine.next_offset):
+            machine.load(read)
+            # an only voter has committed what is in its log
+            machine.commit(Offset(machine.next_offset - 1))
         expected = self._meta.get("cluster.id", "")
         if expected and self.image.cluster_id != expected:
             raise MetadataLost(

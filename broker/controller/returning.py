@@ -1,4 +1,4 @@
-"""Where the replicas of a broker that registers are, and which of them it may lack (KIP-858).
+"""Where the replicas of a broker that registers are, and what each may still claim (KIP-858).
 
 Pure. The metadata have each replica in one log directory; the registration tells which directories
 work, what is in them, and which ones do not. In this order:
@@ -17,7 +17,8 @@ the last one that nothing was heard of, it may be that it was never made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum, auto
+from enum import Enum, Flag, auto
+from typing import Final
 
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import RegisterBroker, ReplicaKey
@@ -86,3 +87,67 @@ class Returning:
         if found:
             return Whereabouts(found[0], Loss.TAIL)
         return Whereabouts("", Loss.ALL)
+
+
+class Evidence(Flag):
+    """What is known of one replica of a broker that registers anew."""
+
+    NOTHING_LEFT = auto()
+    """Its directory is the broker's no more, or the broker was unregistered (Loss.ALL)."""
+    REMOVED = auto()
+    """It is not in its directory, and it was made: others are in sync, or its log had failed."""
+    MAY_LACK = auto()
+    """What was not synced may be gone, or the broker says that records are (Loss.TAIL)."""
+    ONLY_ONE = auto()
+    """The partition has no other replica."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What becomes of a replica's place among those that may lead. `lost`: it leaves ISR and ELR.
+    `emptied`: nothing of what it held is left. `alone`: it may lack records, and nobody has more.
+    """
+
+    lost: bool = False
+    emptied: bool = False
+    alone: bool = False
+
+
+CLAIMS: Final[tuple[tuple[str, Evidence, Claim], ...]] = (
+    ("its data are gone", Evidence.NOTHING_LEFT, Claim(lost=True, emptied=True)),
+    # to stay offline would gain nothing: no other replica could be better
+    (
+        "it was removed, and was the only one",
+        Evidence.REMOVED | Evidence.ONLY_ONE,
+        Claim(emptied=True, alone=True),
+    ),
+    ("it was removed", Evidence.REMOVED, Claim(lost=True, emptied=True)),
+    (
+        "it may lack records, and is the only one",
+        Evidence.MAY_LACK | Evidence.ONLY_ONE,
+        Claim(alone=True),
+    ),
+    # the partition may be offline for it until a better replica or an operator comes
+    ("it may lack records", Evidence.MAY_LACK, Claim(lost=True)),
+    ("it is whole, or offline for this life", Evidence(0), Claim()),
+)
+"""Each case with the evidence that it needs; the first of which all is there holds."""
+
+
+def claim_of(evidence: Evidence) -> Claim:
+    """What a replica of which this is known may still claim."""
+    return next(claim for _, needed, claim in CLAIMS if needed in evidence)
+
+
+def evidence_of(found: Whereabouts, *, lacks: bool, was_made: bool, only: bool) -> Evidence:
+    """`lacks`: the broker says that records are gone. `was_made`: others hold the partition, or it
+    had a log here that failed, so that one that is absent was removed. `only`: of its partition.
+    """
+    evidence = Evidence(0)
+    if found.loss is Loss.ALL:
+        evidence |= Evidence.NOTHING_LEFT
+    if found.absent and was_made:
+        evidence |= Evidence.REMOVED
+    if found.loss is Loss.TAIL or lacks:
+        evidence |= Evidence.MAY_LACK
+    return evidence | Evidence.ONLY_ONE if only else evidence

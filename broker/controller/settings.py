@@ -11,6 +11,21 @@ from pylog_broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
 MIN_ISR: Final = "min.insync.replicas"
 
 
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+TRANSACTION_STATE: Final = "__transaction_state"
+SHARE_GROUP_STATE: Final = "__share_group_state"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """How an internal topic is made."""
+
+    name: str
+    num_partitions: int
+    replication_factor: int
+    config: Mapping[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class ControllerSettings:
     """Times in milliseconds. `expected_brokers` is N, the number of task slots: it caps ids."""
@@ -29,6 +44,8 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    # by name; nobody may have another internal topic made
+    internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
     # what the controller was started with, by Kafka's names
     static_config: Mapping[str, str] = field(default_factory=dict)
     auto_leader_rebalance: bool = True
@@ -62,6 +79,7 @@ class ControllerSettings:
             num_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
             topic_defaults=config.topic,
+            internal_topics=_internal_topics(config, expected_brokers, static_config or {}),
             static_config=dict(static_config or {}),
             auto_leader_rebalance=config.auto_leader_rebalance_enable,
             leader_imbalance_check_ms=config.leader_imbalance_check_interval_seconds * 1_000,
@@ -99,3 +117,66 @@ class ControllerSettings:
     def says(self, name: str) -> bool:
         """Whether the broker setting was given at the start, and not left at its default."""
         return name in self.static_config
+
+
+def _internal_topics(
+    config: BrokerConfig, expected_brokers: int, said: Mapping[str, str]
+) -> dict[str, InternalTopic]:
+    """The internal topics, with Apache Kafka's settings of them.
+
+    Their number of replicas follows from the configured brokers, and never from those that are
+    alive: a topic that is made while most brokers are still starting would keep one replica.
+    """
+
+    def factor(name: str, value: int) -> int:
+        return value if name in said else min(value, expected_brokers)
+
+    def min_isr(replicas: int, name: str = "", value: int = 2) -> str:
+        return str(value if name in said or replicas >= 3 else 1)
+
+    offsets = factor("offsets.topic.replication.factor", config.offsets_topic_replication_factor)
+    offsets_config = {
+        "cleanup.policy": "compact",
+        "compression.type": "producer",
+        MIN_ISR: min_isr(offsets),
+        "segment.bytes": str(config.offsets_topic_segment_bytes),
+    }
+    transactions = factor(
+        "transaction.state.log.replication.factor", config.transaction_state_log_replication_factor
+    )
+    transactions_config = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        MIN_ISR: min_isr(
+            transactions, "transaction.state.log.min.isr", config.transaction_state_log_min_isr
+        ),
+        "segment.bytes": str(config.transaction_state_log_segment_bytes),
+        "unclean.leader.election.enable": "false",
+    }
+    shares = factor(
+        "share.coordinator.state.topic.replication.factor",
+        config.share_coordinator_state_topic_replication_factor,
+    )
+    shares_config = {
+        # KIP-932: the coordinator deletes what its snapshots have made redundant
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        MIN_ISR: min_isr(
+            shares,
+            "share.coordinator.state.topic.min.isr",
+            config.share_coordinator_state_topic_min_isr,
+        ),
+        "retention.ms": "-1",
+        "segment.bytes": str(config.share_coordinator_state_topic_segment_bytes),
+    }
+    counts = (
+        config.offsets_topic_num_partitions,
+        config.transaction_state_log_num_partitions,
+        config.share_coordinator_state_topic_num_partitions,
+    )
+    topics = (
+        InternalTopic(CONSUMER_OFFSETS, counts[0], offsets, offsets_config),
+        InternalTopic(TRANSACTION_STATE, counts[1], transactions, transactions_config),
+        InternalTopic(SHARE_GROUP_STATE, counts[2], shares, shares_config),
+    )
+    return {topic.name: topic for topic in topics}

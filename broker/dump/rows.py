@@ -189,8 +189,11 @@ def _control_rows(header: BatchHeader, columns: RecordColumns) -> Iterator[Row]:
 
 
 def _metadata_rows(columns: RecordColumns) -> Iterator[Row]:
+    from pylog_broker.controller.metadata_batches import part_of
     from pylog_broker.metadata.record_codec import record_from_bytes
 
+    number, count = part_of(columns)
+    part = {} if count == 1 else {"part": f"{number}/{count}"}
     lines = zip(columns.offsets(), columns.values(), columns.timestamps(), strict=True)
     for offset, value, timestamp in lines:
         try:
@@ -203,6 +206,7 @@ def _metadata_rows(columns: RecordColumns) -> Iterator[Row]:
             "timestamp": timestamp,
             "type": type(record).__name__.removesuffix("Record"),
             "record": plain(record),
+            **part,
         }
 
 

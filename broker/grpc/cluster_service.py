@@ -259,6 +259,17 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         )
         return codec.encode_producer_ids(answer)
 
+    async def EnsureInternalTopic(
+        self, request: cluster_pb2.EnsureInternalTopicRequest, context: Context
+    ) -> cluster_pb2.EnsureInternalTopicResponse:
+        """An internal topic for a coordinator."""
+        self._check(context, "EnsureInternalTopic")
+        wanted = codec.decode_ensure(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.ensure_internal_topic(now, wanted, token)
+        )
+        return codec.encode_ensured(answer)
+
     async def ControlledShutdown(
         self, request: cluster_pb2.ControlledShutdownRequest, context: Context
     ) -> cluster_pb2.ControlledShutdownResponse:

@@ -91,7 +91,7 @@ class Head:
         log = await self._open_log(str(root / "controller"))
         try:
             controller = Controller(
-                log.image,
+                log.machine,
                 ControllerSettings.from_config(
                     config,
                     expected_brokers=settings.brokers,
@@ -106,7 +106,7 @@ class Head:
                 SYSTEM_CLOCK,
                 on_published=lambda: self._follow(config, controller.image),
             )
-            shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms()))
+            shell.perform(controller.start(SYSTEM_CLOCK.monotonic_ms(), SYSTEM_CLOCK.wall_ms()))
             while controller.image.controller_epoch != controller.controller_epoch:
                 await shell.next_change()
             log.remember_cluster(controller.image.cluster_id)

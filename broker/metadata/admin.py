@@ -235,3 +235,29 @@ class LeadersElected:
 
     partitions: tuple[ElectedLeader, ...]
     failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureState:
+    """A feature's finalized level, and the levels that the controller and all brokers support."""
+
+    name: str
+    level: int
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateFeatures:
+    """Features to raise, each to a level; all of them, or none."""
+
+    levels: tuple[tuple[str, int], ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FeaturesUpdated:
+    """The answer to UpdateFeatures: what holds (or would), or why nothing was changed."""
+
+    failure: Failure | None = None
+    features: tuple[FeatureState, ...] = ()

@@ -27,9 +27,11 @@ from pylog_broker.metadata.messages import (
     BrokerRegistered,
     BrokerState,
     ClaimBroker,
+    EnsureInternalTopic,
     Failure,
     FailuresNoted,
     HeartbeatAccepted,
+    InternalTopicEnsured,
     LogDirectory,
     MetadataBatch,
     PartitionIsr,
@@ -41,10 +43,13 @@ from pylog_broker.metadata.messages import (
     ShutdownPermitted,
 )
 from pylog_broker.metadata.record_codec import (
-    decode_endpoint,
+    decode_listeners,
     decode_record,
-    encode_endpoint,
+    decode_software,
+    earlier_endpoints,
+    encode_listener,
     encode_record,
+    encode_software,
 )
 
 
@@ -164,8 +169,9 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         cluster_id=request.cluster_id,
         host_id=request.host_id,
         rack=request.rack or "",
-        client_endpoint=encode_endpoint(request.client_endpoint),
-        replication_endpoint=encode_endpoint(request.replication_endpoint),
+        **earlier_endpoints(request.listeners),
+        listeners=map(encode_listener, request.listeners),
+        software=encode_software(request.software),
         directory_id=request.directory_id,
         boot_id=request.boot_id,
         log_intact=request.log_intact,
@@ -173,9 +179,6 @@ def encode_registration(request: RegisterBroker) -> cluster_pb2.RegisterBrokerRe
         failed_replicas=map(_encode_replica, request.failed_replicas),
         lost_replicas=map(_encode_replica, request.lost_replicas),
         static_config=dict(request.static_config),
-        stream_endpoint=encode_endpoint(request.stream_endpoint)
-        if request.stream_endpoint
-        else None,
         log_dirs=(
             cluster_pb2.LogDirectory(
                 directory_id=directory.directory_id,
@@ -197,8 +200,8 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         cluster_id=message.cluster_id,
         host_id=message.host_id,
         rack=message.rack or None,
-        client_endpoint=decode_endpoint(message.client_endpoint),
-        replication_endpoint=decode_endpoint(message.replication_endpoint),
+        listeners=decode_listeners(message),
+        software=decode_software(message.software),
         directory_id=message.directory_id,
         boot_id=message.boot_id,
         log_intact=message.log_intact,
@@ -206,9 +209,6 @@ def decode_registration(message: cluster_pb2.RegisterBrokerRequest) -> RegisterB
         failed_replicas=tuple(map(_decode_replica, message.failed_replicas)),
         lost_replicas=tuple(map(_decode_replica, message.lost_replicas)),
         static_config=tuple(sorted(message.static_config.items())),
-        stream_endpoint=decode_endpoint(message.stream_endpoint)
-        if message.HasField("stream_endpoint")
-        else None,
         log_dirs=tuple(
             LogDirectory(
                 directory.directory_id,
@@ -406,4 +406,38 @@ def decode_producer_ids(
     """The controller's answer to a request for producer ids."""
     return decode_failure(message) or ProducerIdBlock(
         ProducerId(message.first_producer_id), message.count
+    )
+
+
+def encode_ensure(request: EnsureInternalTopic) -> cluster_pb2.EnsureInternalTopicRequest:
+    """A coordinator's need."""
+    return cluster_pb2.EnsureInternalTopicRequest(
+        broker_id=request.broker_id, broker_epoch=request.broker_epoch, name=request.name
+    )
+
+
+def decode_ensure(message: cluster_pb2.EnsureInternalTopicRequest) -> EnsureInternalTopic:
+    """A coordinator's need."""
+    return EnsureInternalTopic(
+        BrokerId(message.broker_id), BrokerEpoch(message.broker_epoch), message.name
+    )
+
+
+def encode_ensured(
+    answer: InternalTopicEnsured | Failure,
+) -> cluster_pb2.EnsureInternalTopicResponse:
+    """The controller's answer about an internal topic."""
+    if isinstance(answer, Failure):
+        return cluster_pb2.EnsureInternalTopicResponse(error=encode_failure(answer))
+    return cluster_pb2.EnsureInternalTopicResponse(
+        name=answer.name, topic_id=answer.topic_id, num_partitions=answer.num_partitions
+    )
+
+
+def decode_ensured(
+    message: cluster_pb2.EnsureInternalTopicResponse,
+) -> InternalTopicEnsured | Failure:
+    """The controller's answer about an internal topic."""
+    return decode_failure(message) or InternalTopicEnsured(
+        message.name, TopicId(message.topic_id), message.num_partitions
     )

@@ -21,6 +21,7 @@ from pylog_broker.metadata.records import (
     ConfigRecord,
     ConfigResourceType,
     ControllerEpochRecord,
+    FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -97,6 +98,10 @@ class MetadataImage:
     offset: Offset = Offset(-1)
     cluster_id: str = ""
     controller_epoch: ControllerEpoch = ControllerEpoch(-1)
+    controller_since_ms: int = 0
+    """The time of day at which the controller's epoch began; 0: not known."""
+    features: dict[str, int] = field(default_factory=dict)
+    """Finalized levels by the features' names; those that were never finalized are not in it."""
     brokers: dict[BrokerId, BrokerRegistration] = field(default_factory=dict)
     topics_by_id: dict[TopicId, TopicImage] = field(default_factory=dict)
     topics_by_name: dict[str, TopicImage] = field(default_factory=dict)
@@ -220,7 +225,11 @@ class MetadataImage:
         if self.cluster_id:
             found.append(ClusterRecord(self.cluster_id))
         if self.controller_epoch >= 0:
-            found.append(ControllerEpochRecord(self.controller_epoch))
+            epoch = ControllerEpochRecord(self.controller_epoch, self.controller_since_ms)
+            found.append(epoch)
+        found.extend(
+            FeatureLevelRecord(name, self.features[name]) for name in sorted(self.features)
+        )
         found.extend(self.brokers[broker] for broker in sorted(self.brokers))
         for topic in self.topics_by_id.values():
             found.append(TopicRecord(topic.name, topic.topic_id))
@@ -246,6 +255,10 @@ class MetadataImage:
 
     def _controller_epoch(self, record: ControllerEpochRecord) -> None:
         self.controller_epoch = record.epoch
+        self.controller_since_ms = record.since_ms
+
+    def _feature_level(self, record: FeatureLevelRecord) -> None:
+        self.features[record.name] = record.level
 
     def _register_broker(self, record: RegisterBrokerRecord) -> None:
         self.brokers[record.broker_id] = record
@@ -339,6 +352,7 @@ _REPLAY: Final[Mapping[type[Any], Callable[[MetadataImage, Any], None]]] = {
     RemoveTopicRecord: MetadataImage._remove_topic,
     ProducerIdsRecord: MetadataImage._producer_ids,
     ConfigRecord: MetadataImage._config,
+    FeatureLevelRecord: MetadataImage._feature_level,
 }
 
 

@@ -18,7 +18,7 @@ from pylog.model import (
     ProducerId,
     TopicId,
 )
-from pylog_broker.metadata.records import Endpoint, MetadataRecord
+from pylog_broker.metadata.records import NOT_TOLD, Listener, MetadataRecord, Software
 
 ReplicaKey = tuple[TopicId, int]
 """A replica of whoever speaks: topic id and partition."""
@@ -107,8 +107,7 @@ class RegisterBroker:
     cluster_id: str
     host_id: str
     rack: str | None
-    client_endpoint: Endpoint
-    replication_endpoint: Endpoint
+    listeners: tuple[Listener, ...]
     directory_id: str
     boot_id: str
     log_intact: bool
@@ -116,7 +115,7 @@ class RegisterBroker:
     failed_replicas: tuple[ReplicaKey, ...] = ()
     lost_replicas: tuple[ReplicaKey, ...] = ()
     static_config: tuple[tuple[str, str], ...] = ()
-    stream_endpoint: Endpoint | None = None
+    software: Software = NOT_TOLD
     log_dirs: tuple[LogDirectory, ...] = ()
     offline_log_dirs: tuple[str, ...] = ()
     previous_broker_epoch: BrokerEpoch = NO_BROKER_EPOCH
@@ -216,6 +215,26 @@ class ProducerIdBlock:
 
     first: ProducerId
     count: int
+
+
+@dataclass(frozen=True, slots=True)
+class EnsureInternalTopic:
+    """A coordinator on this broker needs the internal topic of that name."""
+
+    broker_id: BrokerId
+    broker_epoch: BrokerEpoch
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopicEnsured:
+    """The topic is there, with so many partitions, made now or before. The brokers may hear of it a
+    moment later.
+    """
+
+    name: str
+    topic_id: TopicId
+    num_partitions: int
 
 
 @dataclass(frozen=True, slots=True)

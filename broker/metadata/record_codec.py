@@ -6,7 +6,7 @@ error that says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -23,19 +23,31 @@ from pylog.model import (
 )
 from pylog.rpc.v1 import common_pb2, records_pb2
 from pylog_broker.metadata.records import (
+    BROKERS,
+    CLIENTS,
+    FRAMED,
+    GRPC,
+    KAFKA,
+    NOT_TOLD,
     BrokerChangeRecord,
     ClusterRecord,
     ConfigRecord,
     ConfigResourceType,
     ControllerEpochRecord,
     Endpoint,
+    FeatureLevelRecord,
+    FeatureRange,
+    Listener,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    Software,
     TopicRecord,
     UnregisterBrokerRecord,
+    endpoint_of,
+    usual_listeners,
 )
 
 
@@ -47,6 +59,66 @@ def encode_endpoint(endpoint: Endpoint) -> common_pb2.Endpoint:
 def decode_endpoint(message: common_pb2.Endpoint) -> Endpoint:
     """An address."""
     return Endpoint(message.host, message.port)
+
+
+def encode_listener(listener: Listener) -> records_pb2.Listener:
+    """A listener."""
+    return records_pb2.Listener(
+        name=listener.name,
+        endpoint=encode_endpoint(listener.endpoint),
+        protocol=listener.protocol,
+        purpose=listener.purpose,
+    )
+
+
+def earlier_endpoints(listeners: Sequence[Listener]) -> dict[str, common_pb2.Endpoint]:
+    """The fields by which versions that know no listeners find a broker."""
+    found = {
+        "client_endpoint": endpoint_of(listeners, GRPC, CLIENTS),
+        "replication_endpoint": endpoint_of(listeners, KAFKA, BROKERS),
+        "stream_endpoint": endpoint_of(listeners, FRAMED, CLIENTS),
+    }
+    return {name: encode_endpoint(at) for name, at in found.items() if at is not None}
+
+
+def decode_listeners(message: Any) -> tuple[Listener, ...]:
+    """Of a registration, or a request for one; of an earlier version's by its endpoints."""
+    if message.listeners or not message.HasField("client_endpoint"):
+        return tuple(
+            Listener(each.name, decode_endpoint(each.endpoint), each.protocol, each.purpose)
+            for each in message.listeners
+        )
+    streams = message.stream_endpoint if message.HasField("stream_endpoint") else None
+    return usual_listeners(
+        decode_endpoint(message.client_endpoint),
+        decode_endpoint(message.replication_endpoint),
+        decode_endpoint(streams) if streams is not None else None,
+    )
+
+
+def encode_software(software: Software) -> records_pb2.Software | None:
+    """What a broker runs; None of one that does not tell."""
+    if software == NOT_TOLD:
+        return None
+    return records_pb2.Software(
+        name=software.name,
+        version=software.version,
+        apis=dict(software.apis),
+        features=(
+            records_pb2.FeatureRange(name=each.name, lowest=each.lowest, highest=each.highest)
+            for each in software.features
+        ),
+    )
+
+
+def decode_software(message: records_pb2.Software) -> Software:
+    """What a broker runs."""
+    return Software(
+        message.name,
+        message.version,
+        tuple(sorted(message.apis.items())),
+        tuple(FeatureRange(each.name, each.lowest, each.highest) for each in message.features),
+    )
 
 
 def _brokers(ids: Any) -> tuple[BrokerId, ...]:
@@ -91,14 +163,14 @@ def _encode_registration(record: RegisterBrokerRecord) -> records_pb2.RegisterBr
         incarnation_id=record.incarnation_id,
         host_id=record.host_id,
         rack=record.rack or "",
-        client_endpoint=encode_endpoint(record.client_endpoint),
-        replication_endpoint=encode_endpoint(record.replication_endpoint),
+        **earlier_endpoints(record.listeners),
+        listeners=map(encode_listener, record.listeners),
+        software=encode_software(record.software),
         directory_id=record.directory_id,
         boot_id=record.boot_id,
         fenced=record.fenced,
         in_controlled_shutdown=record.in_controlled_shutdown,
         static_config=dict(record.static_config),
-        stream_endpoint=encode_endpoint(record.stream_endpoint) if record.stream_endpoint else None,
         log_dirs=record.log_dirs,
         offline_log_dirs=record.offline_log_dirs,
     )
@@ -111,16 +183,13 @@ def _decode_registration(message: records_pb2.RegisterBrokerRecord) -> RegisterB
         incarnation_id=message.incarnation_id,
         host_id=message.host_id,
         rack=message.rack or None,
-        client_endpoint=decode_endpoint(message.client_endpoint),
-        replication_endpoint=decode_endpoint(message.replication_endpoint),
+        listeners=decode_listeners(message),
+        software=decode_software(message.software),
         directory_id=message.directory_id,
         boot_id=message.boot_id,
         fenced=message.fenced,
         in_controlled_shutdown=message.in_controlled_shutdown,
         static_config=tuple(sorted(message.static_config.items())),
-        stream_endpoint=decode_endpoint(message.stream_endpoint)
-        if message.HasField("stream_endpoint")
-        else None,
         log_dirs=tuple(message.log_dirs),
         offline_log_dirs=tuple(message.offline_log_dirs),
     )
@@ -195,8 +264,8 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
     ),
     ControllerEpochRecord: (
         "controller_epoch",
-        lambda r: records_pb2.ControllerEpochRecord(epoch=r.epoch),
-        lambda m: ControllerEpochRecord(ControllerEpoch(m.epoch)),
+        lambda r: records_pb2.ControllerEpochRecord(epoch=r.epoch, since_ms=r.since_ms),
+        lambda m: ControllerEpochRecord(ControllerEpoch(m.epoch), m.since_ms),
     ),
     RegisterBrokerRecord: ("register_broker", _encode_registration, _decode_registration),
     BrokerChangeRecord: (
@@ -244,5 +313,10 @@ _CODECS: Final[Mapping[type[Any], tuple[str, Callable[[Any], Any], Callable[[Any
         ),
     ),
     ConfigRecord: ("config", _encode_config, _decode_config),
+    FeatureLevelRecord: (
+        "feature_level",
+        lambda r: records_pb2.FeatureLevelRecord(name=r.name, level=r.level),
+        lambda m: FeatureLevelRecord(m.name, m.level),
+    ),
 }
 _DECODERS: Final = {field: decode for field, _, decode in _CODECS.values()}

@@ -6,8 +6,10 @@ same code, and a record replayed twice changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from pylog.model import (
     BrokerEpoch,
@@ -31,6 +33,71 @@ class Endpoint:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+CLIENTS: Final = "clients"
+BROKERS: Final = "brokers"
+"""What a listener is for: programs of users, or other brokers."""
+
+GRPC: Final = "grpc"
+FRAMED: Final = "framed"
+KAFKA: Final = "kafka"
+"""What is spoken there: every call, streams in frames, or Kafka's protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a broker listens, by the address that others are told. A protocol or a purpose that
+    this version does not know is kept as it is, for those that do.
+    """
+
+    name: str
+    endpoint: Endpoint
+    protocol: str
+    purpose: str
+
+
+def usual_listeners(
+    clients: Endpoint, replication: Endpoint, streams: Endpoint | None = None
+) -> tuple[Listener, ...]:
+    """The listeners of a broker that has one for each purpose, under the names that these have."""
+    listeners = [Listener("CLIENTS", clients, GRPC, CLIENTS)]
+    if streams is not None:
+        listeners.append(Listener("STREAMS", streams, FRAMED, CLIENTS))
+    return (*listeners, Listener("REPLICATION", replication, KAFKA, BROKERS))
+
+
+def endpoint_of(listeners: Iterable[Listener], protocol: str, purpose: str) -> Endpoint | None:
+    """The address of the first listener that speaks this, for this purpose."""
+    found = (
+        each.endpoint for each in listeners if (each.protocol, each.purpose) == (protocol, purpose)
+    )
+    return next(found, None)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureRange:
+    """The levels of a feature that somebody supports (KIP-584)."""
+
+    name: str
+    lowest: int
+    highest: int
+
+
+@dataclass(frozen=True, slots=True)
+class Software:
+    """What a broker runs. `apis`: the highest version of each API that other brokers may ask it
+    for.
+    """
+
+    name: str
+    version: str
+    apis: tuple[tuple[str, int], ...] = ()
+    features: tuple[FeatureRange, ...] = ()
+
+
+NOT_TOLD: Final = Software("", "")
+"""Of a version that does not tell."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
     """The first record of every metadata log."""
@@ -40,9 +107,20 @@ class ClusterRecord:
 
 @dataclass(frozen=True, slots=True)
 class ControllerEpochRecord:
-    """A controller start: durable before it acts."""
+    """A controller start: durable before it acts. `since_ms`: the time of day, 0 when an earlier
+    version has not told it.
+    """
 
     epoch: ControllerEpoch
+    since_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevelRecord:
+    """The level at which a feature is finalized (KIP-584)."""
+
+    name: str
+    level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +135,36 @@ class RegisterBrokerRecord:
     incarnation_id: str
     host_id: str
     rack: str | None
-    client_endpoint: Endpoint
-    replication_endpoint: Endpoint
+    listeners: tuple[Listener, ...]
     directory_id: str
     boot_id: str
     fenced: bool = True
     in_controlled_shutdown: bool = False
     # what it was started with, by Kafka's names: not the defaults, no secrets
     static_config: tuple[tuple[str, str], ...] = ()
-    stream_endpoint: Endpoint | None = None  # where it takes framed streams
     # ids of all log directories, none for a broker with only one; and of those that do not work
     log_dirs: tuple[str, ...] = ()
     offline_log_dirs: tuple[str, ...] = ()
+    software: Software = NOT_TOLD
+
+    @property
+    def client_endpoint(self) -> Endpoint:
+        """Where programs of users make their calls."""
+        found = endpoint_of(self.listeners, GRPC, CLIENTS)
+        assert found is not None, self.listeners  # no registration is taken without
+        return found
+
+    @property
+    def stream_endpoint(self) -> Endpoint | None:
+        """Where it takes framed streams of clients; None: nowhere."""
+        return endpoint_of(self.listeners, FRAMED, CLIENTS)
+
+    @property
+    def replication_endpoint(self) -> Endpoint:
+        """Where other brokers fetch from it."""
+        found = endpoint_of(self.listeners, KAFKA, BROKERS)
+        assert found is not None, self.listeners  # no registration is taken without
+        return found
 
     @property
     def all_log_dirs(self) -> tuple[str, ...]:
@@ -194,4 +290,5 @@ MetadataRecord = (
     | RemoveTopicRecord
     | ProducerIdsRecord
     | ConfigRecord
+    | FeatureLevelRecord
 )

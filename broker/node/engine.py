@@ -21,6 +21,9 @@ from pylog_broker.replication.messages import (
     Effect,
     FetchDone,
     FetchStands,
+    HighWatermarkMoved,
+    LeadershipBegan,
+    LeadershipEnded,
     OperationFailed,
     ProduceDone,
     ReplicaFailed,
@@ -32,6 +35,7 @@ from pylog_broker.replication.messages import (
 )
 
 if TYPE_CHECKING:
+    from pylog_broker.replication.leaderships import LeadershipListener
     from pylog_broker.replication.manager import ReplicaManager
 
 _log = logging.getLogger("pylog.node")
@@ -44,11 +48,26 @@ _Rare = (
     | DeleteReplicaLater
     | ReplicaFailed
     | OperationFailed
+    | LeadershipBegan
+    | LeadershipEnded
+    | HighWatermarkMoved
 )
 """Effects that are not performed in `Engine.perform` itself."""
 
 Answer = Callable[[object], None]
 """What the edges give as a token."""
+
+
+def _tell(
+    listener: LeadershipListener, effect: LeadershipBegan | LeadershipEnded | HighWatermarkMoved
+) -> None:
+    match effect:
+        case LeadershipBegan():
+            listener.on_leadership_began(effect)
+        case LeadershipEnded():
+            listener.on_leadership_ended(effect)
+        case HighWatermarkMoved():
+            listener.on_high_watermark_moved(effect)
 
 
 class Engine:
@@ -74,6 +93,8 @@ class Engine:
         """
         self.manager = manager
         self.connections: LeaderConnections | None = None
+        self.leaderships: LeadershipListener | None = None
+        """Who hears of the internal partitions that are led here; set before the first metadata."""
         self._clock = clock
         self._pool = pool
         self._alter_partition = alter_partition
@@ -161,6 +182,9 @@ class Engine:
                     effect.reason,
                     exc_info=effect.error,
                 )
+            case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
+                if self.leaderships is not None:
+                    _tell(self.leaderships, effect)
             case _:
                 assert_never(effect)
 

@@ -19,8 +19,10 @@ from pylog_broker.metadata.messages import (
     BrokerClaim,
     BrokerRegistered,
     ClaimBroker,
+    EnsureInternalTopic,
     Failure,
     FailuresNoted,
+    InternalTopicEnsured,
     MetadataBatch,
     PartitionsAltered,
     ProducerIdBlock,
@@ -123,6 +125,13 @@ class ControllerLink:
         )
         answer = await self._call("AllocateProducerIds", request)
         return codec.decode_producer_ids(answer)
+
+    async def ensure_internal_topic(
+        self, request: EnsureInternalTopic
+    ) -> InternalTopicEnsured | Failure:
+        """An internal topic is made, if it is not there."""
+        answer = await self._call("EnsureInternalTopic", codec.encode_ensure(request))
+        return codec.decode_ensured(answer)
 
     async def controlled_shutdown(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch, seconds: float

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylog.model import BrokerEpoch, ControllerEpoch
 from pylog_broker.metadata.messages import LogDirectory, RegisterBroker
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Listener, Software
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.manager import LogManager
 
@@ -15,9 +15,8 @@ def registration_of(
     incarnation_id: str,
     host_id: str,
     rack: str | None,
-    client_endpoint: Endpoint,
-    replication_endpoint: Endpoint,
-    stream_endpoint: Endpoint | None,
+    listeners: tuple[Listener, ...],
+    software: Software,
     highest_controller_epoch: ControllerEpoch,
     previous_broker_epoch: BrokerEpoch,
     static_config: tuple[tuple[str, str], ...],
@@ -30,9 +29,8 @@ def registration_of(
         cluster_id=logs.meta.cluster_id,
         host_id=host_id,
         rack=rack,
-        client_endpoint=client_endpoint,
-        replication_endpoint=replication_endpoint,
-        stream_endpoint=stream_endpoint,
+        listeners=listeners,
+        software=software,
         directory_id=first.meta.directory_id,
         boot_id=logs.meta.boot_id,
         log_intact=logs.log_intact,

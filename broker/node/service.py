@@ -51,7 +51,7 @@ from pylog_broker.metadata.messages import (
     ReplicaKey,
     ReplicasFailed,
 )
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, usual_listeners
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
 from pylog_broker.net.shares import BrokerShares
@@ -63,6 +63,7 @@ from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import host_id, open_files_max
+from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
 from pylog_broker.node.link import ControllerLink, LeaseLine
 from pylog_broker.node.listeners import Listeners
@@ -72,6 +73,7 @@ from pylog_broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, sett
 from pylog_broker.node.producer_ids import ProducerIds
 from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
+from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
@@ -146,6 +148,10 @@ class BrokerService:
         self._engine: Engine
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._internal_topics = InternalTopics(
+            self._link.ensure_internal_topic,
+            lambda: (self._broker_id, self._membership.broker_epoch),
+        )
         self._failures = FailureReports(self._report_failures)
         self._disk_failures: DiskFailures
         self._replication: ReplicationServer
@@ -354,9 +360,10 @@ class BrokerService:
             incarnation_id=self._incarnation,
             host_id=self._host,
             rack=self._config.broker_rack,
-            client_endpoint=self._endpoint,
-            replication_endpoint=self._replication_endpoint,
-            stream_endpoint=self._stream_endpoint,
+            listeners=usual_listeners(
+                self._endpoint, self._replication_endpoint, self._stream_endpoint
+            ),
+            software=this_software(),
             highest_controller_epoch=epochs.highest,
             previous_broker_epoch=self._replaced_epoch,
             static_config=without_secrets(self._settings.config),
@@ -517,6 +524,7 @@ class BrokerService:
         if self._streams is not None:
             await self._streams.close()
         self._producer_ids.stop()
+        self._internal_topics.stop()
         self._failures.stop()
         marks = None
         if self._engine_exists():

@@ -18,11 +18,14 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     DescribedConfig,
     ElectLeaders,
+    FeatureState,
+    FeaturesUpdated,
     LeadersElected,
     NewPartitionsOf,
     PartitionsCreated,
     TopicsCreated,
     TopicsDeleted,
+    UpdateFeatures,
 )
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import ConfigResourceType
@@ -272,4 +275,31 @@ def cluster_described(answer: ClusterDescription) -> admin_pb2.DescribeClusterRe
         controller_epoch=answer.controller_epoch,
         brokers=broker_messages(answer.brokers),
         controller=endpoint_message(answer.controller) if answer.controller else None,
+        controller_since_ms=answer.controller_since_ms,
+    )
+
+
+# ---- features -----------------------------------------------------------------------------------
+
+
+def features_described(answer: Sequence[FeatureState]) -> admin_pb2.DescribeFeaturesResponse:
+    """Every feature's level and range."""
+    return admin_pb2.DescribeFeaturesResponse(features=map(_feature, answer))
+
+
+def levels_from(request: admin_pb2.UpdateFeaturesRequest) -> UpdateFeatures:
+    """Levels to raise features to."""
+    return UpdateFeatures(tuple(sorted(request.levels.items())), request.validate_only)
+
+
+def features_updated(answer: FeaturesUpdated) -> admin_pb2.UpdateFeaturesResponse:
+    """Its answer."""
+    return admin_pb2.UpdateFeaturesResponse(
+        error=error_of(answer.failure), features=map(_feature, answer.features)
+    )
+
+
+def _feature(feature: FeatureState) -> admin_pb2.Feature:
+    return admin_pb2.Feature(
+        name=feature.name, level=feature.level, lowest=feature.lowest, highest=feature.highest
     )

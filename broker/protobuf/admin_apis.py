@@ -44,6 +44,15 @@ def admin_apis(handler: AdminHandler) -> tuple[AnyBound, ...]:
             handler.describe_cluster,
             admin.cluster_described,
         ),
+        Bound(
+            apis.DESCRIBE_FEATURES,
+            admin.no_question,
+            handler.describe_features,
+            admin.features_described,
+        ),
+        Bound(
+            apis.UPDATE_FEATURES, admin.levels_from, handler.update_features, admin.features_updated
+        ),
     )
 
 

@@ -50,6 +50,7 @@ def metadata_response(view: ClusterView) -> log_pb2.MetadataResponse:
         topics=map(_topic, view.topics),
         metadata_offset=view.metadata_offset,
         gateway=view.is_gateway,
+        controller_since_ms=view.controller_since_ms,
     )
 
 

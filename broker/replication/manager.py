@@ -12,15 +12,15 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     followers        our own fetches from leaders          proposals  ISR changes to the controller
     deletions        DeleteRecords                         partition  one replica
     sessions         what followers asked last             replicas   who leads, who follows
-    syncs            what waits for the own disk
+    leaderships      what coordinators are told            syncs      what waits for the own disk
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pylog.errors import KafkaStorageError
-from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition
+from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition, is_internal
 from pylog_broker.config import BrokerConfig, TopicConfig
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.metadata.messages import Failure, PartitionsAltered
@@ -38,6 +38,7 @@ from pylog_broker.replication.messages import (
     EpochEndQuery,
     EpochEnds,
     Fetch,
+    HighWatermarkMoved,
     OffsetAnswer,
     OffsetQuery,
     PartitionState,
@@ -84,11 +85,13 @@ class ReplicaManager:
         config: BrokerConfig,
         *,
         settings: ReplicationSettings | None = None,
+        is_watched: Callable[[str], bool] = is_internal,
         initial_high_watermarks: dict[TopicPartition, Offset] | None = None,
     ) -> None:
         """`settings` None: derived from `config`;
 
-        high watermarks None: `logs.load_high_watermarks()`.
+        high watermarks None: `logs.load_high_watermarks()`. `is_watched`: whether a listener is
+        told of who leads the partitions of a topic, by its name.
         """
         self._me = broker_id
         self._settings = settings or ReplicationSettings.from_config(config)
@@ -120,6 +123,7 @@ class ReplicaManager:
             self._followers,
             self._syncs,
             self._lead,
+            is_watched=is_watched,
             known_high_watermarks=initial_high_watermarks,
             leader_state=self.leader_state,
             follower_state=self.follower_state,
@@ -340,6 +344,15 @@ class ReplicaManager:
             if isinstance(effect, AdvanceHighWatermark):
                 partition.high_watermark = effect.offset
                 self._room.high_watermark_moved(partition)
+                if partition.is_watched:
+                    self._room.outbox.append(
+                        HighWatermarkMoved(
+                            partition.topic_partition,
+                            partition.leader_epoch,
+                            partition.topic_id,
+                            effect.offset,
+                        )
+                    )
             else:
                 self._proposals.add(partition, effect)
 

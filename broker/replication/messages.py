@@ -416,6 +416,41 @@ class DeleteReplicaLater:
     delay_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class LeadershipBegan:
+    """This broker leads a partition of an internal topic, from this leader epoch on. What its log
+    holds from `high_watermark` on is not committed yet.
+    """
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    topic_id: TopicId
+    high_watermark: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipEnded:
+    """The leadership that began in this leader epoch is over: another broker leads, or nobody; or
+    this broker leads in a later epoch, which begins next.
+    """
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    topic_id: TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermarkMoved:
+    """Everything below `offset` is committed, in a partition of an internal topic that this broker
+    leads. It may come before the ProduceDone of the write that it is about.
+    """
+
+    topic_partition: TopicPartition
+    leader_epoch: LeaderEpoch
+    topic_id: TopicId
+    offset: Offset
+
+
 Effect = (
     ProduceDone
     | FetchDone
@@ -429,6 +464,9 @@ Effect = (
     | ReplicaFailed
     | OperationFailed
     | DeleteReplicaLater
+    | LeadershipBegan
+    | LeadershipEnded
+    | HighWatermarkMoved
 )
 
 

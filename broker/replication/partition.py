@@ -65,6 +65,7 @@ class Partition:
         "directory_id",
         "following",
         "high_watermark",
+        "is_watched",
         "isr",
         "leader",
         "leader_epoch",
@@ -90,13 +91,17 @@ class Partition:
         config: TopicConfig,
         log: Log | None,
         high_watermark: Offset,
+        *,
+        is_watched: bool = False,
     ) -> None:
+        """`is_watched`: a listener is told of its leadership and its high watermark."""
         self.me = me
         self.topic_partition = topic_partition
         self.topic_id = topic_id
         self.config = config
         self._log = log
         self.high_watermark = high_watermark
+        self.is_watched = is_watched
         self.leader = NO_LEADER
         self.leader_epoch = LeaderEpoch(-1)
         self.partition_epoch = PartitionEpoch(-1)

@@ -18,6 +18,7 @@ from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions
 from pylog_broker.replication.isr import IsrEffect, LeaderState
+from pylog_broker.replication.leaderships import Leaderships
 from pylog_broker.replication.messages import DeleteReplicaLater, ReplicaFailed
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.syncs import Syncs
@@ -53,6 +54,7 @@ class Replicas:
         syncs: Syncs,
         lead: Callable[[Partition, tuple[IsrEffect, ...]], None],
         *,
+        is_watched: Callable[[str], bool],
         known_high_watermarks: dict[TopicPartition, Offset],
         leader_state: type[LeaderState],
         follower_state: type[FollowerState],
@@ -67,6 +69,8 @@ class Replicas:
         self._followers = followers
         self._syncs = syncs
         self._lead = lead
+        self._is_watched = is_watched
+        self._leaderships = Leaderships(room)
         self._known_high_watermarks = known_high_watermarks
         self._leader_state = leader_state
         self._follower_state = follower_state
@@ -149,7 +153,13 @@ class Replicas:
         except (OSError, PylogError) as error:
             fault = error
         partition = Partition(
-            self._me, topic_partition, record.topic_id, config, log, high_watermark
+            self._me,
+            topic_partition,
+            record.topic_id,
+            config,
+            log,
+            high_watermark,
+            is_watched=self._is_watched(name),
         )
         self._hosted.add(partition)
         if fault is None:
@@ -218,8 +228,7 @@ class Replicas:
         except (OSError, PylogError) as error:
             partition.retire(record)
             self.storage_failed(partition, error)
-            return
-        self._room.role_changed(partition)
+        self._role_changed(partition)
         if partition.leading is not None:
             self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
             if partition.log.damage:
@@ -277,7 +286,7 @@ class Replicas:
             self._followers.unfollow(partition)
             partition.retire(None)
             self._hosted.remove(partition)
-            self._room.role_changed(partition)
+            self._role_changed(partition)
         self._delete_logs({(p.topic_partition, p.topic_id): p.config for p in partitions})
 
     def delete_strays(self, mine: list[PartitionRecord]) -> None:
@@ -320,6 +329,11 @@ class Replicas:
         self._followers.unfollow(partition)
         partition.retire(None, reason)
         self._report_failed(partition, reason)
+        self._role_changed(partition)
+
+    def _role_changed(self, partition: Partition) -> None:
+        """Tell whom it concerns: another one leads, or nobody, or this broker in a later epoch."""
+        self._leaderships.role_changed(partition)
         self._room.role_changed(partition)
 
     def _report_failed(self, partition: Partition, reason: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
+from pylog.model import ClusterDescription
 from pylog.plain_text import escaped
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ def describe(settings: Settings) -> None:
         values["offline_partitions"] = led.get(None, 0)
         print_json(values)
         return
-    click.echo(f"cluster {escaped(found.cluster_id)}, controller epoch {found.controller_epoch}")
+    click.echo(f"cluster {escaped(found.cluster_id)}, {_controller(found)}")
     if led.get(None):
         click.echo(
             f"{led[None]} partitions have no leader: pylog topics describe --unavailable-partitions"
@@ -66,6 +68,16 @@ def describe(settings: Settings) -> None:
             for b in found.brokers
         ),
     )  # fmt: skip
+
+
+def _controller(found: ClusterDescription) -> str:
+    text = f"controller epoch {found.controller_epoch}"
+    if found.controller is not None:
+        text += f" at {escaped(found.controller)}"
+    if found.controller_since_ms is not None:
+        since = datetime.fromtimestamp(found.controller_since_ms / 1000, UTC)
+        text += f" since {since:%Y-%m-%d %H:%M:%S} UTC"
+    return text
 
 
 @cluster.command(name="log-dirs")

@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "completion": ("pylog.cli.completion:completion", "Print a script that completes words."),
     "configs": ("pylog.cli.configs:configs", "Describe and alter settings of topics and brokers."),
     "consume": ("pylog.cli.consume:consume", "Print the records of a topic."),
+    "features": ("pylog.cli.features:features", "Look at what all brokers support, and raise it."),
     "leaders": ("pylog.cli.leaders:leaders", "Elect leaders of partitions."),
     "local": ("pylog.cli.local:local", "Run a cluster on this machine, without Spark."),
     "paths": ("pylog.cli.paths:paths", "Print where broker_app.py and spark-conf are."),

@@ -95,6 +95,13 @@ ELECT_LEADERS: Final = UnaryApi(
 ALTER_CONFIGS: Final = UnaryApi(  # Kafka's IncrementalAlterConfigs: what is not named stays
     44, "Admin", "AlterConfigs", admin_pb2.AlterConfigsRequest, admin_pb2.AlterConfigsResponse
 )
+UPDATE_FEATURES: Final = UnaryApi(
+    57,
+    "Admin",
+    "UpdateFeatures",
+    admin_pb2.UpdateFeaturesRequest,
+    admin_pb2.UpdateFeaturesResponse,
+)
 DESCRIBE_CLUSTER: Final = UnaryApi(
     60,
     "Admin",
@@ -117,6 +124,14 @@ DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
     admin_pb2.DescribeConfigsRequest,
     admin_pb2.DescribeConfigsResponse,
 )
+# Kafka tells features in ApiVersions, which every connection asks.
+DESCRIBE_FEATURES: Final = UnaryApi(
+    10_001,
+    "Admin",
+    "DescribeFeatures",
+    admin_pb2.DescribeFeaturesRequest,
+    admin_pb2.DescribeFeaturesResponse,
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -131,7 +146,9 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     CREATE_PARTITIONS,
     ELECT_LEADERS,
     ALTER_CONFIGS,
+    UPDATE_FEATURES,
     DESCRIBE_CLUSTER,
     UNREGISTER_BROKER,
     DESCRIBE_CONFIGS_OF_BROKER,
+    DESCRIBE_FEATURES,
 )

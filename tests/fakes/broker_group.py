@@ -45,6 +45,7 @@ from pylog_broker.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    usual_listeners,
 )
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
@@ -172,7 +173,15 @@ class BrokerGroup:
         here = Endpoint("localhost", 9000 + broker)
         self.append(
             RegisterBrokerRecord(
-                broker, epoch, f"i{epoch}", "h", None, here, here, "d", "boot", fenced=False
+                broker,
+                epoch,
+                f"i{epoch}",
+                "h",
+                None,
+                usual_listeners(here, here),
+                "d",
+                "boot",
+                fenced=False,
             )
         )
         self._post(broker, manager.on_registered(self.now_ms, epoch))

@@ -20,9 +20,10 @@ from pylog.model import (
     topic_id_from_bytes,
 )
 from pylog_broker.controller.controller import Controller
-from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply, machine_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
@@ -32,7 +33,13 @@ from pylog_broker.metadata.messages import (
     PartitionsAltered,
     RegisterBroker,
 )
-from pylog_broker.metadata.records import Endpoint, MetadataRecord, PartitionRecord
+from pylog_broker.metadata.records import (
+    Endpoint,
+    MetadataRecord,
+    PartitionRecord,
+    Software,
+    usual_listeners,
+)
 
 
 def counting_ids(prefix: int = 7) -> object:
@@ -72,7 +79,9 @@ class ControllerShell:
         self._tokens = count(1)
         make = ids or counting_ids()
         assert callable(make)
-        self.controller = Controller(image, self.settings, make, next_offset=next_offset)
+        self.controller = Controller(
+            machine_of(image), self.settings, make, next_offset=next_offset
+        )
         self.perform(self.controller.start(now_ms))
 
     def perform(self, effects: list[Effect]) -> list[Effect]:
@@ -115,8 +124,10 @@ class ControllerShell:
             "cluster_id": self.controller.decided.cluster_id,
             "host_id": f"host-{broker}",
             "rack": None,
-            "client_endpoint": Endpoint(f"host-{broker}", 9000 + broker),
-            "replication_endpoint": Endpoint(f"host-{broker}", 9100 + broker),
+            "listeners": usual_listeners(
+                Endpoint(f"host-{broker}", 9000 + broker), Endpoint(f"host-{broker}", 9100 + broker)
+            ),
+            "software": Software("pylog", "1.0", features=SUPPORTED),
             "directory_id": f"directory-{broker}",
             "boot_id": f"boot-{broker}",
             "log_intact": True,

@@ -9,6 +9,8 @@ what this version writes; a change of that gives it a new name and runs this onc
                    of a controller carries the epoch of the controller before it
     metadata/2/    snapshots end with `.metadata-snapshot`; batches have the epoch and the time of
                    their append, and a large append lies in several
+    metadata/3/    registrations list listeners and tell the software, and the log says the level of
+                   each feature
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from pylog_broker.storage.files import OsFiles
 from tests.fakes.controller_shell import ControllerShell, counting_ids
 
 FOLDER = Path(__file__).parent / "metadata"
-FORM = "2"
+FORM = "3"
 
 
 class DurableShell(ControllerShell):

@@ -89,7 +89,7 @@ METHODS = {
             "OffsetForLeaderEpoch"],
     "Admin": ["CreateTopics", "DeleteTopics", "DescribeCluster"],
     "Cluster": ["ClaimBroker", "RegisterBroker", "Heartbeat", "WatchMetadata", "AlterPartition",
-                "AllocateProducerIds", "ControlledShutdown"],
+                "AllocateProducerIds", "EnsureInternalTopic", "ControlledShutdown"],
 }  # fmt: skip
 
 

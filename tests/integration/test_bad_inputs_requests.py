@@ -24,7 +24,7 @@ from pylog.rpc import streams
 from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stream_pb2
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import RegisterBroker
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, usual_listeners
 from pylog_broker.net.cluster_proof import METADATA_KEY
 from pylog_broker.node.link_session import Handshake
 from tests.fakes import raw_http2
@@ -350,9 +350,11 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
         here = Endpoint("127.0.0.1", 1)
         broker = cluster.brokers[0]
         right = RegisterBroker(
-            BrokerId(broker), "an-impostor", raw.metadata().cluster_id, "host", None, here, here,
-            "another-directory", "boot", True, ControllerEpoch(-1),
+            BrokerId(broker), "an-impostor", raw.metadata().cluster_id, "host", None,
+            usual_listeners(here, here), "another-directory", "boot", True, ControllerEpoch(-1),
         )  # fmt: skip
+
+        nowhere = usual_listeners(Endpoint("0.0.0.0", 1), here)
 
         def refusal(**changes: Any) -> Any:
             request = codec.encode_registration(replace(right, **changes))
@@ -366,7 +368,10 @@ def test_50_brokers_that_are_not_who_they_say(raw: RawClient, cluster: LocalClus
             ({"broker_id": BrokerId(0)}, errors.InvalidRegistration),
             ({"directory_id": ""}, errors.InvalidRegistration),
             ({"incarnation_id": ""}, errors.InvalidRegistration),
-            ({"client_endpoint": Endpoint("0.0.0.0", 1)}, errors.InvalidRegistration),
+            (
+                {"listeners": nowhere},
+                errors.InvalidRegistration,
+            ),
             ({"highest_controller_epoch": ControllerEpoch(99)}, errors.StaleControllerEpoch),
         ):
             assert type(refusal(**changes)) is error, changes

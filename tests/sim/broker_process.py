@@ -20,6 +20,9 @@ from pylog_broker.replication.messages import (
     Effect,
     FetchDone,
     FetchStands,
+    HighWatermarkMoved,
+    LeadershipBegan,
+    LeadershipEnded,
     OperationFailed,
     PartitionState,
     ProduceDone,
@@ -43,6 +46,7 @@ from tests.sim.disk import TornWrite
 from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
+from tests.sim.leaderships import Leaderships
 from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
@@ -94,7 +98,14 @@ class BrokerProcess(Actor):
         assert self.logs is not None
         self.broker_epoch = broker_epoch
         self.core = ReplicaManager(
-            self.broker_id, self.logs, self.cluster.broker_config(), settings=self.core_settings
+            self.broker_id,
+            self.logs,
+            self.cluster.broker_config(),
+            settings=self.core_settings,
+            is_watched=lambda _topic: True,
+        )
+        self._leaderships = Leaderships(
+            self.broker_id, self.cluster.led_by_epoch, self.cluster.sometimes
         )
         self.logs.on_failure(lambda: self.timer(0, self.take_failures))
         self.take_failures()
@@ -120,6 +131,8 @@ class BrokerProcess(Actor):
 
     def step(self, effects: list[Effect]) -> None:
         """The core made a step: check everything, then do what it asks for."""
+        assert self.core is not None
+        self._leaderships.hear(effects, self.core.partitions())
         states = self._check()
         for effect in effects:
             self._perform(effect, states)
@@ -249,6 +262,8 @@ class BrokerProcess(Actor):
             case DeleteRecordsDone():
                 call: Any = effect.token
                 call.answer(effect)
+            case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
+                pass  # heard before all others: by `leaderships`
 
     def _remove(self, directory: str) -> None:
         logs = self.logs

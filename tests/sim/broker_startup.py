@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from pylog import errors
 from pylog_broker.log_dirs import directories_of
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.messages import (
     BrokerClaim,
     BrokerRegistered,
     ClaimBroker,
     Failure,
 )
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, Software, usual_listeners
 from pylog_broker.node.offers import find_directories
 from pylog_broker.node.registration import registration_of
 from pylog_broker.storage.directories.directory import MetaProperties
@@ -120,9 +121,8 @@ class BrokerStartup:
             incarnation_id=process.incarnation,
             host_id=process.node.machine.name,
             rack=None,
-            client_endpoint=Endpoint(process.name, 9092),
-            replication_endpoint=Endpoint(process.name, 9093),
-            stream_endpoint=None,
+            listeners=usual_listeners(Endpoint(process.name, 9092), Endpoint(process.name, 9093)),
+            software=Software("pylog", "1", features=SUPPORTED),
             highest_controller_epoch=process.membership.highest_controller_epoch,
             previous_broker_epoch=self._claimed.broker_epoch,
             static_config=(),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from itertools import takewhile
 
 from pylog import errors
 from pylog.config import LONG_MAX
@@ -38,6 +39,7 @@ from tests.sim.consumers import ConsumerApp
 from tests.sim.controller_node import ControllerNode
 from tests.sim.disk import MOUNTS
 from tests.sim.ghost import PartitionGhost, Violation
+from tests.sim.leaderships import LedByEpoch
 from tests.sim.net import Net
 from tests.sim.producers import ProducerApp
 from tests.sim.rpc import Rpc
@@ -58,6 +60,7 @@ DRAWN = (
     "moments",
     "commands",
     "occasions",
+    "metadata log",
 )
 
 
@@ -80,6 +83,7 @@ class Cluster:
         self.net = Net(self.scheduler, self.swarm.net)
         self.alterations = Alterations(self.net)
         self.shadows = Shadows(self.sometimes, self.scheduler.note, self.true_ms)
+        self.led_by_epoch = LedByEpoch()
         self.image = MetadataImage()  # the ghost's: what the controller published
         self.min_insync = {self.swarm.min_insync}  # all that it ever was
         self.controller = ControllerNode(self)
@@ -233,12 +237,18 @@ class Cluster:
         """I2 and I9 on what changed, and what I4 follows from it."""
         before = self.image.controller_epoch
         # What an earlier life of the controller wrote, and died over, counts from now on too.
-        first = Offset(self.image.offset + 1)
         last = batch.first_offset + len(batch.records) - 1
-        records = tuple(self.controller.written[first : last + 1])
-        if not records:
-            return
-        batch = replace(batch, first_offset=first, records=records)
+        offset = self.image.offset + 1
+        while offset <= last:
+            records = tuple(takewhile(bool, self.controller.written[offset : last + 1]))
+            if records:
+                whole = replace(batch, first_offset=Offset(offset), records=records)
+                self._take(replace(whole, previous_offset=self.image.offset))
+            offset += max(1, len(records))
+        if self.image.controller_epoch < before:
+            raise Violation("I2", f"controller epoch {self.image.controller_epoch} < {before}")
+
+    def _take(self, batch: MetadataBatch) -> None:
         delta = self.image.apply(batch)
         for removed in delta.removed_topics:
             self.shadows.topic_deleted(removed.topic_id)
@@ -247,8 +257,6 @@ class Cluster:
                     wanderer.retire()
         if delta.configs or delta.partitions:
             self._configured()
-        if self.image.controller_epoch < before:
-            raise Violation("I2", f"controller epoch {self.image.controller_epoch} < {before}")
         for record in batch.records:
             if isinstance(record, RegisterBrokerRecord):
                 self._registered(record)
@@ -458,6 +466,8 @@ class Cluster:
             node.machine.resume()
             node.start()
         self.controller.disk.torn_write_rng = None
+        self.controller.disk.full_in = -1
+        self.controller.disk.full = False
         self.scheduler.run_until(self.scheduler.now_us + US_PER_S)
         for producer in self.producers:
             producer.hear(producer.say_last_words)

@@ -8,7 +8,10 @@ back must still know it (I14).
 from __future__ import annotations
 
 import base64
+import errno
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +32,7 @@ from pylog_broker.controller.metadata_snapshots import SnapshotTask
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import AlterPartition
 from pylog_broker.metadata.records import MetadataRecord
+from pylog_broker.storage.errors import PassingStorageError
 from tests.sim.disk import Disk, TornWrite
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from tests.sim.cluster import Cluster
 
 DIRECTORY = "/data/controller"
+ROOM_RETRY_MS = 500
 Answer = Callable[[object], None]
 
 
@@ -61,7 +66,9 @@ class ControllerNode:
         self.disk = Disk()
         self.process: ControllerProcess | None = None
         # ghost state: every record appended, and how far it was shown to anybody
-        self.written: list[MetadataRecord] = []
+        # (None: the place of a record that was never part of a whole append)
+        self.written: list[MetadataRecord | None] = []
+        self.append_ends = {-1}  # the last offsets of appends
         self.shown_offset = -1
         self.epochs_seen: list[int] = []
 
@@ -103,6 +110,7 @@ class ControllerProcess(Actor):
         self._opened: dict[Rpc, None] = {}
         self._tick_at = -1
         self._syncing = False
+        self._appends: deque[AppendRecords[MetadataRecord]] = deque()  # in wait for room
         self._due_snapshot: SnapshotTask | None = None
         self._snapshotting = False
 
@@ -120,21 +128,33 @@ class ControllerProcess(Actor):
             raise Violation(
                 "I14", f"recovered to {image.offset}, {len(node.written)} records written"
             )
+        if image.offset not in node.append_ends:
+            raise Violation("I14", f"recovered to {image.offset}, in the middle of an append")
         del node.written[image.offset + 1 :]
+        unfinished = self.log.end_offset - len(node.written)
+        if unfinished:
+            self.cluster.sometimes["metadata append never finished"] += 1
+            node.written += [None] * unfinished
         if image.records() != _replayed(node.written).records():
             raise Violation("I14", "the recovered image is not a replay of what was written")
 
     def begin(self) -> None:
         """Recover, raise the epoch, then act."""
-        self.log = MetadataLog.open(
-            self.files,
-            DIRECTORY,
-            boot_id=f"ctl-boot-{self.node.disk.boot}",
-            wall_ms=self.cluster.wall_ms(),
-        )
+        try:
+            self.log = MetadataLog.open(
+                self.files,
+                DIRECTORY,
+                boot_id=f"ctl-boot-{self.node.disk.boot}",
+                wall_ms=self.cluster.wall_ms(),
+            )
+        except (OSError, PassingStorageError) as error:
+            if not _is_without_room(error):
+                raise
+            self.node.kill(self.node.rng.randint(50, 500))  # it is tried again
+            return
         self._check_recovered(self.log.image)
         self.core = Controller(
-            self.log.image,
+            self.log.machine,
             self.cluster.controller_settings(),
             self._new_id,
             next_offset=self.log.end_offset,
@@ -177,22 +197,45 @@ class ControllerProcess(Actor):
                     self.cluster.scheduler.note("report", effect.message)
         self._arm()
 
-    def _append(self, effect: AppendRecords) -> None:
+    def _append(self, effect: AppendRecords[MetadataRecord]) -> None:
         if effect.first_offset != len(self.node.written):
             raise Violation(
                 "I14", f"records at {effect.first_offset}, the log ends at {len(self.node.written)}"
             )
         self.cluster.scheduler.note("ctl append", effect.first_offset, *effect.records)
         self.node.written.extend(effect.records)
+        self.node.append_ends.add(effect.last_offset)
+        if len(effect.records) > self.cluster.swarm.metadata_batch_records:
+            self.cluster.sometimes["metadata append in parts"] += 1
+        self._appends.append(effect)
+        if len(self._appends) == 1:
+            self._write()
+
+    def _write(self) -> None:
+        """What is decided, in order; without room it waits, as in the product."""
         epoch = LeaderEpoch(self.core.controller_epoch)
-        self.log.append(effect, epoch=epoch, wall_ms=self.cluster.wall_ms())
+        while self._appends:
+            try:
+                self.log.append(self._appends[0], epoch=epoch, wall_ms=self.cluster.wall_ms())
+            except PassingStorageError:
+                self.cluster.sometimes["controller without room"] += 1
+                self.timer(ROOM_RETRY_MS, self._write)
+                break
+            self._appends.popleft()
+        self._sync_soon(self.node.rng.expovariate(1.0))
+
+    def _sync_soon(self, wait_ms: float) -> None:
         if not self._syncing:
             self._syncing = True
-            self.timer(self.node.rng.expovariate(1.0), self._sync)
+            self.timer(wait_ms, self._sync)
 
     def _sync(self) -> None:
         self._syncing = False
-        offset = self.log.flush()
+        try:
+            offset = self.log.flush()
+        except PassingStorageError:
+            self._sync_soon(ROOM_RETRY_MS)
+            return
         self.perform(self.core.on_committed(self.machine.now_ms(), offset))
         self.log.remember_cluster(self.core.image.cluster_id)
 
@@ -214,7 +257,11 @@ class ControllerProcess(Actor):
         self.cluster.sometimes["metadata snapshot"] += 1
         if self.log.end_offset > task.end_offset:
             self.cluster.sometimes["metadata appended over a snapshot"] += 1
-        self.log.on_snapshot(task)
+        try:
+            self.log.on_snapshot(task)
+        except (OSError, PassingStorageError) as error:
+            if not _is_without_room(error):
+                raise
         self._snapshotting = False
         self._begin_snapshot()
 
@@ -279,7 +326,8 @@ class ControllerProcess(Actor):
 
     def _cluster_stopped(self, away_ms: float) -> None:
         self.perform(self.core.cluster_stopped(self.machine.now_ms()))
-        self.log.flush()
+        with suppress(PassingStorageError):
+            self.log.flush()
         self.cluster.sometimes["cluster stop"] += 1
         self.node.kill(away_ms)
 
@@ -360,8 +408,15 @@ class ControllerProcess(Actor):
         self.perform(self.core.session_broken(self.machine.now_ms(), broker, epoch))
 
 
-def _replayed(records: list[MetadataRecord]) -> MetadataImage:
+def _replayed(records: list[MetadataRecord | None]) -> MetadataImage:
     image = MetadataImage()
     for offset, record in enumerate(records):
-        image.replay(record, Offset(offset))
+        if record is not None:
+            image.replay(record, Offset(offset))
     return image
+
+
+def _is_without_room(error: Exception) -> bool:
+    return isinstance(error, PassingStorageError) or (
+        isinstance(error, OSError) and error.errno == errno.ENOSPC
+    )

@@ -175,6 +175,8 @@ class Disk:
         self.torn_write_rng: random.Random | None = None
         """Set: the next append writes a random part and raises TornWrite."""
         self.full = False
+        self.full_in = -1  # after so many more appends it is; -1: not of itself
+        self.torn_write_in = 0  # so many more appends come before one is torn
         self.full_mounts: set[str] = set()
         self.broken_mounts: set[str] = set()
         """Every access gives EIO."""
@@ -312,10 +314,15 @@ class Disk:
         the disk is full.
         """
         rng = self.torn_write_rng
-        if rng is not None and len(chunk) > 1:
+        if rng is not None and self.torn_write_in:
+            self.torn_write_in -= 1
+        elif rng is not None and len(chunk) > 1:
             self.torn_write_rng = None
             inode.append(bytes(chunk[: rng.randint(0, len(chunk) - 1)]))
             raise TornWrite
+        if self.full_in >= 0:
+            self.full = self.full_in == 0
+            self.full_in -= 1
         if self._is_full(directory):
             inode.append(bytes(chunk[: len(chunk) // 3]))
             raise OSError(errno.ENOSPC, "no space left on device")

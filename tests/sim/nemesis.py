@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from pylog_broker.controller.metadata_batches import BATCH_RECORDS_MAX
 from tests.sim.alterations import OutlivedRefusal
 from tests.sim.disk import Directory
 from tests.sim.new_leaders import ToldEnd
@@ -54,6 +55,7 @@ class Nemesis:
             "reset": self._reset,
             "cut_controller": self._cut_controller,
             "controller_kill": self._controller_kill,
+            "controller_full": self._controller_full,
             "kill_all": self._kill_all,
             "cluster_stop": self._cluster_stop,
             "disk_full": self._disk_full,
@@ -197,9 +199,21 @@ class Nemesis:
         controller = self.cluster.controller
         if self.rng.random() < 0.3:
             controller.disk.torn_write_rng = self.rng
+            if self.cluster.swarm.metadata_batch_records < BATCH_RECORDS_MAX:
+                controller.disk.torn_write_in = self.rng.randint(0, 5)
         else:
             controller.kill(self.away_ms(), power=self.rng.random() < 0.5)
         self.cluster.sometimes["controller restart"] += 1
+
+    def _controller_full(self) -> None:
+        disk = self.cluster.controller.disk
+        disk.full_in = self.rng.randint(0, 5)  # in the middle of an append, too
+
+        def free() -> None:
+            disk.full_in = -1
+            disk.full = False
+
+        self.later(self.rng.randint(50, FULL_MS_MAX), free)
 
     def _kill_all(self) -> None:
         # all within 100 ms, the controller with them: the driver is gone

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from pylog_broker.controller import metadata_batches
 from tests.sim.cluster import Cluster
 from tests.sim.ghost import Violation
 from tests.sim.nemesis import Nemesis
@@ -53,6 +54,8 @@ REQUIRED = (
     "replica moved",
     "replica copied",
     "replica restored",
+    "leadership began",
+    "leadership ended",
     # producers
     "late producer",
     "producer left",
@@ -87,6 +90,10 @@ REQUIRED = (
     "died over a start",
     "short of descriptors or memory",
     "access refused for a moment",
+    # the metadata log
+    "metadata append in parts",
+    "metadata append never finished",
+    "controller without room",
     # commands
     "metadata appended over a snapshot",
     "settings of cluster changed",
@@ -148,6 +155,15 @@ def run_seed(
 
 
 def _run(cluster: Cluster) -> None:
+    usual = metadata_batches.BATCH_RECORDS_MAX
+    metadata_batches.BATCH_RECORDS_MAX = cluster.swarm.metadata_batch_records  # type: ignore[misc]
+    try:
+        _run_to_the_end(cluster)
+    finally:
+        metadata_batches.BATCH_RECORDS_MAX = usual  # type: ignore[misc]
+
+
+def _run_to_the_end(cluster: Cluster) -> None:
     cluster.come_up()
     nemesis = Nemesis(cluster)
     nemesis.start()

@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, replace
 
 from pylog.config import LONG_MAX
+from pylog_broker.controller.metadata_batches import BATCH_RECORDS_MAX
 from tests.sim.net import NetParameters
 
 FAULTS = (
@@ -44,6 +45,7 @@ off for what they led, and the replicas agree again all the same.
 MOMENTS = ("short_of_files", "one_short_moment")
 """Errors of the moment: no descriptor, no memory, an interrupted call. No disk is to blame."""
 
+METADATA_SHARE = 0.25
 MOMENTS_SHARE = 0.25
 
 OCCASIONS = (
@@ -161,6 +163,7 @@ class Swarm:
     log_dirs: int = 1  # of each broker
     own_min_isr: bool = True  # the topic's, and not what holds for the cluster
     task_ends: bool = False  # Spark reports them, sooner or later
+    metadata_batch_records: int = BATCH_RECORDS_MAX  # an append of more lies in several
 
 
 def draw(
@@ -172,6 +175,7 @@ def draw(
     moments_rng: random.Random,
     commands_rng: random.Random,
     occasions_rng: random.Random,
+    metadata_rng: random.Random,
 ) -> Swarm:
     """The parameters of one seed."""
     swarm = _draw(rng, clients_rng)
@@ -200,6 +204,10 @@ def draw(
         if occasions_rng.random() < 0.5:
             chosen = (*chosen, REFUSE_BATCHES)
         swarm = replace(swarm, faults=(*swarm.faults, *chosen, *chosen))
+    if not late and metadata_rng.random() < METADATA_SHARE:
+        faults = (*swarm.faults, "controller_full", "controller_kill")
+        records = metadata_rng.choice((1, 2, 3))
+        swarm = replace(swarm, faults=faults, metadata_batch_records=records)
     return replace(
         swarm,
         flush_messages=rng.choice((LONG_MAX, LONG_MAX, LONG_MAX, 1, 7)),

@@ -37,16 +37,22 @@ from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.controller import brokers, topic_growth
 from pylog_broker.controller.brokers import Brokers
 from pylog_broker.controller.election import Elections
+from pylog_broker.controller.metadata_batches import (
+    MetadataBatchFound,
+    WholeAppends,
+    encode_append,
+)
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.returning import Loss, Returning, Whereabouts
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import BrokerRegistration
 from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, ReplicasFailed
 from pylog_broker.metadata.records import PartitionRecord
-from pylog_broker.replicated.state_machine import ReplicatedStateMachine
+from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
+from pylog_broker.replication.leaderships import Leaderships
 from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
@@ -60,6 +66,7 @@ from pylog_broker.storage.log import guard, log_reader, log_start
 from pylog_broker.storage.log.durability import Durability
 from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.log.log import Log, LogRead
+from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.producers.producer_entry import AppendedBatch
@@ -833,6 +840,43 @@ def _controllers_lose_power(swarm: Swarm) -> Swarm:
     )
 
 
+def _each_batch_is_whole(_self: WholeAppends, batch: MetadataBatchFound) -> Any:
+    if not batch.records:
+        return None
+    return AppendRecords(Offset(batch.header.base_offset), tuple(batch.records))
+
+
+def _begun_append_stays(
+    self: MetadataLog, effect: Any, *, epoch: LeaderEpoch, wall_ms: int
+) -> None:
+    begun = effect.first_offset < self._log.log_end_offset
+    for batch in () if begun else encode_append(effect.records, wall_ms):
+        self._log.append_as_leader(batch, leader_epoch=epoch, wall_ms=wall_ms, origin=INTERNAL)
+
+
+def _large_appends(swarm: Swarm) -> Swarm:
+    """Decisions of many records, which a dying controller or a full disk interrupts."""
+    leaning = _with_commands("controller_kill", "reconfigure_cluster", "controller_full")
+    return replace(
+        leaning(swarm), partitions=3, metadata_batch_records=1, fault_interval_ms=150.0, away_ms=300
+    )
+
+
+# ---- what coordinators are told -----------------------------------------------------------------
+
+_production_role_changed = Leaderships.role_changed
+
+
+def _only_where_it_is_led(self: Leaderships, partition: Partition) -> None:
+    if partition.leading is not None:
+        _production_role_changed(self, partition)
+
+
+def _only_where_somebody_leads(self: Leaderships, partition: Partition) -> None:
+    if partition.leading is not None or partition.following is not None:
+        _production_role_changed(self, partition)
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -1084,5 +1128,24 @@ VARIANTS: dict[str, Variant] = {
         ((ReplicatedStateMachine, "seal", _sealed_at_once),),
         leaning=_controllers_lose_power,
         caught_by=2,
+    ),
+    "append_given_out_in_parts": Variant(
+        "I14: what was written of an append that was never finished counts after a start",
+        ((WholeAppends, "add", _each_batch_is_whole),),
+        leaning=_large_appends,
+    ),
+    "append_broken_off_by_a_full_disk": Variant(
+        "I14: an append that had begun when the disk was full is not made anew",
+        ((MetadataLog, "append", _begun_append_stays),),
+        leaning=_large_appends,
+    ),
+    "leadership_kept": Variant(
+        "A coordinator is not told that its partition is led elsewhere",
+        ((Leaderships, "role_changed", _only_where_it_is_led),),
+    ),
+    "leadership_of_a_deleted_topic": Variant(
+        "A coordinator is not told that its topic was deleted, or that its log has failed",
+        ((Leaderships, "role_changed", _only_where_somebody_leads),),
+        leaning=_many_topics,
     ),
 }

@@ -38,6 +38,7 @@ from pylog.model import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     ClusterDescription,
+    FeatureDescription,
     NewPartitions,
     NewTopic,
     OffsetAndTimestamp,
@@ -338,8 +339,56 @@ class AdminClient(Closing, Shown):
         request = metadata_request((), all_topics=False)
         request.include_fenced_brokers = bool(include_fenced_brokers)
         snapshot = self._ask_metadata(request, self._milliseconds(timeout))
-        brokers = admin_wire.broker_descriptions(snapshot)
-        return ClusterDescription(snapshot.cluster_id, snapshot.controller_epoch, brokers)
+        return ClusterDescription(
+            snapshot.cluster_id,
+            snapshot.controller_epoch,
+            admin_wire.broker_descriptions(snapshot),
+            None if snapshot.controller is None else str(snapshot.controller),
+            snapshot.controller_since_ms or None,
+        )
+
+    def describe_features(self, *, timeout: float | None = None) -> dict[str, FeatureDescription]:
+        """The features of the cluster by name: `metadata.version` says what its brokers may write,
+        and is raised when all of them run a version that supports more.
+        """
+
+        async def attempt(left_s: float) -> admin_pb2.DescribeFeaturesResponse:
+            server = await self._gateway()
+            request = admin_pb2.DescribeFeaturesRequest()
+            response = await server.call(apis.DESCRIBE_FEATURES, request, left_s)
+            return response
+
+        response = self._retry(attempt, self._milliseconds(timeout), "describe features")
+        return admin_wire.feature_descriptions(response.features)
+
+    def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        validate_only: bool = False,
+        timeout: float | None = None,
+    ) -> dict[str, FeatureDescription]:
+        """Raise features to these levels, all or none; the features as they are then.
+        `validate_only` checks, and changes nothing. A level cannot be lowered.
+
+        Raises InvalidUpdateVersion, which names the brokers that do not support a level, and
+        InvalidRequest for a feature that is not known.
+        """
+        request = admin_pb2.UpdateFeaturesRequest(
+            levels=admin_wire.feature_levels(levels), validate_only=validate_only
+        )
+
+        async def attempt(left_s: float) -> admin_pb2.UpdateFeaturesResponse:
+            server = await self._gateway()
+            response = await server.call(apis.UPDATE_FEATURES, request, left_s)
+            raise_passing(self._cluster, error_of(response.error))
+            return response
+
+        response = self._retry(attempt, self._milliseconds(timeout), "update features")
+        fault = error_of(response.error)
+        if fault is not None:
+            raise fault
+        return admin_wire.feature_descriptions(response.features)
 
     def elect_leaders(
         self,

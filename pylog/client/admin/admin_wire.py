@@ -23,6 +23,7 @@ from pylog.config import INT_MAX
 from pylog.model import (
     NO_LEADER,
     BrokerDescription,
+    FeatureDescription,
     NewPartitions,
     NewTopic,
     PartitionDescription,
@@ -297,3 +298,20 @@ def broker_descriptions(snapshot: ClusterSnapshot) -> tuple[BrokerDescription, .
         )
         for broker, fenced in sorted(given, key=lambda each: each[0].id)
     )
+
+
+def feature_levels(levels: Mapping[str, int]) -> dict[str, int]:
+    """Levels by the features' names, checked; InvalidRequest."""
+    given = mapping(levels, "levels", "{'metadata.version': 2}", errors.InvalidRequest)
+    return {
+        str(name): whole(level, f"feature {name}", 0, INT_MAX, errors.InvalidRequest)
+        for name, level in given.items()
+    }
+
+
+def feature_descriptions(features: Iterable[admin_pb2.Feature]) -> dict[str, FeatureDescription]:
+    """Features by their names."""
+    return {
+        each.name: FeatureDescription(each.name, each.level, each.lowest, each.highest)
+        for each in sorted(features, key=lambda feature: feature.name)
+    }

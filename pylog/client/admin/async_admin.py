@@ -46,6 +46,8 @@ class AsyncAdminClient(AsyncClosing):
     list_offsets = _awaited(AdminClient.list_offsets)
     delete_records = _awaited(AdminClient.delete_records)
     describe_cluster = _awaited(AdminClient.describe_cluster)
+    describe_features = _awaited(AdminClient.describe_features)
+    update_features = _awaited(AdminClient.update_features)
     describe_log_dirs = _awaited(AdminClient.describe_log_dirs)
     elect_leaders = _awaited(AdminClient.elect_leaders)
     unregister_broker = _awaited(AdminClient.unregister_broker)

@@ -70,6 +70,8 @@ class ClusterSnapshot:
     topics: tuple[TopicInfo, ...]
     fenced_brokers: tuple[BrokerInfo, ...] = ()
     """Registered, but they do not serve; only where they were asked for."""
+    controller_since_ms: int = 0
+    """The time of day at which the controller's epoch began; 0: not told."""
 
 
 @dataclass(frozen=True, slots=True)

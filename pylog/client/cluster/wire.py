@@ -40,6 +40,7 @@ def snapshot_of(response: log_pb2.MetadataResponse) -> ClusterSnapshot:
         _address_of(response.controller) if response.HasField("controller") else None,
         tuple(_topic_of(topic) for topic in response.topics),
         tuple(broker_of(broker) for broker in response.fenced_brokers),
+        response.controller_since_ms,
     )
 
 

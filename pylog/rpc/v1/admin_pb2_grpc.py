@@ -75,6 +75,16 @@ class AdminStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.FromString,
                 _registered_method=True)
+        self.DescribeFeatures = channel.unary_unary(
+                '/pylog.v1.Admin/DescribeFeatures',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesResponse.FromString,
+                _registered_method=True)
+        self.UpdateFeatures = channel.unary_unary(
+                '/pylog.v1.Admin/UpdateFeatures',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -133,6 +143,19 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DescribeFeatures(self, request, context):
+        """Levels that say what the cluster may write (KIP-584), and raising them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateFeatures(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -175,6 +198,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.UnregisterBroker,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.SerializeToString,
+            ),
+            'DescribeFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.DescribeFeatures,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesResponse.SerializeToString,
+            ),
+            'UpdateFeatures': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateFeatures,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -394,6 +427,60 @@ class Admin:
             '/pylog.v1.Admin/UnregisterBroker',
             pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_admin__pb2.UnregisterBrokerResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DescribeFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/DescribeFeatures',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.DescribeFeaturesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateFeatures(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Admin/UpdateFeatures',
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_admin__pb2.UpdateFeaturesResponse.FromString,
             options,
             channel_credentials,
             insecure,

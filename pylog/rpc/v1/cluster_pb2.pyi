@@ -73,7 +73,7 @@ class ClaimBrokerResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., broker_id: _Optional[int] = ..., directory_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., controller_epoch: _Optional[int] = ..., broker_epoch: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRequest(_message.Message):
-    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "previous_broker_epoch")
+    __slots__ = ("broker_id", "incarnation_id", "cluster_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "log_intact", "highest_controller_epoch", "failed_replicas", "lost_replicas", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software", "previous_broker_epoch")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -98,6 +98,8 @@ class RegisterBrokerRequest(_message.Message):
     STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     incarnation_id: str
@@ -116,8 +118,10 @@ class RegisterBrokerRequest(_message.Message):
     stream_endpoint: _common_pb2.Endpoint
     log_dirs: _containers.RepeatedCompositeFieldContainer[LogDirectory]
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
+    listeners: _containers.RepeatedCompositeFieldContainer[_records_pb2.Listener]
+    software: _records_pb2.Software
     previous_broker_epoch: int
-    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[_Union[LogDirectory, _Mapping]]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
+    def __init__(self, broker_id: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., cluster_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., log_intact: _Optional[bool] = ..., highest_controller_epoch: _Optional[int] = ..., failed_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., lost_replicas: _Optional[_Iterable[_Union[Replica, _Mapping]]] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[_Union[LogDirectory, _Mapping]]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., listeners: _Optional[_Iterable[_Union[_records_pb2.Listener, _Mapping]]] = ..., software: _Optional[_Union[_records_pb2.Software, _Mapping]] = ..., previous_broker_epoch: _Optional[int] = ...) -> None: ...
 
 class LogDirectory(_message.Message):
     __slots__ = ("directory_id", "intact", "replicas")
@@ -310,6 +314,28 @@ class AllocateProducerIdsResponse(_message.Message):
     first_producer_id: int
     count: int
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., first_producer_id: _Optional[int] = ..., count: _Optional[int] = ...) -> None: ...
+
+class EnsureInternalTopicRequest(_message.Message):
+    __slots__ = ("broker_id", "broker_epoch", "name")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKER_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    broker_id: int
+    broker_epoch: int
+    name: str
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., name: _Optional[str] = ...) -> None: ...
+
+class EnsureInternalTopicResponse(_message.Message):
+    __slots__ = ("error", "name", "topic_id", "num_partitions")
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    NUM_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    error: _common_pb2.Error
+    name: str
+    topic_id: str
+    num_partitions: int
+    def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., name: _Optional[str] = ..., topic_id: _Optional[str] = ..., num_partitions: _Optional[int] = ...) -> None: ...
 
 class ControlledShutdownRequest(_message.Message):
     __slots__ = ("broker_id", "broker_epoch")

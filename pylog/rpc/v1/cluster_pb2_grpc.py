@@ -81,6 +81,11 @@ class ClusterStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsResponse.FromString,
                 _registered_method=True)
+        self.EnsureInternalTopic = channel.unary_unary(
+                '/pylog.v1.Cluster/EnsureInternalTopic',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.FromString,
+                _registered_method=True)
         self.ControlledShutdown = channel.unary_unary(
                 '/pylog.v1.Cluster/ControlledShutdown',
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ControlledShutdownRequest.SerializeToString,
@@ -153,6 +158,13 @@ class ClusterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def EnsureInternalTopic(self, request, context):
+        """Makes an internal topic for a coordinator, if it is not there; answered when that is durable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ControlledShutdown(self, request, context):
         """Moves the broker's leaders away; answered when none is left.
         """
@@ -207,6 +219,11 @@ def add_ClusterServicer_to_server(servicer, server):
                     servicer.AllocateProducerIds,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsResponse.SerializeToString,
+            ),
+            'EnsureInternalTopic': grpc.unary_unary_rpc_method_handler(
+                    servicer.EnsureInternalTopic,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.SerializeToString,
             ),
             'ControlledShutdown': grpc.unary_unary_rpc_method_handler(
                     servicer.ControlledShutdown,
@@ -459,6 +476,33 @@ class Cluster:
             '/pylog.v1.Cluster/AllocateProducerIds',
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.AllocateProducerIdsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def EnsureInternalTopic(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Cluster/EnsureInternalTopic',
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -28,7 +28,7 @@ class MetadataRequest(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[str]] = ..., all_topics: _Optional[bool] = ..., topic_ids: _Optional[_Iterable[str]] = ..., include_fenced_brokers: _Optional[bool] = ...) -> None: ...
 
 class MetadataResponse(_message.Message):
-    __slots__ = ("cluster_id", "controller_epoch", "brokers", "controller", "topics", "metadata_offset", "gateway", "fenced_brokers")
+    __slots__ = ("cluster_id", "controller_epoch", "brokers", "controller", "topics", "metadata_offset", "gateway", "controller_since_ms", "fenced_brokers")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     BROKERS_FIELD_NUMBER: _ClassVar[int]
@@ -36,6 +36,7 @@ class MetadataResponse(_message.Message):
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     METADATA_OFFSET_FIELD_NUMBER: _ClassVar[int]
     GATEWAY_FIELD_NUMBER: _ClassVar[int]
+    CONTROLLER_SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     FENCED_BROKERS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     controller_epoch: int
@@ -44,8 +45,9 @@ class MetadataResponse(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[TopicMetadata]
     metadata_offset: int
     gateway: bool
+    controller_since_ms: int
     fenced_brokers: _containers.RepeatedCompositeFieldContainer[_common_pb2.Broker]
-    def __init__(self, cluster_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ..., controller: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_offset: _Optional[int] = ..., gateway: _Optional[bool] = ..., fenced_brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., controller_epoch: _Optional[int] = ..., brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ..., controller: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., topics: _Optional[_Iterable[_Union[TopicMetadata, _Mapping]]] = ..., metadata_offset: _Optional[int] = ..., gateway: _Optional[bool] = ..., controller_since_ms: _Optional[int] = ..., fenced_brokers: _Optional[_Iterable[_Union[_common_pb2.Broker, _Mapping]]] = ...) -> None: ...
 
 class TopicMetadata(_message.Message):
     __slots__ = ("error", "name", "topic_id", "internal", "partitions")

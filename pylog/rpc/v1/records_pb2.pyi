@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class MetadataRecord(_message.Message):
-    __slots__ = ("cluster", "controller_epoch", "register_broker", "broker_change", "unregister_broker", "topic", "partition", "remove_topic", "producer_ids", "config")
+    __slots__ = ("cluster", "controller_epoch", "register_broker", "broker_change", "unregister_broker", "topic", "partition", "remove_topic", "producer_ids", "config", "feature_level")
     CLUSTER_FIELD_NUMBER: _ClassVar[int]
     CONTROLLER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REGISTER_BROKER_FIELD_NUMBER: _ClassVar[int]
@@ -20,6 +20,7 @@ class MetadataRecord(_message.Message):
     REMOVE_TOPIC_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_IDS_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
+    FEATURE_LEVEL_FIELD_NUMBER: _ClassVar[int]
     cluster: ClusterRecord
     controller_epoch: ControllerEpochRecord
     register_broker: RegisterBrokerRecord
@@ -30,7 +31,8 @@ class MetadataRecord(_message.Message):
     remove_topic: RemoveTopicRecord
     producer_ids: ProducerIdsRecord
     config: ConfigRecord
-    def __init__(self, cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., controller_epoch: _Optional[_Union[ControllerEpochRecord, _Mapping]] = ..., register_broker: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_change: _Optional[_Union[BrokerChangeRecord, _Mapping]] = ..., unregister_broker: _Optional[_Union[UnregisterBrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., remove_topic: _Optional[_Union[RemoveTopicRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., config: _Optional[_Union[ConfigRecord, _Mapping]] = ...) -> None: ...
+    feature_level: FeatureLevelRecord
+    def __init__(self, cluster: _Optional[_Union[ClusterRecord, _Mapping]] = ..., controller_epoch: _Optional[_Union[ControllerEpochRecord, _Mapping]] = ..., register_broker: _Optional[_Union[RegisterBrokerRecord, _Mapping]] = ..., broker_change: _Optional[_Union[BrokerChangeRecord, _Mapping]] = ..., unregister_broker: _Optional[_Union[UnregisterBrokerRecord, _Mapping]] = ..., topic: _Optional[_Union[TopicRecord, _Mapping]] = ..., partition: _Optional[_Union[PartitionRecord, _Mapping]] = ..., remove_topic: _Optional[_Union[RemoveTopicRecord, _Mapping]] = ..., producer_ids: _Optional[_Union[ProducerIdsRecord, _Mapping]] = ..., config: _Optional[_Union[ConfigRecord, _Mapping]] = ..., feature_level: _Optional[_Union[FeatureLevelRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterRecord(_message.Message):
     __slots__ = ("cluster_id",)
@@ -39,13 +41,23 @@ class ClusterRecord(_message.Message):
     def __init__(self, cluster_id: _Optional[str] = ...) -> None: ...
 
 class ControllerEpochRecord(_message.Message):
-    __slots__ = ("epoch",)
+    __slots__ = ("epoch", "since_ms")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SINCE_MS_FIELD_NUMBER: _ClassVar[int]
     epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+    since_ms: int
+    def __init__(self, epoch: _Optional[int] = ..., since_ms: _Optional[int] = ...) -> None: ...
+
+class FeatureLevelRecord(_message.Message):
+    __slots__ = ("name", "level")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    level: int
+    def __init__(self, name: _Optional[str] = ..., level: _Optional[int] = ...) -> None: ...
 
 class RegisterBrokerRecord(_message.Message):
-    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs")
+    __slots__ = ("broker_id", "broker_epoch", "incarnation_id", "host_id", "rack", "client_endpoint", "replication_endpoint", "directory_id", "boot_id", "fenced", "in_controlled_shutdown", "static_config", "stream_endpoint", "log_dirs", "offline_log_dirs", "listeners", "software")
     class StaticConfigEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -68,6 +80,8 @@ class RegisterBrokerRecord(_message.Message):
     STREAM_ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
     OFFLINE_LOG_DIRS_FIELD_NUMBER: _ClassVar[int]
+    LISTENERS_FIELD_NUMBER: _ClassVar[int]
+    SOFTWARE_FIELD_NUMBER: _ClassVar[int]
     broker_id: int
     broker_epoch: int
     incarnation_id: str
@@ -83,7 +97,50 @@ class RegisterBrokerRecord(_message.Message):
     stream_endpoint: _common_pb2.Endpoint
     log_dirs: _containers.RepeatedScalarFieldContainer[str]
     offline_log_dirs: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ...) -> None: ...
+    listeners: _containers.RepeatedCompositeFieldContainer[Listener]
+    software: Software
+    def __init__(self, broker_id: _Optional[int] = ..., broker_epoch: _Optional[int] = ..., incarnation_id: _Optional[str] = ..., host_id: _Optional[str] = ..., rack: _Optional[str] = ..., client_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., replication_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., directory_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., fenced: _Optional[bool] = ..., in_controlled_shutdown: _Optional[bool] = ..., static_config: _Optional[_Mapping[str, str]] = ..., stream_endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., log_dirs: _Optional[_Iterable[str]] = ..., offline_log_dirs: _Optional[_Iterable[str]] = ..., listeners: _Optional[_Iterable[_Union[Listener, _Mapping]]] = ..., software: _Optional[_Union[Software, _Mapping]] = ...) -> None: ...
+
+class Listener(_message.Message):
+    __slots__ = ("name", "endpoint", "protocol", "purpose")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENDPOINT_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    PURPOSE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    endpoint: _common_pb2.Endpoint
+    protocol: str
+    purpose: str
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[_Union[_common_pb2.Endpoint, _Mapping]] = ..., protocol: _Optional[str] = ..., purpose: _Optional[str] = ...) -> None: ...
+
+class Software(_message.Message):
+    __slots__ = ("name", "version", "apis", "features")
+    class ApisEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    APIS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    apis: _containers.ScalarMap[str, int]
+    features: _containers.RepeatedCompositeFieldContainer[FeatureRange]
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., apis: _Optional[_Mapping[str, int]] = ..., features: _Optional[_Iterable[_Union[FeatureRange, _Mapping]]] = ...) -> None: ...
+
+class FeatureRange(_message.Message):
+    __slots__ = ("name", "lowest", "highest")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    LOWEST_FIELD_NUMBER: _ClassVar[int]
+    HIGHEST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    lowest: int
+    highest: int
+    def __init__(self, name: _Optional[str] = ..., lowest: _Optional[int] = ..., highest: _Optional[int] = ...) -> None: ...
 
 class BrokerChangeRecord(_message.Message):
     __slots__ = ("broker_id", "broker_epoch", "fenced", "in_controlled_shutdown", "offline_log_dirs")

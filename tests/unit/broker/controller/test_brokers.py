@@ -12,7 +12,7 @@ from pylog_broker.controller.effects import Effect, RejectSession, Report, TellS
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, HeartbeatAccepted
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, Listener, usual_listeners
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 
 B1 = BrokerId(1)
@@ -342,6 +342,19 @@ def test_a_leader_that_comes_back_at_once_leads_under_a_new_epoch() -> None:
     assert shell.partition().leader_epoch == 2
 
 
+HERE = Endpoint("h", 1)
+
+
+def at(
+    clients: Endpoint = HERE, brokers: Endpoint = HERE, streams: Endpoint | None = None
+) -> tuple[Listener, ...]:
+    return usual_listeners(clients, brokers, streams)
+
+
+def named(name: str) -> Listener:
+    return Listener(name, HERE, "grpc", "clients")
+
+
 @pytest.mark.parametrize(
     ("changes", "error", "words"),
     [
@@ -352,11 +365,25 @@ def test_a_leader_that_comes_back_at_once_leads_under_a_new_epoch() -> None:
         ({"incarnation_id": ""}, errors.InvalidRegistration, "no incarnation"),
         ({"directory_id": ""}, errors.InvalidRegistration, "needs exactly one"),
         ({"directory_id": "directory-2"}, errors.InvalidRegistration, "copy of it"),
-        ({"client_endpoint": Endpoint("0.0.0.0", 1)}, errors.InvalidRegistration, "0.0.0.0:1"),
-        ({"client_endpoint": Endpoint("::", 1)}, errors.InvalidRegistration, "[::]:1"),
-        ({"client_endpoint": Endpoint("", 1)}, errors.InvalidRegistration, "host is empty"),
-        ({"replication_endpoint": Endpoint("h", 0)}, errors.InvalidRegistration, "replication"),
-        ({"stream_endpoint": Endpoint("h", 0)}, errors.InvalidRegistration, "the stream address"),
+        (
+            {"listeners": at(clients=Endpoint("0.0.0.0", 1))},
+            errors.InvalidRegistration,
+            "0.0.0.0:1",
+        ),
+        ({"listeners": at(clients=Endpoint("::", 1))}, errors.InvalidRegistration, "[::]:1"),
+        ({"listeners": at(clients=Endpoint("", 1))}, errors.InvalidRegistration, "host is empty"),
+        ({"listeners": at(brokers=Endpoint("h", 0))}, errors.InvalidRegistration, "REPLICATION"),
+        (
+            {"listeners": at(streams=Endpoint("h", 0))},
+            errors.InvalidRegistration,
+            "of listener STREAMS",
+        ),
+        ({"listeners": at()[1:]}, errors.InvalidRegistration, "for clients that speaks grpc"),
+        ({"listeners": at()[:1]}, errors.InvalidRegistration, "for brokers that speaks kafka"),
+        ({"listeners": at() * 2}, errors.InvalidRegistration, "two listeners of the name CLIENTS"),
+        ({"listeners": at() * 9}, errors.InvalidRegistration, "18 listeners; it may have 16"),
+        ({"listeners": (named(""), *at())}, errors.InvalidRegistration, "a name has 1 to 64"),
+        ({"listeners": (named("x" * 65), *at())}, errors.InvalidRegistration, "a name has 1 to 64"),
     ],
 )
 def test_registrations_that_are_refused(

@@ -24,9 +24,11 @@ from pylog_broker.controller.effects import (
     Report,
     SnapshotDue,
     TellSession,
+    machine_of,
 )
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
+from pylog_broker.metadata.features import METADATA_VERSION, NEWEST_LEVEL
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     BrokerRegistered,
@@ -39,6 +41,7 @@ from pylog_broker.metadata.records import (
     BrokerChangeRecord,
     ClusterRecord,
     ControllerEpochRecord,
+    FeatureLevelRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -54,7 +57,7 @@ B1 = BrokerId(1)
 def new_controller() -> Controller:
     make = counting_ids()
     assert callable(make)
-    return Controller(MetadataImage(), ONE, make)
+    return Controller(machine_of(MetadataImage()), ONE, make)
 
 
 def committed(controller: Controller, effects: list[Effect]) -> list[Effect]:
@@ -72,11 +75,15 @@ def committed(controller: Controller, effects: list[Effect]) -> list[Effect]:
 def test_the_first_start_names_the_cluster_and_raises_the_epoch_before_anything_else() -> None:
     controller = new_controller()
     cluster = "BwAAAAAAAAAAAAAAAAAAAQ"
-    records = (ClusterRecord(cluster), ControllerEpochRecord(EPOCH_1))
-    assert controller.start(0) == [AppendRecords(Offset(0), records)]
+    records = (
+        ClusterRecord(cluster),
+        ControllerEpochRecord(EPOCH_1, 77),
+        FeatureLevelRecord(METADATA_VERSION, NEWEST_LEVEL),
+    )
+    assert controller.start(0, 77) == [AppendRecords(Offset(0), records)]
     assert controller.image == MetadataImage()  # nothing is shown before the commit
-    assert controller.on_committed(0, Offset(1)) == [
-        Publish(MetadataBatch(EPOCH_1, Offset(0), records, committed_offset=Offset(1))),
+    assert controller.on_committed(0, Offset(2)) == [
+        Publish(MetadataBatch(EPOCH_1, Offset(0), records, committed_offset=Offset(2))),
         Report(f"controller epoch 1 of cluster {cluster}"),
     ]
     assert controller.image.cluster_id == cluster
@@ -96,32 +103,32 @@ def test_registration_in_whole_effects() -> None:
     shell = ControllerShell(settings=ONE)  # only for the shape of its requests
     request = shell.registration(1)
     record = RegisterBrokerRecord(
-        B1, BrokerEpoch(2), request.incarnation_id, request.host_id, None,
-        request.client_endpoint, request.replication_endpoint, request.directory_id,
-        request.boot_id,
+        B1, BrokerEpoch(3), request.incarnation_id, request.host_id, None,
+        request.listeners, request.directory_id,
+        request.boot_id, software=request.software,
     )  # fmt: skip
     effects = controller.register_broker(5, request, "token")
-    assert effects == [AppendRecords(Offset(2), (record,))]
+    assert effects == [AppendRecords(Offset(3), (record,))]
     assert committed(controller, effects) == [
-        Publish(MetadataBatch(EPOCH_1, Offset(2), (record,), committed_offset=Offset(2))),
-        Report("broker 1 registered from host host-1, epoch 2"),
-        Reply("token", BrokerRegistered(BrokerEpoch(2), EPOCH_1)),
+        Publish(MetadataBatch(EPOCH_1, Offset(3), (record,), committed_offset=Offset(3))),
+        Report("broker 1 registered from host host-1, epoch 3"),
+        Reply("token", BrokerRegistered(BrokerEpoch(3), EPOCH_1)),
     ]
     # The answer got lost: the same incarnation asks again and gets the same epoch.
     assert controller.register_broker(6, request, "again") == [
-        Reply("again", BrokerRegistered(BrokerEpoch(2), EPOCH_1))
+        Reply("again", BrokerRegistered(BrokerEpoch(3), EPOCH_1))
     ]
-    opened = controller.session_opened(7, B1, BrokerEpoch(2), request.incarnation_id)
-    assert opened == [TellSession(B1, BrokerEpoch(2), True, False, EPOCH_1)]
+    opened = controller.session_opened(7, B1, BrokerEpoch(3), request.incarnation_id)
+    assert opened == [TellSession(B1, BrokerEpoch(3), True, False, EPOCH_1)]
     # It has not replayed its own registration, or does not want to serve yet: it stays fenced.
-    assert controller.session_progress(8, B1, BrokerEpoch(2), Offset(1), True) == []
-    assert controller.session_progress(8, B1, BrokerEpoch(2), Offset(2), False) == []
-    change = BrokerChangeRecord(B1, BrokerEpoch(2), fenced=False, in_controlled_shutdown=False)
-    effects = controller.session_progress(9, B1, BrokerEpoch(2), Offset(2), True)
-    assert effects == [AppendRecords(Offset(3), (change,))]
+    assert controller.session_progress(8, B1, BrokerEpoch(3), Offset(2), True) == []
+    assert controller.session_progress(8, B1, BrokerEpoch(3), Offset(3), False) == []
+    change = BrokerChangeRecord(B1, BrokerEpoch(3), fenced=False, in_controlled_shutdown=False)
+    effects = controller.session_progress(9, B1, BrokerEpoch(3), Offset(3), True)
+    assert effects == [AppendRecords(Offset(4), (change,))]
     assert committed(controller, effects) == [
-        Publish(MetadataBatch(EPOCH_1, Offset(3), (change,), committed_offset=Offset(3))),
-        TellSession(B1, BrokerEpoch(2), False, False, EPOCH_1),
+        Publish(MetadataBatch(EPOCH_1, Offset(4), (change,), committed_offset=Offset(4))),
+        TellSession(B1, BrokerEpoch(3), False, False, EPOCH_1),
         Report("broker 1 is unfenced"),
     ]
 

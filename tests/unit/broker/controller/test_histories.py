@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from pylog.model import NO_LEADER, BrokerEpoch, BrokerId, ControllerEpoch, NewTopic, Offset
 from pylog_broker.controller.controller import Controller
-from pylog_broker.controller.effects import AppendRecords, Effect, Reply
+from pylog_broker.controller.effects import AppendRecords, Effect, Reply, machine_of
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import (
     AlterConfigs,
@@ -29,6 +29,7 @@ from pylog_broker.metadata.admin import (
     DeleteTopics,
     ElectLeaders,
 )
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import (
     AlterPartition,
@@ -46,6 +47,8 @@ from pylog_broker.metadata.records import (
     MetadataRecord,
     PartitionRecord,
     RegisterBrokerRecord,
+    Software,
+    usual_listeners,
 )
 from tests.fakes.controller_shell import counting_ids
 
@@ -78,7 +81,7 @@ class History:
             expected_brokers=BROKERS, controlled_shutdown_wait_ms=400, tail_records_max=20,
             leader_imbalance_check_ms=2_000, num_partitions=2, default_replication_factor=3,
         )  # fmt: skip
-        self.controller = Controller(image, settings, self.ids)
+        self.controller = Controller(machine_of(image), settings, self.ids)
         self._perform(self.controller.start(self.now_ms))
         self._commit(len(self.log) - 1)
         return self.controller
@@ -171,9 +174,11 @@ class History:
         endpoint = Endpoint("host", 9_000 + broker)
         request = RegisterBroker(
             BrokerId(broker), f"i-{broker}-{self.lives[broker]}",
-            self.controller.decided.cluster_id, f"h-{broker}", None, endpoint, endpoint,
-            f"d-{broker}-{self.directories[broker]}", "boot", self.rng.random() < 0.8,
+            self.controller.decided.cluster_id, f"h-{broker}", None,
+            usual_listeners(endpoint, endpoint), f"d-{broker}-{self.directories[broker]}", "boot",
+            self.rng.random() < 0.8,
             ControllerEpoch(0), self._some_replicas(broker), self._some_replicas(broker),
+            software=Software("pylog", "1.0", features=SUPPORTED),
         )  # fmt: skip
         known = self.controller.decided.brokers.get(BrokerId(broker))
         if known is not None and self.rng.random() < 0.95:

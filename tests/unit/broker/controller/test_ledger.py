@@ -13,7 +13,7 @@ from pylog.model import (
     PartitionEpoch,
     TopicId,
 )
-from pylog_broker.controller.effects import AppendRecords, Publish, Report
+from pylog_broker.controller.effects import AppendRecords, Publish, Report, machine_of
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import MetadataBatch
@@ -30,7 +30,16 @@ def epoch(number: int) -> ControllerEpochRecord:
 
 
 def new_ledger(tail: int = 100) -> Ledger:
-    return Ledger(MetadataImage(), tail_records_max=tail)
+    return ledger_of(MetadataImage(), tail=tail)
+
+
+def ledger_of(image: MetadataImage, *, tail: int = 9, next_offset: Offset | None = None) -> Ledger:
+    return Ledger(
+        machine_of(image),
+        epoch=ControllerEpoch(1),
+        tail_records_max=tail,
+        next_offset=next_offset,
+    )
 
 
 def test_with_nothing_uncommitted_effects_leave_at_once() -> None:
@@ -104,7 +113,7 @@ def test_who_lacks_little_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
     image = MetadataImage()
     image.replay(ClusterRecord("c"), Offset(0))
-    ledger = Ledger(image, tail_records_max=9)
+    ledger = ledger_of(image)
     ledger.write(epoch(1))
     assert image.controller_epoch == -1
     assert ledger.batches_since(Offset(0))[0].snapshot
@@ -113,7 +122,7 @@ def test_the_image_from_disk_is_not_shared_with_decisions() -> None:
 def test_offsets_that_are_no_metadata_are_stepped_over() -> None:
     image = MetadataImage()
     image.replay(ClusterRecord("c"), Offset(0))
-    ledger = Ledger(image, tail_records_max=9, next_offset=Offset(3))
+    ledger = ledger_of(image, next_offset=Offset(3))
     ledger.write(epoch(1))
     assert ledger.seal([Report("a")]) == [AppendRecords(Offset(3), (epoch(1),))]
     one = MetadataBatch(
@@ -178,3 +187,9 @@ def test_a_replica_that_joins_and_leads_in_one_record_is_a_clean_election() -> N
     ledger.seal([])
     ledger.commit(Offset(3))
     assert (ledger.elections.elections, ledger.elections.unclean) == (1, 0)
+
+
+def test_it_leads_under_the_epoch_that_it_is_given() -> None:
+    ledger = Ledger(machine_of(MetadataImage()), epoch=ControllerEpoch(7), tail_records_max=9)
+    assert ledger.epoch == 7
+    assert ledger.decided.controller_epoch == -1  # until somebody writes it

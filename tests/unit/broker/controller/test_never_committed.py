@@ -83,8 +83,9 @@ def test_the_only_one_ever_in_sync_leads_with_what_its_disk_kept(shell: Controll
     request = shell.registration(1, 2, log_intact=False)
     epoch = BrokerEpoch(len(shell.log))
     registered = RegisterBrokerRecord(
-        B1, epoch, request.incarnation_id, request.host_id, None, request.client_endpoint,
-        request.replication_endpoint, request.directory_id, request.boot_id,
+        B1, epoch, request.incarnation_id, request.host_id, None, request.listeners,
+        request.directory_id, request.boot_id,
+        software=request.software,
     )  # fmt: skip
     effects = shell.controller.register_broker(shell.now_ms, request, "token")
     eligible = record(topic_id, NO_LEADER, (1, 1), elr=(B1,))

@@ -9,7 +9,7 @@ import pytest
 
 from pylog.model import BrokerEpoch, BrokerId
 from pylog_broker.controller.placement import Spot, place, ring
-from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, usual_listeners
 
 
 def spots(*domains: str) -> list[Spot]:
@@ -19,7 +19,14 @@ def spots(*domains: str) -> list[Spot]:
 def broker(number: int, host: str, rack: str | None = None) -> RegisterBrokerRecord:
     endpoint = Endpoint(host, 1)
     return RegisterBrokerRecord(
-        BrokerId(number), BrokerEpoch(1), "i", host, rack, endpoint, endpoint, "d", "b"
+        BrokerId(number),
+        BrokerEpoch(1),
+        "i",
+        host,
+        rack,
+        usual_listeners(endpoint, endpoint),
+        "d",
+        "b",
     )
 
 

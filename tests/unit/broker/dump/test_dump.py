@@ -15,13 +15,14 @@ from click.testing import CliRunner, Result
 
 from pylog.cli.context import Settings
 from pylog.cli.main import main
-from pylog.model import LeaderEpoch, Offset
+from pylog.model import ControllerEpoch, LeaderEpoch, Offset
 from pylog.records.builder import encode_batch
 from pylog_broker.config import TopicConfig
+from pylog_broker.controller import metadata_batches
 from pylog_broker.controller.effects import AppendRecords
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.dump.command import dump
-from pylog_broker.metadata.records import ClusterRecord
+from pylog_broker.metadata.records import ClusterRecord, ControllerEpochRecord
 from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPOINT
 from pylog_broker.storage.directories.roster import ROSTER, Roster, write_roster
 from pylog_broker.storage.files import OsFiles
@@ -244,6 +245,19 @@ def test_the_metadata_log_and_its_snapshot(tmp_path: Path) -> None:
     assert (record["offset"], record["type"]) == (0, "Cluster")
     assert record["record"]["cluster_id"] == "the-cluster"
     assert run(directory).return_value == 0
+
+
+def test_the_parts_of_a_large_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_batches, "BATCH_RECORDS_MAX", 2)
+    directory = tmp_path / "controller"
+    log = MetadataLog.open(OsFiles(), str(directory), wall_ms=WALL_MS)
+    epochs = tuple(ControllerEpochRecord(ControllerEpoch(number)) for number in range(5))
+    log.append(AppendRecords(Offset(0), epochs), epoch=LeaderEpoch(1), wall_ms=WALL_MS)
+    log.append(AppendRecords(Offset(5), epochs[:1]), epoch=LeaderEpoch(1), wall_ms=WALL_MS)
+    log.flush()
+    log.close()
+    found = lines(directory / "__cluster_metadata-0" / f"{0:020d}.log")
+    assert [row.get("part") for row in found] == ["1/3", "1/3", "2/3", "2/3", "3/3", None]
 
 
 @pytest.mark.parametrize("directory", KAFKA_DIRECTORIES, ids=lambda path: path.name)

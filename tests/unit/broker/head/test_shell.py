@@ -20,15 +20,16 @@ from pylog_broker.controller.metadata_snapshots import SNAPSHOT_SUFFIX, read_sna
 from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.head import shell as shell_module
 from pylog_broker.head.shell import ControllerShell
+from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
-from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord
+from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, Software, usual_listeners
 from tests.fakes.memory_files import MemoryFiles
 
 
 def open_shell(files: MemoryFiles) -> ControllerShell:
     log = MetadataLog.open(files, "/controller")
     settings = ControllerSettings(expected_brokers=1)
-    controller = Controller(log.image, settings, lambda: topic_id_from_bytes(bytes(16)))
+    controller = Controller(log.machine, settings, lambda: topic_id_from_bytes(bytes(16)))
     return ControllerShell(controller, log, SYSTEM_CLOCK)
 
 
@@ -49,8 +50,8 @@ def register(shell: ControllerShell, broker: int) -> Callable[[int, object], lis
         cluster_id=shell.controller.image.cluster_id,
         host_id="host",
         rack=None,
-        client_endpoint=here,
-        replication_endpoint=here,
+        listeners=usual_listeners(here, here),
+        software=Software("pylog", "1.0", features=SUPPORTED),
         directory_id=f"directory-{broker}",
         boot_id="boot",
         log_intact=True,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.errors import CorruptMessage, StaleBrokerEpoch, UnsupportedVersion
-from pylog.model import BrokerEpoch, ControllerEpoch
+from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch
 from pylog.rpc.v1 import cluster_pb2, records_pb2
 from pylog_broker.metadata import codec, messages, record_codec, records
 
@@ -19,6 +19,14 @@ INT64 = st.integers(0, 2**63 - 1)
 TEXT = st.text(max_size=8)
 NAME = st.text(min_size=1, max_size=8)
 ENDPOINTS = st.builds(records.Endpoint, host=TEXT, port=st.integers(0, 65_535))
+LISTENERS = st.lists(
+    st.builds(records.Listener, TEXT, ENDPOINTS, TEXT, TEXT), min_size=1, max_size=3
+).map(tuple) | st.builds(records.usual_listeners, ENDPOINTS, ENDPOINTS, st.none() | ENDPOINTS)
+SOFTWARE = st.builds(
+    records.Software, TEXT, TEXT,
+    st.dictionaries(TEXT, st.integers(0, 99), max_size=3).map(lambda d: tuple(sorted(d.items()))),
+    st.lists(st.builds(records.FeatureRange, TEXT, INT32, INT32), max_size=2).map(tuple),
+)  # fmt: skip
 BROKERS = st.lists(INT32, max_size=4).map(tuple)
 TEXTS = st.lists(TEXT, max_size=3).map(tuple)
 FAILURES = st.builds(messages.Failure, code=st.integers(1, 150), message=TEXT)
@@ -26,9 +34,9 @@ FAILURES = st.builds(messages.Failure, code=st.integers(1, 150), message=TEXT)
 REGISTRATIONS = st.builds(
     records.RegisterBrokerRecord,
     broker_id=INT32, broker_epoch=INT64, incarnation_id=TEXT, host_id=TEXT,
-    rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
+    rack=st.none() | NAME, listeners=LISTENERS, software=SOFTWARE,
     directory_id=TEXT, boot_id=TEXT, fenced=st.booleans(), in_controlled_shutdown=st.booleans(),
-    log_dirs=TEXTS, offline_log_dirs=TEXTS, stream_endpoint=st.none() | ENDPOINTS,
+    log_dirs=TEXTS, offline_log_dirs=TEXTS,
 )  # fmt: skip
 PARTITIONS = st.builds(
     records.PartitionRecord,
@@ -42,7 +50,8 @@ RECORDS = st.one_of(
     REGISTRATIONS,
     PARTITIONS,
     st.builds(records.ClusterRecord, TEXT),
-    st.builds(records.ControllerEpochRecord, INT64),
+    st.builds(records.ControllerEpochRecord, INT64, INT64),
+    st.builds(records.FeatureLevelRecord, TEXT, INT32),
     st.builds(records.BrokerChangeRecord, INT32, INT64, st.booleans(), st.booleans(), TEXTS),
     st.builds(records.UnregisterBrokerRecord, INT32),
     st.builds(records.TopicRecord, TEXT, TEXT),
@@ -84,10 +93,10 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("registration", st.builds(
         messages.RegisterBroker,
         broker_id=INT32, incarnation_id=TEXT, cluster_id=TEXT, host_id=TEXT,
-        rack=st.none() | NAME, client_endpoint=ENDPOINTS, replication_endpoint=ENDPOINTS,
+        rack=st.none() | NAME, listeners=LISTENERS, software=SOFTWARE,
         directory_id=TEXT, boot_id=TEXT, log_intact=st.booleans(),
         highest_controller_epoch=st.integers(-1, 9), failed_replicas=REPLICAS,
-        lost_replicas=REPLICAS, offline_log_dirs=TEXTS, stream_endpoint=st.none() | ENDPOINTS,
+        lost_replicas=REPLICAS, offline_log_dirs=TEXTS,
         log_dirs=st.lists(LOG_DIRECTORIES, max_size=2).map(tuple), previous_broker_epoch=INT64,
     )),
     ("registered", FAILURES | st.builds(messages.BrokerRegistered, INT64, INT64)),
@@ -101,6 +110,8 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT, TEXTS)),
     ("failures_noted", FAILURES | st.builds(messages.FailuresNoted)),
     ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
+    ("ensure", st.builds(messages.EnsureInternalTopic, INT32, INT64, TEXT)),
+    ("ensured", FAILURES | st.builds(messages.InternalTopicEnsured, TEXT, TEXT, INT32)),
 ]  # fmt: skip
 
 
@@ -151,6 +162,36 @@ def test_what_a_heartbeat_hears() -> None:
     )
     refused = codec.encode_heartbeat(messages.Failure(StaleBrokerEpoch.code, "older"))
     assert (refused.error.code, refused.error.message) == (StaleBrokerEpoch.code, "older")
+
+
+ONE, TWO, THREE = (records.Endpoint("h", port) for port in (1, 2, 3))
+
+
+def _registered(*listeners: records.Listener) -> records.RegisterBrokerRecord:
+    return records.RegisterBrokerRecord(
+        BrokerId(1), BrokerEpoch(1), "i", "h", None, listeners, "d", "b"
+    )
+
+
+@pytest.mark.parametrize("streams", [THREE, None])
+def test_a_registration_of_an_earlier_version_has_the_usual_listeners(
+    streams: records.Endpoint | None,
+) -> None:
+    usual = records.usual_listeners(ONE, TWO, streams)
+    message = record_codec.encode_record(_registered(*usual))
+    del message.register_broker.listeners[:]
+    assert record_codec.decode_record(message) == _registered(*usual)
+    assert _registered(*usual).stream_endpoint == streams
+
+
+def test_an_earlier_version_finds_a_broker_by_its_first_listeners() -> None:
+    another = records.Listener("INSIDE", THREE, "grpc", "clients")
+    unknown = records.Listener("NEW", THREE, "quic", "everybody")
+    record = _registered(unknown, *records.usual_listeners(ONE, TWO), another)
+    message = record_codec.encode_record(record).register_broker
+    assert (message.client_endpoint.port, message.replication_endpoint.port) == (1, 2)
+    assert not message.HasField("stream_endpoint")
+    assert (record.client_endpoint, record.replication_endpoint) == (ONE, TWO)
 
 
 def test_code_zero_is_no_failure() -> None:

@@ -21,6 +21,7 @@ from pylog_broker.metadata.records import (
     Endpoint,
     RegisterBrokerRecord,
     TopicRecord,
+    usual_listeners,
 )
 
 TOPIC, BROKER, CLUSTER = (
@@ -32,7 +33,8 @@ STATIC = {"log.segment.bytes": "4000", "num.partitions": "3"}
 @pytest.fixture
 def image() -> MetadataImage:
     broker = RegisterBrokerRecord(
-        BrokerId(1), BrokerEpoch(0), "i", "h", None, Endpoint("h", 1), Endpoint("h", 2), "d", "b",
+        BrokerId(1), BrokerEpoch(0), "i", "h", None,
+        usual_listeners(Endpoint("h", 1), Endpoint("h", 2)), "d", "b",
         static_config=tuple(STATIC.items()),
     )  # fmt: skip
     records = (

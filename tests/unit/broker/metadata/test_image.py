@@ -34,6 +34,7 @@ from pylog_broker.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    usual_listeners,
 )
 
 T1, T2 = TopicId("T" * 21 + "A"), TopicId("U" * 21 + "A")
@@ -46,8 +47,7 @@ def registration(broker: int, epoch: int = 0, *, fenced: bool = True) -> Registe
         incarnation_id=f"i{broker}-{epoch}",
         host_id=f"h{broker}",
         rack=None,
-        client_endpoint=Endpoint("h", 1),
-        replication_endpoint=Endpoint("h", 2),
+        listeners=usual_listeners(Endpoint("h", 1), Endpoint("h", 2)),
         directory_id=f"d{broker}",
         boot_id="boot",
         fenced=fenced,

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId, TopicPartition
+from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
 from pylog_broker.node.engine import Engine
 from pylog_broker.replication.manager import ReplicaManager
@@ -19,6 +19,9 @@ from pylog_broker.replication.messages import (
     DeleteReplicaLater,
     Effect,
     FetchDone,
+    HighWatermarkMoved,
+    LeadershipBegan,
+    LeadershipEnded,
     OperationFailed,
     ProduceDone,
     ReplicaFailed,
@@ -147,6 +150,39 @@ def test_a_sync_runs_on_the_pool_and_comes_back() -> None:
         await manager.told.wait()
         assert files.names["/log"].synced
         assert manager.heard == [("synced", sync)]
+
+    run(test)
+
+
+class Listener:
+    """Notes what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[Effect] = []
+
+    def on_leadership_began(self, began: LeadershipBegan) -> None:
+        self.heard.append(began)
+
+    def on_leadership_ended(self, ended: LeadershipEnded) -> None:
+        self.heard.append(ended)
+
+    def on_high_watermark_moved(self, moved: HighWatermarkMoved) -> None:
+        self.heard.append(moved)
+
+
+def test_a_listener_hears_of_leaderships_in_order_and_nobody_else_does() -> None:
+    async def test(engine: Engine, manager: ScriptedManager, faults: list[str]) -> None:
+        name, epoch, topic_id = TopicPartition("__t", 0), LeaderEpoch(1), TopicId("t" * 22)
+        effects: list[Effect] = [
+            LeadershipBegan(name, epoch, topic_id, Offset(3)),
+            HighWatermarkMoved(name, epoch, topic_id, Offset(4)),
+            LeadershipEnded(name, epoch, topic_id),
+        ]
+        engine.perform(effects)
+        engine.leaderships = listener = Listener()
+        engine.perform(effects)
+        assert listener.heard == effects
+        assert manager.heard == []
 
     run(test)
 

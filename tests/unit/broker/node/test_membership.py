@@ -16,7 +16,7 @@ from pylog_broker.metadata.messages import (
     MetadataBatch,
     RegisterBroker,
 )
-from pylog_broker.metadata.records import ClusterRecord, Endpoint
+from pylog_broker.metadata.records import ClusterRecord, Endpoint, usual_listeners
 from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.link import ControllerLink, LeaseLine
 from pylog_broker.node.membership import Membership
@@ -95,8 +95,9 @@ class Broker:
 
     def registration(self) -> RegisterBroker:
         return RegisterBroker(
-            BrokerId(3), "incarnation", "cluster", "host", None, Endpoint("c", 1),
-            Endpoint("r", 2), "directory", "boot", True, self.epochs.highest,
+            BrokerId(3), "incarnation", "cluster", "host", None,
+            usual_listeners(Endpoint("c", 1), Endpoint("r", 2)), "directory", "boot", True,
+            self.epochs.highest,
         )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pylog.model import BrokerEpoch, ControllerEpoch
 from pylog_broker.metadata.messages import LogDirectory, RegisterBroker
-from pylog_broker.metadata.records import Endpoint
+from pylog_broker.metadata.records import Endpoint, Software, usual_listeners
 from pylog_broker.node.registration import registration_of
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from tests.fakes.logs import TOPIC_ID
@@ -17,9 +17,8 @@ def registration(logs: LogDirectories) -> RegisterBroker:
         incarnation_id="i",
         host_id="h",
         rack=None,
-        client_endpoint=Endpoint("h", 1),
-        replication_endpoint=Endpoint("h", 2),
-        stream_endpoint=None,
+        listeners=usual_listeners(Endpoint("h", 1), Endpoint("h", 2)),
+        software=Software("pylog", "1"),
         highest_controller_epoch=ControllerEpoch(1),
         previous_broker_epoch=BrokerEpoch(17),
         static_config=(),

@@ -121,7 +121,7 @@ def test_cluster(cluster: FakeCluster, run: Run) -> None:
     assert [b["id"] for b in json.loads(out)["brokers"]] == [1, 2]
     status, out, _ = run("cluster", "describe")
     assert status == 0
-    assert out.startswith("cluster fake, controller epoch 1\n")
+    assert out.startswith("cluster fake, controller epoch 1 at 127.0.0.1:")
     assert cluster.bootstrap_servers[1] in out
     assert [line.split()[-1] for line in out.splitlines()[-2:]] == ["live", "live"]
 

@@ -96,6 +96,8 @@ def test_records(cluster: FakeCluster, admin: AdminClient) -> None:
 def test_the_cluster(cluster: FakeCluster, admin: AdminClient) -> None:
     found = admin.describe_cluster()
     assert (found.cluster_id, found.controller_epoch) == ("fake", 1)
+    assert found.controller == cluster.bootstrap_servers[0]
+    assert found.controller_since_ms is None
     assert [(b.id, f"{b.host}:{b.port}") for b in found.brokers] == list(
         enumerate(cluster.bootstrap_servers, 1)
     )

@@ -1,0 +1,39 @@
+"""What this broker runs, as it tells the controller."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Final
+
+from pylog_broker.kafka.generated import (
+    api_versions,
+    fetch,
+    offset_for_leader_epoch,
+    sasl_authenticate,
+    sasl_handshake,
+)
+from pylog_broker.kafka.headers import OFFERED
+from pylog_broker.metadata.features import SUPPORTED
+from pylog_broker.metadata.records import Software
+
+NAME: Final = "pylog"
+DISTRIBUTION: Final = "pylog-spark"
+NOT_INSTALLED: Final = "0"
+
+_NAMES: Final = {
+    api_versions.KEY: "ApiVersions",
+    fetch.KEY: "Fetch",
+    offset_for_leader_epoch.KEY: "OffsetForLeaderEpoch",
+    sasl_authenticate.KEY: "SaslAuthenticate",
+    sasl_handshake.KEY: "SaslHandshake",
+}
+
+
+def this_software() -> Software:
+    """Name and version, the APIs for other brokers, and the features."""
+    try:
+        installed = version(DISTRIBUTION)
+    except PackageNotFoundError:  # run from a folder, or out of an archive
+        installed = NOT_INSTALLED
+    apis = tuple(sorted((_NAMES[key], versions[-1]) for key, versions in OFFERED.items()))
+    return Software(NAME, installed, apis, SUPPORTED)
