@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 QUIET_MS = (500, 4_000)
 MESSAGE_REQUESTS_MAX = 16
 THE_THREAD = 1
+BATCHES_REMEMBERED = 5
 MAY_FAIL = frozenset(
     {
         errors.DeliveryTimedOut,
@@ -132,6 +133,8 @@ class ProducerApp(Actor):
         )
         self._alone = SendAlone(self.sender.dispatcher)
         self._streams: dict[int, _Stream] = {}
+        # by partition and producer id, the sequences of what was sent and may be stored
+        self._sent: dict[tuple[TopicPartition, int], set[int]] = {}
         self._tick_at = -1
         self._last_words: set[TopicPartition] = set()
 
@@ -342,6 +345,9 @@ class ProducerApp(Actor):
 
     def _send(self, effect: SendRequest) -> None:
         stream = self._streams.get(effect.broker) or self._open(effect.broker)
+        if self.idempotent:
+            for batch in effect.batches:
+                self._must_be_remembered(batch)
         if stream is None:
             return
         items = tuple(self._item(batch) for batch in effect.batches)
@@ -350,6 +356,20 @@ class ProducerApp(Actor):
         if not stream.is_waking:
             stream.is_waking = True
             self.timer(self.rng.random() * 2, self._flush, effect.broker, stream)
+
+    def _must_be_remembered(self, batch: Batch) -> None:
+        """A broker knows the last five batches of a producer: one that is sent again is one of
+        them, or it may be refused though it is stored.
+        """
+        sent = self._sent.setdefault((batch.topic_partition, batch.producer_id), set())
+        behind = sorted(sequence for sequence in sent if sequence > batch.base_sequence)
+        if len(behind) >= BATCHES_REMEMBERED:
+            raise Violation(
+                "C",
+                f"{self.name}: {batch.topic_partition} sends sequence {batch.base_sequence} again, "
+                f"and has sent {behind} behind it",
+            )
+        sent.add(batch.base_sequence)
 
     def _item(self, batch: Batch) -> PartitionBatch:
         tp = batch.topic_partition
@@ -469,6 +489,8 @@ class ProducerApp(Actor):
         batch, error = effect.batch, effect.error
         batch.delivery.failed = True
         tp = batch.topic_partition
+        if not batch.maybe_stored:  # another one may have its sequence
+            self._sent.get((tp, batch.producer_id), set()).discard(batch.base_sequence)
         self.cluster.scheduler.note("send fails", self.name, str(tp), batch.base_sequence, error)
         self.cluster.sometimes[f"send: {error.name}"] += 1
         if type(error) not in MAY_FAIL:

@@ -101,7 +101,7 @@ class Dispatcher:
             if not lane.all_in_flight:
                 waits = head.in_flight or head.refused or lane.retry_at_ms > now_ms
                 return None if waits else head
-            if lane.broker != broker or head.overtaken:
+            if head.overtaken or not lane.is_at(broker):
                 return None
             if self.settings.idempotent and not lane.has_begun:
                 return None
@@ -147,6 +147,7 @@ class Dispatcher:
         leader = self.metadata.leader(*tp)
         assert leader is not None
         batch.leader_epoch = leader.epoch
+        batch.broker = broker
         batch.attempts += 1
         batch.in_flight = True
 

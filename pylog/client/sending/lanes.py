@@ -33,7 +33,7 @@ class Lane:
     next_sequence: int = 0
     acked_sequence: int = NO_SEQUENCE  # the last one that a broker acknowledged
     unresolved: deque[Batch] = field(default_factory=deque)
-    broker: int = -1  # where `unresolved` was last sent
+    broker: int = -1  # that one of its batches was last sent to
     retry_at_ms: int = 0
     gap: bool = False
 
@@ -46,6 +46,10 @@ class Lane:
     def any_in_flight(self) -> bool:
         """Whether an answer is still to come."""
         return any(batch.in_flight for batch in self.unresolved)
+
+    def is_at(self, broker: int) -> bool:
+        """Whether all of it was last sent to that broker, whose stream keeps its order."""
+        return all(batch.broker == broker for batch in self.unresolved)
 
     @property
     def has_begun(self) -> bool:

@@ -46,6 +46,7 @@ class Batch:
         "_size",
         "attempts",
         "base_sequence",
+        "broker",
         "closed",
         "counted",
         "created_ms",
@@ -99,6 +100,7 @@ class Batch:
         self.producer_epoch: int = NO_PRODUCER_EPOCH
         self.base_sequence: int = NO_SEQUENCE
         self.attempts = 0
+        self.broker = -1  # that it was last sent to
         self.in_flight = False
         self.leader_epoch = -1
         self.maybe_stored = False

@@ -9,6 +9,8 @@ Order and exactly-once, per partition (a "lane"):
 - a batch gets its sequence when it is first sent, and keeps it and its bytes for every retry;
 - new batches go out only while all earlier unresolved ones are in flight to the same broker (its
   stream keeps order); after a refusal the lane is retried one batch at a time, oldest first;
+- so at most four batches follow one that is unresolved. More must not: a broker knows the last
+  five of a producer, and an older one that is sent again it refuses, stored or not;
 - until a broker has acknowledged something under a lane's producer id, one batch is in flight: a
   leader that knows nothing of a producer cannot tell the second of two from the first;
 - a batch that fails after it had a sequence leaves a gap. Nothing new is sent into a lane with a
