@@ -11,6 +11,7 @@ from pylog import errors
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import duration_ms
+from pylog.client.fetching.user_events import Callback
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -406,3 +407,47 @@ def test_what_an_iteration_left_says_where_it_goes_on(cluster: FakeCluster) -> N
         records = c.poll(5)
         assert [r.offset for r in records] == [1, 2]
         assert records.next_offsets == {T0: 8} == {T0: c.position(T0)}
+
+
+# ---- what must run on the user's thread ----------------------------------------------------------
+
+
+def test_a_callback_runs_on_the_thread_that_polls(cluster: FakeCluster) -> None:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(threading.get_ident)
+        consumer._core.for_user.append(callback)
+        consumer.poll(0)
+        assert callback.answer.result() == threading.get_ident()
+
+
+def test_a_callback_ends_the_waiting(cluster: FakeCluster) -> None:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(consumer.wakeup)
+
+        def call_back() -> None:
+            consumer._core.for_user.append(callback)
+            consumer._loop.notify_soon()
+
+        consumer._thread.loop.call_soon_threadsafe(
+            consumer._thread.loop.call_later, 0.05, call_back
+        )
+        with pytest.raises(errors.WokenUp):
+            consumer.poll(30)
+        assert callback.answer.result() is None
+
+
+def test_what_a_callback_raises_a_poll_raises(cluster: FakeCluster) -> None:
+    def fail() -> None:
+        raise KeyError("of the user's code")
+
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(fail)
+        consumer._core.for_user.append(callback)
+        with pytest.raises(KeyError, match="of the user's code"):
+            consumer.poll(0)
+        with pytest.raises(KeyError):
+            callback.answer.result()
+        consumer.poll(0)
