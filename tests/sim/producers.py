@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from pylog import errors
 from pylog.client.producer.encoding import batch_bytes, split_batch
@@ -313,6 +313,10 @@ class ProducerApp(Actor):
                     self._close(broker)
                 case RequestProducerId():
                     self._request_id()
+                case BatchDone() | BatchFailed() | BatchSplit():
+                    pass  # below
+                case _:
+                    assert_never(effect)
         for effect in effects:
             match effect:
                 case BatchDone():
