@@ -355,6 +355,7 @@ class ConsumerApp(Actor):
 
     def _perform(self, effects: Sequence[Effect], deadline_ms: int | None) -> None:
         for effect in effects:
+            self.cluster.scheduler.told(self.name, "wants", effect)
             match effect:
                 case FetchEffect():
                     self._fetch(effect)
@@ -449,6 +450,7 @@ class ConsumerApp(Actor):
                 self._hear_out_of_range(asked[data.topic_partition])
             if data.diverging_end is not None:
                 self.cluster.sometimes["consumer told of divergence"] += 1
+        self.cluster.scheduler.told(self.name, f"is answered by {place[0]}", found)
         now_ms = self.now_ms()
         self._perform(*self.core.on_fetched(now_ms, place[0], correlation, found, answer.stands))
         self._look_for_jumps()
