@@ -156,6 +156,8 @@ class ConsumerLoop:
                     self._clock.sleep(GIVE_WAY_S)
             with self.lock:
                 requests, next_ms = self.core.poll(now_ms)
+                if self.core.for_user:  # something whose time had come
+                    self.notify()
             self._perform(effects + requests)
         self._timer.set(self._thread.loop, now_ms, next_ms)
 

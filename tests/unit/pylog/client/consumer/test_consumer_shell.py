@@ -11,6 +11,7 @@ from pylog import errors
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import duration_ms
+from pylog.client.fetching.request_manager import Polled
 from pylog.client.fetching.user_events import Callback
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
@@ -436,6 +437,31 @@ def test_a_callback_ends_the_waiting(cluster: FakeCluster) -> None:
         with pytest.raises(errors.WokenUp):
             consumer.poll(30)
         assert callback.answer.result() is None
+
+
+def test_a_manager_calls_back_when_its_time_has_come(cluster: FakeCluster) -> None:
+    """As a group's membership does whose session has run out."""
+    callback = Callback(lambda: "called")
+
+    class Membership:
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 50
+
+        def poll(self, now_ms: int) -> Polled:
+            if now_ms < self.deadline_ms:
+                return Polled([], self.deadline_ms)
+            if not callback.answer.done and callback not in consumer._core.for_user:
+                consumer._core.for_user.append(callback)
+            return Polled([], None)
+
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer._core.managers = (*consumer._core.managers, Membership())
+        consumer.assign([("t", 0)])
+        consumer.pause(("t", 0))
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 10_000
+        while not callback.answer.done:
+            assert SYSTEM_CLOCK.monotonic_ms() < deadline_ms
+            consumer.poll(0.2)
+        assert callback.answer.result() == "called"
 
 
 def test_what_a_callback_raises_a_poll_raises(cluster: FakeCluster) -> None:
