@@ -131,20 +131,28 @@ class PollWaiting:
         """The partition's position; waits while it is being looked up."""
         asked = AskPosition(tp)
         self._loop.submit(asked)
-        answer = asked.answer
-        while not answer.done:
+        try:
+            self._await(asked, deadline_ms)
+        finally:
+            with self._loop.lock:
+                self._core.positions.forget(asked)
+        return asked.answer.result()
+
+    def _await(self, asked: AskPosition, deadline_ms: int) -> None:
+        """Return when it is answered."""
+        while not asked.answer.done:
             self.raise_faults(at_once=True)
             with self._loop.lock:
                 self.refuse_closed()
+                if asked.answer.done:
+                    return
                 left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
-                if answer.done:
-                    break
                 if left_s <= 0:
                     raise errors.RequestTimedOut(
-                        f"{tp}: no position within default_api_timeout_ms={self._timeout_ms}"
+                        f"{asked.topic_partition}: no position within "
+                        f"default_api_timeout_ms={self._timeout_ms}"
                     )
                 self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
-        return answer.result()
 
     def raise_faults(self, *, at_once: bool = False) -> None:
         """Raise what the user must know, once the user has every record that arrived before it;

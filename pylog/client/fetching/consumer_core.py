@@ -116,8 +116,8 @@ class ConsumerCore:
             case Resume(partitions):
                 for tp in partitions:
                     positions.resume(positions.assigned(tp))
-            case AskPosition(tp, answer):
-                positions.ask_position(positions.assigned(tp), answer)
+            case AskPosition():
+                positions.ask_position(event)
             case _:
                 assert_never(event)
 

@@ -15,7 +15,7 @@ from pylog import errors
 from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.fetching.fetch_events import Effect, Notice
 from pylog.client.fetching.fetch_state import Chunk, FetcherSettings, FetchState, Partition
-from pylog.client.fetching.user_events import Answer
+from pylog.client.fetching.user_events import AskPosition
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 
 BY_DURATION: Final = "by_duration"
@@ -120,12 +120,19 @@ class Positions:
         partition.last_epoch = -1
         partition.urgent = True
 
-    def ask_position(self, partition: Partition, answer: Answer[int]) -> None:
+    def ask_position(self, asked: AskPosition) -> None:
         """The answer comes with the position."""
+        partition = self.assigned(asked.topic_partition)
         if partition.position is not None:
-            answer.succeed(partition.position)
+            asked.answer.succeed(partition.position)
         else:
-            partition.asked.append(answer)
+            partition.asked.append(asked.answer)
+
+    def forget(self, asked: AskPosition) -> None:
+        """Nobody waits for the answer any more, if it has not come."""
+        partition = self.partitions.get(asked.topic_partition)
+        if partition is not None and asked.answer in partition.asked:
+            partition.asked.remove(asked.answer)
 
     def _drop_buffer(self, partition: Partition) -> None:
         partition.generation += 1

@@ -139,6 +139,18 @@ def test_a_position_is_told_when_it_is_known() -> None:
     assert again.answer.result() == 7
 
 
+def test_a_position_that_nobody_waits_for_any_more_is_forgotten() -> None:
+    core = core_of()
+    core.on_user(0, Assign((T0,)))
+    asked, other = AskPosition(T0), AskPosition(T0)
+    core.on_user(0, asked)
+    core.on_user(0, other)
+    core.positions.forget(asked)
+    core.on_user(0, Seek(T0, 3))
+    assert not asked.answer.done
+    assert other.answer.result() == 3
+
+
 def test_a_position_of_a_partition_that_is_given_up_is_told_no_more() -> None:
     core = core_of()
     core.on_user(0, Assign((T0,)))
