@@ -26,7 +26,7 @@ variants-beside:
 	@nice -n 19 $(MAKE) --no-print-directory variants
 
 unit: setup ## pure logic, in three processes, for some tests wait; about a minute
-	$(PYTEST) -n 3 --dist worksteal tests/unit tests/golden
+	$(PYTEST) -n 3 --dist worksteal tests/unit tests/transcripts tests/golden
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)

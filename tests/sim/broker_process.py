@@ -232,6 +232,7 @@ class BrokerProcess(Actor):
         self.node.kill(self.node.rng.randint(100, 1_000))
 
     def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
+        self.cluster.scheduler.told(self.name, "wants", effect)
         match effect:
             case ProduceDone(token, acks):
                 assert isinstance(token, Producing)

@@ -15,7 +15,7 @@ from pylog.client.background import logger
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.decoding import Deserialize
 from pylog.client.fetching.fetch_state import FetcherSettings
-from pylog.client.fetching.fetcher import BY_DURATION
+from pylog.client.fetching.positions import BY_DURATION
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.client.user_code import chain_of, method_of
 

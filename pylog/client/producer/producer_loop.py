@@ -14,7 +14,7 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
@@ -287,6 +287,10 @@ class ProducerLoop:
                         stream.close(abort=True)
                 case RequestProducerId():
                     self._request_producer_id()
+                case BatchDone() | BatchFailed() | BatchSplit():
+                    pass  # `_tell`
+                case _:
+                    assert_never(effect)
 
     def _tell(self, effects: list[Effect]) -> None:
         """What became of records. Users' callbacks run in here: no lock is held."""
@@ -308,6 +312,10 @@ class ProducerLoop:
                 case BatchSplit(batch, parts):
                     self.metrics.batch_split()
                     batch.delivery.split([(part.count, part.delivery) for part in parts])
+                case SendRequest() | RefreshMetadata() | Disconnect() | RequestProducerId():
+                    pass  # `_perform`
+                case _:
+                    assert_never(effect)
         if finished:
             with self.lock:
                 if self.accumulator.room_is_worth_waking:

@@ -1,9 +1,9 @@
-"""The loop's side of a consumer: fetch streams, look-ups and timers, as the fetcher decides.
+"""The loop's side of a consumer: polls its request managers, and carries out what they want.
 
-The user's thread comes in by `poke`; the lock covers the fetcher, and `ready` tells the user that
-something came. A thread that waits for small answers reads them itself (`lent`), gives them to the
-fetcher and asks for more, past the loop; so steps are made one at a time, under `turn`, which comes
-before the lock.
+The user's thread comes in by `submit`, and gets its answers by the event; the lock covers the core,
+and `ready` tells the user that something came. A thread that waits for small answers reads them
+itself (`lent`), gives them to the core and asks for more, past the loop; so steps are made one at a
+time, under `turn`, which comes before the lock.
 """
 
 from __future__ import annotations
@@ -18,27 +18,26 @@ from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.message_sizes import TooLarge
+from pylog.client.consumer import consumer_calls
 from pylog.client.consumer.consumer_metrics import ConsumerMetrics
+from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_answers import Answers, read_answers
 from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
     Fetch,
     Fetched,
-    Listed,
     ListOffsets,
     Notice,
     RefreshMetadata,
+    WatchTopics,
 )
 from pylog.client.fetching.fetch_requests import FetchRequests, pack_encoded
-from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.fetching.user_events import UserEvent
 from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
 from pylog.deadline_timer import DeadlineTimer
-from pylog.model import TopicPartition
-from pylog.rpc import apis
-from pylog.rpc.v1 import log_pb2
 
 GIVE_WAY_S: Final = 20e-6
 FEW_BYTES: Final = 32 * 1024
@@ -59,19 +58,19 @@ class FetchSettings:
     rack: str
 
 
-class FetchLoop:
-    """Carries out the fetcher's effects."""
+class ConsumerLoop:
+    """Carries out the core's effects."""
 
     def __init__(
         self,
         thread: LoopThread,
         cluster: Cluster,
-        fetcher: Fetcher,
+        core: ConsumerCore,
         settings: FetchSettings,
         clock: Clock,
     ) -> None:
         self.cluster = cluster
-        self.fetcher = fetcher
+        self.core = core
         self.lock = threading.Lock()
         self.ready = threading.Condition(self.lock)
         self.metrics = ConsumerMetrics(clock.monotonic_ms())
@@ -93,9 +92,6 @@ class FetchLoop:
             read_committed=settings.read_committed,
             client_id=cluster.settings.client_id,
             rack=settings.rack,
-        )
-        self._isolation = (
-            log_pb2.READ_COMMITTED if settings.read_committed else log_pb2.READ_UNCOMMITTED
         )
         self._clock = clock
         self._poke_pending = False
@@ -119,36 +115,50 @@ class FetchLoop:
         with self.lock:
             self.notify()
 
+    def submit(self, event: UserEvent) -> None:
+        """Give the core what the user's thread wants, and have the loop look. The event's answer is
+        there by then, or comes later: `ready` tells.
+        """
+        with self.lock:
+            effects = self.core.on_user(self._clock.monotonic_ms(), event)
+        if effects:
+            self._hand_over(effects)
+        self.poke()
+
     def poke(self) -> None:
         """Have the loop look."""
         if not self._poke_pending:
             self._poke_pending = True
-            self._thread.call(self.step, self.fetcher.poll)
+            self._thread.call(self.step)
 
     def step(
-        self, event: Callable[..., list[Effect]], *arguments: Any, give_way: bool = False
+        self,
+        event: Callable[..., list[Effect]] | None = None,
+        *arguments: Any,
+        give_way: bool = False,
     ) -> None:
-        """Give the fetcher an event, wake the user, and carry out what the fetcher decides."""
+        """Give the core an event, wake the user, poll, and carry out what the core decides."""
         self._poke_pending = False
         if self.closed:
             return
         self.cluster.start()
         now_ms = self._clock.monotonic_ms()
+        effects: list[Effect] = []
         with self.turn:
-            with self.lock:
-                effects = event(now_ms, *arguments)
-                if event != self.fetcher.poll:  # to ask for more is no news
+            if event is not None:
+                with self.lock:
+                    effects = event(now_ms, *arguments)
                     self.notify()
-                waiting = self.user_waits
-            if waiting and give_way:
-                # Python's lock must be free when the user's thread wakes up, or its records come
-                # only after the next request is on its way.
-                self._clock.sleep(GIVE_WAY_S)
+                    waiting = self.user_waits
+                if waiting and give_way:
+                    # Python's lock must be free when the user's thread wakes up, or its records
+                    # come only after the next request is on its way.
+                    self._clock.sleep(GIVE_WAY_S)
             with self.lock:
-                if event == self.fetcher.place:
-                    effects += self.fetcher.poll(now_ms)
-                next_ms = self.fetcher.next_deadline_ms(now_ms)
-            self._perform(effects)
+                requests, next_ms = self.core.poll(now_ms)
+                if self.core.for_user:  # something whose time had come
+                    self.notify()
+            self._perform(effects + requests)
         self._timer.set(self._thread.loop, now_ms, next_ms)
 
     def _step_here(
@@ -160,15 +170,20 @@ class FetchLoop:
         with self.turn:
             now_ms = self._clock.monotonic_ms()
             with self.lock:
-                effects = self.fetcher.on_fetched(now_ms, broker, correlation, answers, stands)
-                next_ms = self.fetcher.next_deadline_ms(now_ms)
+                effects, next_ms = self.core.on_fetched(
+                    now_ms, broker, correlation, answers, stands
+                )
             while effects and not self._handed_over and self._send_here(effects[0]):
                 del effects[0]
             if effects:
-                self._handed_over += 1
-                self._thread.call(self._take_over, effects)
+                self._hand_over(effects)
             if next_ms is not None and not self._timer.is_due_by(next_ms):
                 self.poke()
+
+    def _hand_over(self, effects: list[Effect]) -> None:
+        with self.turn:
+            self._handed_over += 1
+            self._thread.call(self._take_over, effects)
 
     def _take_over(self, effects: list[Effect]) -> None:
         with self.turn:
@@ -187,9 +202,13 @@ class FetchLoop:
                         stream.close()
                         self.lent.sort_out()
                 case ListOffsets():
-                    task = asyncio.ensure_future(self._look_up(effect))
+                    task = asyncio.ensure_future(self._call(effect))
                     self._tasks.add(task)
                     task.add_done_callback(self._tasks.discard)
+                case WatchTopics(topics, every):
+                    self.cluster.all_topics = every
+                    self.cluster.topics.clear()
+                    self.cluster.refresh_soon(*topics)
                 case RefreshMetadata(topics):
                     self.cluster.refresh_soon(*topics)
                 case Notice(text):
@@ -198,7 +217,7 @@ class FetchLoop:
                     assert_never(effect)
 
     def _on_timer(self) -> None:
-        self.step(self.fetcher.poll)
+        self.step()
 
     def _interrupted(self) -> None:
         """The user's thread was interrupted with an answer in hands: nothing of it counts, and
@@ -206,7 +225,7 @@ class FetchLoop:
         """
         with self.turn, self.lock:
             self.lent.lent = {}
-            self.fetcher.start_over()
+            self.core.start_over()
         self._thread.call(self._begin_anew)
 
     def _begin_anew(self) -> None:
@@ -216,8 +235,8 @@ class FetchLoop:
             self._streams.clear()
             self.lent.sort_out()
             with self.lock:
-                self.fetcher.start_over()
-        self.step(self.fetcher.poll)
+                self.core.start_over()
+        self.step()
 
     def _send(self, effect: Fetch) -> None:
         place = (effect.broker, effect.lane)
@@ -225,7 +244,7 @@ class FetchLoop:
         if stream is None:
             server = self.cluster.broker(effect.broker)
             if server is None:
-                self._thread.loop.call_soon(self.step, self.fetcher.on_fetch_failed, *place)
+                self._thread.loop.call_soon(self.step, self.core.fetcher.on_fetch_failed, *place)
                 return
             stream = self._streams[place] = RequestStream(
                 effect.broker,
@@ -269,7 +288,7 @@ class FetchLoop:
             return
         waits = self.user_waits or self.lent.somebody_waits
         give_way = few and size > 0
-        self.step(self.fetcher.place, broker, correlation, answers, stands, give_way=give_way)
+        self.step(self.core.fetcher.place, broker, correlation, answers, stands, give_way=give_way)
         for stream in self._streams.values():
             if stream.broker == broker:
                 self.lent.answered(stream, awaited=few and waits)
@@ -284,42 +303,19 @@ class FetchLoop:
                     return  # the next fetch opens another
                 logger.debug("fetch stream to broker %d broke: %s", stream.broker, fault)
                 error = errors.MessageTooLarge(fault) if too_large is not None else None
-                self.step(self.fetcher.on_fetch_failed, *place, error)
+                self.step(self.core.fetcher.on_fetch_failed, *place, error)
                 return
 
-    async def _look_up(self, effect: ListOffsets) -> None:
-        request = log_pb2.ListOffsetsRequest(
-            isolation_level="READ_COMMITTED"
-            if self._settings.read_committed
-            else "READ_UNCOMMITTED"
-        )
-        generations = {}
-        for tp, timestamp, epoch, generation in effect.items:
-            generations[tp] = generation
-            request.partitions.add(
-                topic=tp.topic,
-                partition=tp.partition,
-                timestamp_ms=timestamp,
-                current_leader_epoch=epoch,
-            )
+    async def _call(self, request: ListOffsets) -> None:
+        committed = self._settings.read_committed
         try:
-            server = self.cluster.broker(effect.broker)
-            if server is None:
-                raise errors.LeaderNotAvailable(f"broker {effect.broker} is not alive")
-            timeout_s = self.cluster.settings.request_timeout_ms / 1000
-            response = await server.call(apis.LIST_OFFSETS, request, timeout_s)
-        except errors.PylogError as error:
-            self.step(
-                self.fetcher.on_listed,
-                [Listed(tp, g, error.code, str(error)) for tp, g in generations.items()],
+            answer = await consumer_calls.list_offsets(
+                self.cluster, request, read_committed=committed
             )
-            return
-        answers = []
-        for told in response.partitions:
-            tp = TopicPartition(told.topic, told.partition)
-            code, message = told.error.code, told.error.message
-            answers.append(Listed(tp, generations[tp], code, message, told.offset, told.topic_id))
-        self.step(self.fetcher.on_listed, answers)
+        except errors.PylogError as error:
+            self.step(self.core.on_no_answer, request, error)
+        else:
+            self.step(self.core.on_answer, request, answer)
 
     async def close(self) -> None:
         self._timer.cancel()
