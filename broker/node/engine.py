@@ -21,6 +21,7 @@ from pylog_broker.replication.messages import (
     Effect,
     FetchDone,
     FetchStands,
+    OffsetsListed,
     OperationFailed,
     ProduceDone,
     ReplicaFailed,
@@ -29,6 +30,7 @@ from pylog_broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
+    WriteLogStarts,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +42,9 @@ _Rare = (
     SendAlterPartition
     | ColdRead
     | SyncLog
+    | WriteLogStarts
     | DeleteRecordsDone
+    | OffsetsListed
     | DeleteReplicaLater
     | ReplicaFailed
     | OperationFailed
@@ -148,8 +152,10 @@ class Engine:
                 self._spawn(self._read(effect))
             case SyncLog():
                 self._spawn(self._sync(effect))
-            case DeleteRecordsDone(token, watermarks):
-                cast(Answer, token)(watermarks)
+            case WriteLogStarts():
+                self._spawn(self._write_starts(effect))
+            case DeleteRecordsDone(token, answer) | OffsetsListed(token, answer):
+                cast(Answer, token)(answer)
             case DeleteReplicaLater(directory, delay_ms):
                 timer = self._loop.call_later(delay_ms / 1000, self._delete, directory)
                 self._deletions[directory] = timer
@@ -216,6 +222,12 @@ class Engine:
         await self._loop.run_in_executor(self._pool, effect.task.run)
         if not self._stopped:
             self.perform(self.manager.on_synced(self._clock.monotonic_ms(), effect))
+
+    async def _write_starts(self, effect: WriteLogStarts) -> None:
+        await self._loop.run_in_executor(self._pool, effect.task.run)
+        if not self._stopped:
+            now_ms = self._clock.monotonic_ms()
+            self.perform(self.manager.on_log_starts_written(now_ms, effect))
 
     def delete_at_once(self, root: str) -> None:
         """Replicas below that log directory that wait for their deletion wait no longer."""

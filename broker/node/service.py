@@ -321,7 +321,7 @@ class BrokerService:
         return Api(
             data,
             MetadataHandler(image, lambda: gateway),
-            ListOffsetsHandler(manager, perform),
+            ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),

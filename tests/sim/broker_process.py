@@ -20,6 +20,7 @@ from pylog_broker.replication.messages import (
     Effect,
     FetchDone,
     FetchStands,
+    OffsetsListed,
     OperationFailed,
     PartitionState,
     ProduceDone,
@@ -29,6 +30,7 @@ from pylog_broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
+    WriteLogStarts,
 )
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -240,6 +242,9 @@ class BrokerProcess(Actor):
             case SyncLog():
                 self.cluster.sometimes["log synced for its acks"] += 1
                 self._sync_log(effect)
+            case WriteLogStarts():
+                self.cluster.sometimes["log starts written beside the loop"] += 1
+                self._write_starts(effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
@@ -249,6 +254,9 @@ class BrokerProcess(Actor):
             case DeleteRecordsDone():
                 call: Any = effect.token
                 call.answer(effect)
+            case OffsetsListed():
+                listed: Any = effect.token
+                listed(effect.answers)
 
     def _remove(self, directory: str) -> None:
         logs = self.logs
@@ -297,6 +305,14 @@ class BrokerProcess(Actor):
 
         subject = Syncing(effect.topic_partition, effect.task)
         self.pool.run("sync", effect.task.run, synced, subject)
+
+    def _write_starts(self, effect: WriteLogStarts) -> None:
+        def written(_outcome: object) -> None:
+            assert self.core is not None
+            if not self.is_closing:
+                self.step(self.core.on_log_starts_written(self.now_ms(), effect))
+
+        self.pool.run("log starts", effect.task.run, written)
 
     def _check_synced(self, topic_partition: TopicPartition) -> None:
         log = None if self.logs is None else self.logs.get(topic_partition)

@@ -22,7 +22,7 @@ from typing import Self
 from pylog.errors import InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
 from pylog_broker.config import BrokerConfig, TopicConfig
-from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask
+from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask, LogStartsTask
 from pylog_broker.storage.cleaner.cleaner import LogCleaner
 from pylog_broker.storage.directories.claimed_directory import (
     ClaimedDirectory,
@@ -458,6 +458,22 @@ class LogManager:
         """A checkpoint task has run; errors as above."""
         self._check_open()
         self._checkpoints.settle(task)
+
+    def log_starts_task(self) -> LogStartsTask | None:
+        """The starts of all logs, when one of them has moved, to be written on a pool thread; then
+        `on_log_starts_written` here. None when there is nothing to write, and while a task runs.
+        """
+        self._check_open()
+        return self._upkeep.log_starts_task()
+
+    def on_log_starts_written(self, task: LogStartsTask) -> bool:
+        """A step of such a task has run; whether another one is to follow.
+
+        PassingStorageError when it may work later; after any other error of the disk the logs
+        whose starts it was about are offline.
+        """
+        self._check_open()
+        return self._upkeep.on_log_starts_written(task)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """The high watermark of each log, brought between its start and its end."""

@@ -138,7 +138,7 @@ class Bench:
         api = Api(
             self.data,
             MetadataHandler(MetadataImage, lambda: None),
-            ListOffsetsHandler(manager, self._perform),
+            ListOffsetsHandler(manager, self._perform, SYSTEM_CLOCK),
             DeleteRecordsHandler(manager, self._perform, SYSTEM_CLOCK),
             OffsetForLeaderEpochHandler(manager, MetadataImage),
             InitProducerIdHandler(no_id, ProducerIdQuota(BrokerConfig), SYSTEM_CLOCK),

@@ -41,6 +41,9 @@ class Manager:
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
         return {TopicPartition(name, 0): Offset(len(self.told)) for name in ("a", "b")}
 
+    def on_retained(self, now_ms: int) -> list[str]:
+        return []
+
     def on_logs_failed(self, now_ms: int, logs: list[Log]) -> list[str]:
         return [log.topic_partition.topic for log in logs]
 
