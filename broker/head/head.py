@@ -13,7 +13,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
 from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.config import BrokerConfig, without_secrets
+from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
@@ -78,6 +78,8 @@ class Head:
             advertised_host=settings.advertised_host,
         )
         config = BrokerConfig.from_mapping(settings.config)
+        for line in BROKER_CONFIG.without_effect(settings.config):
+            _log.warning("%s", line)
         metrics = self._metrics_listener(config)
         root = Path(settings.data_dir).absolute()
         for doubt in look_at(str(root), [str(root / "controller")]):

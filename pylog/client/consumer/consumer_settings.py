@@ -39,7 +39,9 @@ def parse_settings(
         )
     values = CONSUMER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
     policy: str = values["auto.offset.reset"]
-    if policy not in RESET_POLICIES:
+    if policy.lower() in RESET_POLICIES:  # in any case, as in Kafka
+        values["auto.offset.reset"] = policy.lower()
+    else:
         duration_ms(policy)
     return values
 
