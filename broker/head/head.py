@@ -200,7 +200,9 @@ class Head:
         assert self._front is not None
         address, host = listener
         brokers = self.settings.brokers
-        source = HeadMetrics(self._shell, self._front, self._counters, brokers)
+        source = HeadMetrics(
+            self._shell, self._front, self._counters, brokers, self.settings.data_dir
+        )
         self._source, self._metrics = source, Metrics(source, source.loop_lag)
         port = self._metrics.start(address.host, address.port, 0)
         source.endpoint, source.base_port = Endpoint(host, port), address.port

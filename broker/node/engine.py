@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-from pylog.clock import Clock
+from pylog.clock import Clock, ticks
 from pylog.deadline_timer import DeadlineTimer
 from pylog.model import TopicId
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
+from pylog_broker.metrics.counters import Histogram
 from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecordsDone,
@@ -35,6 +36,7 @@ from pylog_broker.replication.messages import (
 
 if TYPE_CHECKING:
     from pylog_broker.replication.manager import ReplicaManager
+    from pylog_broker.storage.segments.flush_task import FlushTask
 
 _log = logging.getLogger("pylog.node")
 
@@ -93,6 +95,9 @@ class Engine:
         self._stopped = False
         self.replication_bytes_in = 0
         """Bytes of batches that leaders have sent."""
+        self.cold_reads = 0
+        self.flush_seconds = Histogram()
+        """How long syncs of logs took, with their wait for a thread."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry the effects out, in order, and set the timer for what comes next.
@@ -214,14 +219,21 @@ class Engine:
     # ---- disk ------------------------------------------------------------------------------------
 
     async def _read(self, effect: ColdRead) -> None:
+        self.cold_reads += 1
         await self._loop.run_in_executor(self._pool, cast(Callable[[], object], effect.read))
         if not self._stopped:
             self.perform(self.manager.on_cold_read(self._clock.monotonic_ms(), effect))
 
     async def _sync(self, effect: SyncLog) -> None:
-        await self._loop.run_in_executor(self._pool, effect.task.run)
+        await self.flush(effect.task)
         if not self._stopped:
             self.perform(self.manager.on_synced(self._clock.monotonic_ms(), effect))
+
+    async def flush(self, task: FlushTask) -> None:
+        """Have the pool run it."""
+        begun = ticks()
+        await self._loop.run_in_executor(self._pool, task.run)
+        self.flush_seconds.observe(ticks() - begun)
 
     async def _write_starts(self, effect: WriteLogStarts) -> None:
         await self._loop.run_in_executor(self._pool, effect.task.run)

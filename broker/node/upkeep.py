@@ -111,7 +111,7 @@ class Upkeep:
         if (removal := manager.removal_task(now_ms)) is not None:
             await self._loop.run_in_executor(self._pool, removal.run)
         for log, task in manager.flush_tasks():
-            await self._loop.run_in_executor(self._pool, task.run)
+            await self._engine.flush(task)
             try:
                 log.on_flushed(task)
             except errors.KafkaStorageError as error:

@@ -433,6 +433,11 @@ class ReplicaManager:
         }
 
     @property
+    def fetch_sessions(self) -> int:
+        """Followers that fetch from here."""
+        return len(self._room.replica_fetches.by_follower)
+
+    @property
     def isr_changes(self) -> IsrChanges:
         """How often ISRs of partitions led here shrank and grew."""
         return self._hosted.isr_changes

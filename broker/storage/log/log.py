@@ -95,6 +95,7 @@ class Log:
             directory,
             lambda: self._environment.failed(self),
             self._environment.no_room,
+            self._environment.disk_errors,
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(

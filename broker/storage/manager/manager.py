@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -101,8 +102,12 @@ class LogManager:
             remove_later=self._upkeep.remove_later,
         )
         """Compacts the logs whose topics ask for it."""
+        self.tail_budget = tail_budget or TailBudget(config.log_tail_cache_max_bytes)
+        """The memory for newest batches; shared with the directories beside this one."""
+        self.disk_errors: Counter[str] = Counter()
+        """Errors that logs met, by kind."""
         environment = Environment(
-            tail_budget or TailBudget(config.log_tail_cache_max_bytes),
+            self.tail_budget,
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             readers=readers,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
@@ -113,6 +118,7 @@ class LogManager:
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,
             producer_budget=self.producer_budget,
+            disk_errors=self.disk_errors,
         )
         self._replicas = ReplicaLogs(
             files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
