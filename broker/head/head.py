@@ -16,7 +16,7 @@ from pylog.rpc.v1 import cluster_pb2_grpc
 from pylog_broker.api.admin import AdminHandler
 from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.config import BrokerConfig, without_secrets
+from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
@@ -84,6 +84,8 @@ class Head:
             advertised_host=settings.advertised_host,
         )
         config = BrokerConfig.from_mapping(settings.config)
+        for line in BROKER_CONFIG.without_effect(settings.config):
+            _log.warning("%s", line)
         metrics = self._metrics_listener(config)
         root = Path(settings.data_dir).absolute()
         for doubt in look_at(str(root), [str(root / "controller")]):
@@ -199,7 +201,9 @@ class Head:
         assert self._front is not None
         address, host = listener
         brokers = self.settings.brokers
-        source = HeadMetrics(self._shell, self._front, self._counters, brokers)
+        source = HeadMetrics(
+            self._shell, self._front, self._counters, brokers, self.settings.data_dir
+        )
         self._source, self._metrics = source, Metrics(source, source.loop_lag)
         port = self._metrics.start(address.host, address.port, 0)
         source.endpoint, source.base_port = Endpoint(host, port), address.port

@@ -30,7 +30,7 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
-from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
 from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -115,6 +115,8 @@ class BrokerService:
         hide(settings.secret.hex())
         self._settings = settings
         self._config = BrokerConfig.from_mapping(settings.config)
+        for line in BROKER_CONFIG.without_effect(settings.config):
+            _log.warning("%s", line)
         self._controller = parse_address(settings.controller, "controller")
         self._listeners = Listeners.of(settings, self._config.metrics_listen)
         self._metrics: Metrics | None = None
@@ -329,7 +331,7 @@ class BrokerService:
         return Api(
             data,
             MetadataHandler(image, lambda: gateway),
-            ListOffsetsHandler(manager, perform),
+            ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),

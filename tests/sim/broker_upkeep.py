@@ -160,6 +160,7 @@ class BrokerUpkeep:
             for log in logs.logs:
                 if log.log_start_offset > before[log.topic_partition]:
                     self._retained(log, before[log.topic_partition])
+        self._process.step(self._core.on_retained(self._process.now_ms()))
 
     def _retained(self, log: Log, before: Offset) -> None:
         number = log.topic_partition.partition

@@ -60,7 +60,11 @@ from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaF
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
-from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
+from pylog_broker.storage.checkpoints.checkpoint_writer import (
+    LogStartsTask,
+    OffsetCheckpoint,
+    StagedCheckpoint,
+)
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
@@ -226,6 +230,11 @@ def _clean_beyond(
 
 def _no_delete_retention(self: LogCleaner, *args: Any) -> CleanPlan:
     return replace(_production_plan(self, *args), delete_retention_ms=0)
+
+
+def _taken_for_written(self: LogStartsTask) -> bool:
+    self.is_written = True
+    return False
 
 
 def _not_at_all(_self: object, *_args: object) -> None:
@@ -1028,7 +1037,10 @@ VARIANTS: dict[str, Variant] = {
     ),
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",
-        ((LogCheckpoints, "write_log_starts", _not_at_all),),
+        (
+            (LogCheckpoints, "write_log_starts", _not_at_all),
+            (LogStartsTask, "settle", _taken_for_written),
+        ),
         caught_by=3,
     ),
     "deleted_is_served": Variant(

@@ -1,10 +1,8 @@
-"""What the compiled kernels stand on: memory by address, CPython's bytes and lists seen from
-outside, and the compile-and-cache decorator.
+"""What the compiled kernels stand on: memory by address, and the compile-and-cache decorator.
 
 Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
 read in place, and results are written once, into the memory that is handed out. Every kernel checks
-its bounds itself. The layout of bytes and list objects is CPython's, the same from 3.8 to 3.13
-without free threading; `check_layout` proves it before the first use.
+its bounds itself. What is believed of CPython's objects, and when it is not, stands in the package.
 """
 
 from __future__ import annotations
@@ -20,13 +18,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from pylog.records.batch import Buffer
+from pylog.records.native import BYTES_DATA, Switch
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-OBJECT_TYPE: Final = 8
-OBJECT_SIZE: Final = 16
-BYTES_DATA: Final = bytes.__basicsize__ - 1
-LIST_ITEMS: Final = 24
 
 BYTES_TYPE: Final = id(bytes)
 """Kernels take it as an argument: as a global it would be frozen into the cache on disk, and the
@@ -150,45 +144,34 @@ _uninitialised.restype = ctypes.py_object
 _uninitialised.argtypes = (ctypes.c_void_p, ctypes.c_ssize_t)
 
 
-def new_buffer(size: int) -> bytes:
-    """A bytes object of `size` to be written by address before anyone else sees it.
+def new_buffer(size: int) -> bytes | bytearray:
+    """Memory of `size` to be written by address before anyone else sees it; `as_bytes` then.
 
     Never for fewer than two bytes: CPython shares those objects.
     """
     assert size > 1
+    if not Switch.on:
+        return bytearray(size)
     if size <= _ZEROED_UP_TO:
         return bytes(size)
     return cast(bytes, _uninitialised(None, size))
 
 
-def data_address(data: bytes) -> int:
-    """Where the bytes of a bytes object lie; valid while it lives."""
-    return id(data) + BYTES_DATA
+def as_bytes(buffer: bytes | bytearray) -> bytes:
+    """What was written into a new buffer: usually that itself."""
+    return buffer if type(buffer) is bytes else bytes(buffer)
+
+
+def data_address(data: bytes | bytearray) -> int:
+    """Where the bytes of an object lie; valid while it lives."""
+    if type(data) is bytes and Switch.on:
+        return id(data) + BYTES_DATA
+    return buffer_address(data)[0]
 
 
 def buffer_address(buffer: Buffer) -> tuple[int, object]:
     """(address of any contiguous buffer, what must be kept alive while it is used)."""
-    if type(buffer) is bytes:
+    if type(buffer) is bytes and Switch.on:
         return id(buffer) + BYTES_DATA, buffer
     array = np.frombuffer(buffer, np.uint8)
     return array.__array_interface__["data"][0], array
-
-
-def check_layout() -> None:
-    """RuntimeError unless bytes and lists lie in memory as the kernels believe."""
-    word = ctypes.c_int64.from_address
-    probe, holder = b"layout of bytes", [b"first", None]
-    items = word(id(holder) + LIST_ITEMS).value
-    fits = (
-        word(id(probe) + OBJECT_TYPE).value == BYTES_TYPE
-        and word(id(probe) + OBJECT_SIZE).value == len(probe)
-        and ctypes.string_at(data_address(probe), len(probe)) == probe
-        and word(id(holder) + OBJECT_SIZE).value == 2
-        and word(items).value == id(holder[0])
-        and word(items + 8).value == NONE
-    )
-    if not fits:
-        raise RuntimeError("this Python's bytes and list objects differ from CPython 3.11 to 3.13")
-
-
-check_layout()

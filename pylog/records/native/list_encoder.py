@@ -9,9 +9,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from pylog.records.encode_kernels import measure_lists, put_bytes, write_lists
+from pylog.records.native import Switch
+from pylog.records.native.encode_kernels import measure_lists, put_bytes, write_lists
+from pylog.records.native.raw_memory import BYTES_TYPE, NONE, as_bytes, data_address, new_buffer
 from pylog.records.plain_bytes import plain_bytes
-from pylog.records.raw_memory import BYTES_TYPE, NONE, data_address, new_buffer
 
 _NO_TIMESTAMPS: Final = np.empty(0, np.int64)
 
@@ -46,13 +47,18 @@ def encode_lists(
     if size >= 0:
         encoded = new_buffer(room + size)
         if lists.write(data_address(encoded) + room, size) == size:
-            return encoded, base, largest
+            return as_bytes(encoded), base, largest
     raise RuntimeError("the lists changed while they were being encoded")
 
 
-def put_header(encoded: bytes, header: bytes) -> None:
-    """Write `header` into the room that `encode_lists` left for it."""
+def put_header(encoded: bytes | bytearray, header: bytes) -> bytes:
+    """The batch with `header` in the room that was left for it: the same object where that can be.
+    The caller is the only one who has seen it.
+    """
+    if not Switch.on:
+        return header + memoryview(encoded)[len(header) :]
     put_bytes(data_address(encoded), data_address(header), len(header))
+    return as_bytes(encoded)
 
 
 class _Lists:

@@ -22,8 +22,8 @@ from pylog.records.faults import (
     VALUE,
     VARINT,
 )
-from pylog.records.raw_memory import (
-    LIST_ITEMS,
+from pylog.records.native import LIST_ITEMS, OBJECT_SLOTS
+from pylog.records.native.raw_memory import (
     helper,
     hold,
     kernel,
@@ -58,9 +58,6 @@ HEADERS_START: Final = 6
 HEADER_COUNT: Final = 7
 END: Final = 8
 FIELDS: Final = 9
-
-OBJECT_SLOTS: Final = 16
-"""Where the slots of an object without a dictionary begin."""
 
 _i64 = types.int64
 _vector = types.Array(types.int64, 1, "C")

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pylog.model import TimestampType
-from pylog.records import decode_kernels as kernels
 from pylog.records import faults
 from pylog.records import scan_kernels as scanning
 from pylog.records.batch import Buffer
 from pylog.records.headers import Header, read_headers
+from pylog.records.native import OBJECT_SLOTS
+from pylog.records.native import decode_kernels as kernels
 from pylog.records.opened import OpenedBatches
 from pylog.records.record import Record, RecordChunk
 
@@ -93,10 +94,10 @@ def check_record_layout() -> None:
     chunk = RecordChunk("", 0, TimestampType.CREATE_TIME, None, [b"value"])
     record = Record(chunk, 1 << 40, chunk.values[0])
     word = ctypes.c_int64.from_address
-    slots = [word(id(record) + kernels.OBJECT_SLOTS + 8 * n).value for n in range(3)]
+    slots = [word(id(record) + OBJECT_SLOTS + 8 * n).value for n in range(3)]
     number = ctypes.cast(slots[1], ctypes.py_object).value if slots[1] > 0 else None
     if (
-        Record.__basicsize__ != kernels.OBJECT_SLOTS + 24
+        Record.__basicsize__ != OBJECT_SLOTS + 24
         or [slots[0], slots[2]] != [id(chunk), id(chunk.values[0])]
         or number != 1 << 40
     ):

@@ -9,11 +9,8 @@ from typing import Any, Final
 
 from numba import types
 
-from pylog.records.raw_memory import (
-    BYTES_DATA,
-    LIST_ITEMS,
-    OBJECT_SIZE,
-    OBJECT_TYPE,
+from pylog.records.native import BYTES_DATA, LIST_ITEMS, OBJECT_SIZE, OBJECT_TYPE
+from pylog.records.native.raw_memory import (
     copy_bytes,
     helper,
     kernel,
