@@ -6,7 +6,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(PY) -m pytest -q
 SEED ?=
 N ?= 200
 
-.PHONY: help setup run test unit brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks flood kafka-tools notebook lint proto docs bench peers wheel
+.PHONY: help setup run test unit native-off brokers storage-model storage-kills policy-changes sim variants variants-beside integration spark kills disks flood kafka-tools notebook lint proto docs bench peers wheel
 
 help: ## what there is
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | sort
@@ -26,7 +26,13 @@ variants-beside:
 	@nice -n 19 $(MAKE) --no-print-directory variants
 
 unit: setup ## pure logic, in three processes, for some tests wait; about a minute
-	$(PYTEST) -n 3 --dist worksteal tests/unit tests/golden
+	$(PYTEST) -n 3 --dist worksteal tests/unit tests/transcripts tests/golden
+	PYLOG_NATIVE=off $(PYTEST) -n 3 tests/unit/pylog/records/test_builder.py tests/unit/pylog/records/test_columnar.py \
+	  tests/unit/pylog/records/test_arrow_encoder.py tests/unit/pylog/records/test_golden.py
+
+native-off: setup ## what encodes and decodes, without native addresses (PYLOG_NATIVE=off)
+	PYLOG_NATIVE=off $(PYTEST) -n 3 tests/unit/pylog/records tests/unit/pylog/client \
+	  tests/unit/broker/storage/cleaner
 
 sim: setup ## the simulator: SEED= first seed (default: fresh), N= how many
 	$(PY) -m tests.sim $(if $(SEED),--seed $(SEED)) --count $(N)

@@ -56,9 +56,9 @@ class Buffered:
 
     def fill(self) -> None:
         """All chunks, from the first on."""
-        fetcher = self.consumer._fetcher
-        partition = fetcher.partitions[AT]
-        fetcher.seek(partition, 0)
+        positions = self.consumer._positions
+        partition = positions.partitions[AT]
+        positions.seek(partition, 0)
         partition.buffer.extend(self._chunks)
         partition.buffered_bytes = sum(len(chunk.batches) for chunk in self._chunks)
 

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final, Self
 
+from pylog import kafka_settings
 from pylog.config import INT_MAX, LONG_MAX, ConfigKey, ConfigTable
 from pylog.errors import InvalidConfig
-from pylog_broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT, Absent
 from pylog_broker.log_dirs import check_log_dirs
 from pylog_broker.log_settings import FORMATS as LOG_FORMATS
 from pylog_broker.log_settings import parse_levels
-from pylog_broker.network.overrides import parse_overrides
+from pylog_broker.net.overrides import parse_overrides
 
 _HOUR_MS: Final = 3_600_000
 _DAY_MS: Final = 24 * _HOUR_MS
@@ -107,7 +107,7 @@ TOPIC_CONFIG: Final = ConfigTable(
                   "Whether a replica that is out of sync may lead, which loses records."),
     ],
     what="topic setting",
-    absent=Absent(TOPIC_ABSENT),
+    kafka=kafka_settings.TOPIC,
 )  # fmt: skip
 
 BROKER_NAMES: Final[Mapping[str, str]] = {
@@ -317,7 +317,7 @@ def _as_broker_key(key: ConfigKey) -> ConfigKey:
 BROKER_CONFIG: Final = ConfigTable(
     sorted((*_OWN_BROKER_KEYS, *map(_as_broker_key, TOPIC_CONFIG)), key=lambda key: key.name),
     what="broker setting",
-    absent=Absent(BROKER_ABSENT),
+    kafka=kafka_settings.BROKER,
 )
 
 DYNAMIC_BROKER_NAMES: Final = frozenset(
@@ -543,7 +543,7 @@ def without_secrets(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(
         (name, str(value))
         for name, value in sorted(given.items())
-        if not BROKER_CONFIG[name].sensitive
+        if name in BROKER_CONFIG and not BROKER_CONFIG[name].sensitive
     )
 
 

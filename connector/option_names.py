@@ -6,19 +6,24 @@ Names are case-insensitive, as in Spark, which hands them over in lower case.
 from __future__ import annotations
 
 import difflib
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
+from pylog import kafka_settings
 from pylog.client.settings import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import ConfigKey, ConfigTable
+from pylog.kafka_settings import Ruling, Verdict
 from pylog_connector.errors import (
     InvalidOption,
     OptionNotApplicable,
     OptionNotOffered,
     UnknownOption,
 )
+
+logger = logging.getLogger(__name__)
 
 PREFIX: Final = "pylog."
 KAFKA_PREFIX: Final = "kafka."
@@ -63,7 +68,6 @@ _NOT_OFFERED: Final = {
     "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
     "useDeprecatedOffsetFetching": "leave the option out",
     "pylog.group.id": "the checkpoint holds the progress; leave the option out",
-    "pylog.client.rack": "leave the option out",
     "pylog.transactional.id": "the sink delivers at least once; leave the option out",
 }
 
@@ -156,29 +160,8 @@ _LIKE: Final = {
     "servers": f"did you mean {BOOTSTRAP}?",
     "bootstrap": f"did you mean {BOOTSTRAP}?",
 }
-# Settings of clients, pylog's and Kafka's, that are about what Spark does itself here.
-_OF_CLIENTS: Final = {
-    key.name for table in (CONSUMER_SETTINGS, PRODUCER_SETTINGS) for key in table
-} | {
-    "allow.auto.create.topics",
-    "auto.commit.interval.ms",
-    "connections.max.idle.ms",
-    "group.instance.id",
-    "group.protocol",
-    "group.remote.assignor",
-    "heartbeat.interval.ms",
-    "max.poll.interval.ms",
-    "metadata.recovery.strategy",
-    "metric.reporters",
-    "metrics.num.samples",
-    "metrics.recording.level",
-    "metrics.sample.window.ms",
-    "partition.assignment.strategy",
-    "receive.buffer.bytes",
-    "send.buffer.bytes",
-    "session.timeout.ms",
-    "transaction.timeout.ms",
-}
+# Settings of clients that are about what Spark does itself here.
+_OF_CLIENTS: Final = {key.name for table in (CONSUMER_SETTINGS, PRODUCER_SETTINGS) for key in table}
 
 
 def options_of_sources() -> tuple[str, ...]:
@@ -211,8 +194,19 @@ def check_names(options: Mapping[str, str]) -> None:
             raise InvalidOption(
                 f"{name}={value}: the connector decides this itself; {_FORBIDDEN[setting]}"
             )
-        if lower not in _CANONICAL:
+        if lower in _CANONICAL:
+            continue
+        ruling = ruling_of(setting) if prefixed else None
+        if ruling is None:
             _refuse_unknown(name, lower, value)
+        if ruling.verdict is Verdict.REFUSED:
+            _refuse_of_clients(name, value)
+        logger.warning("%s is taken without effect: %s", name, ruling.reason)
+
+
+def ruling_of(setting: str) -> Ruling | None:
+    """What becomes of a setting of Kafka's clients that does not work here."""
+    return kafka_settings.CONSUMER.ruling(setting) or kafka_settings.PRODUCER.ruling(setting)
 
 
 def in_options(text: str, bootstrap: str = BOOTSTRAP) -> str:
@@ -264,6 +258,12 @@ def _check_offered(shown: str, setting: str | None, value: str) -> None:
         )
 
 
+def _refuse_of_clients(name: str, value: str) -> NoReturn:
+    raise OptionNotApplicable(
+        f"{name}={value}: it means nothing for Spark's reads and writes; leave the option out"
+    )
+
+
 def _refuse_unknown(name: str, lower: str, value: str) -> NoReturn:
     if lower in _LIKE:
         raise UnknownOption(f"{name}={value}: {_LIKE[lower]}")
@@ -273,10 +273,7 @@ def _refuse_unknown(name: str, lower: str, value: str) -> NoReturn:
             if meant in _CANONICAL:
                 raise UnknownOption(f"{name}={value}: write {_CANONICAL[meant]}")
         if setting in _OF_CLIENTS:
-            raise OptionNotApplicable(
-                f"{name}={value}: it means nothing for Spark's reads and writes; leave the option "
-                "out"
-            )
+            _refuse_of_clients(name, value)
     candidates = [known for known in _CANONICAL if known not in _UNSUGGESTED]
     close = difflib.get_close_matches(lower, candidates, n=1, cutoff=0.6)
     if not close and setting != lower:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from pylog.client.cluster.metadata import Address, parse_addresses
 from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import InvalidConfig
+from pylog.kafka_settings import Verdict
 from pylog_connector.errors import InvalidOption, MissingOption, OptionNotApplicable
 from pylog_connector.option_names import (
     BOOTSTRAP,
@@ -28,6 +29,7 @@ from pylog_connector.option_names import (
     STARTS,
     check_names,
     in_options,
+    ruling_of,
     spelled,
     told,
 )
@@ -350,6 +352,9 @@ def _client_settings(
             continue
         setting = name[len(PREFIX) :]
         if setting not in table:
+            ruling = ruling_of(setting)
+            if ruling is not None and ruling.verdict is Verdict.WITHOUT_EFFECT:
+                continue
             raise OptionNotApplicable(
                 f"{spelled(name)}={told(name, value)}: it means nothing for a {what}; leave the "
                 "option out"

@@ -11,12 +11,16 @@ underscores (`linger_ms`); a table made with `separator="_"` reads and reports t
 from __future__ import annotations
 
 import difflib
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pylog import errors
+from pylog.kafka_settings import KafkaSettings, Verdict
+
+logger = logging.getLogger(__name__)
 
 REQUIRED: Final = object()
 """As the default of a key: there is none, the setting must be given."""
@@ -166,13 +170,13 @@ class ConfigTable:
         *,
         separator: str = ".",
         what: str = "setting",
-        absent: Mapping[str, str] | None = None,
+        kafka: KafkaSettings | None = None,
     ) -> None:
-        """`absent`: dotted names that users may expect and this table does not have, and why."""
+        """`kafka`: settings of Kafka's that do not work here, and what becomes of them."""
         assert separator in (".", "_")
         self._separator = separator
         self._what = what
-        self._absent = absent or {}
+        self._kafka = kafka or KafkaSettings()
         self._keys: dict[str, ConfigKey] = {}
         for key in keys:
             assert key.name not in self._keys, key.name
@@ -194,10 +198,13 @@ class ConfigTable:
     def parse(self, given: Mapping[str, object]) -> dict[str, Any]:
         """Every setting by its dotted name: what was given, checked and typed, else its default.
 
-        InvalidConfig for an unknown name, a wrong type, a value out of range, a name given twice,
-        and a required setting that is missing.
+        What is taken without effect has a line in the log. InvalidConfig for an unknown name, a
+        wrong type, a value out of range, a name given twice, and a required setting that is
+        missing.
         """
         values = self.parse_given(given)
+        for line in self.without_effect(given):
+            logger.warning("%s", line)
         for key in self:
             if key.name in values:
                 continue
@@ -210,23 +217,46 @@ class ConfigTable:
         return values
 
     def parse_given(self, given: Mapping[str, object]) -> dict[str, Any]:
-        """Only the given settings, checked and typed, by dotted name (for layers of overrides)."""
+        """Only the given settings, checked and typed, by dotted name (for layers of overrides).
+        What is taken without effect is left out.
+        """
         values: dict[str, Any] = {}
         for name, value in given.items():
+            if name not in self and self._reason(name, Verdict.WITHOUT_EFFECT):
+                continue
             key = self[name]
             if key.name in values:
                 raise errors.InvalidConfig(f"{self.spelled(key.name)} is given twice")
             values[key.name] = key.parse(value, spelled=name)
         return values
 
+    def without_effect(self, given: Iterable[str]) -> list[str]:
+        """A line for each given name that is taken without effect."""
+        reasons = ((name, self._reason(name, Verdict.WITHOUT_EFFECT)) for name in given)
+        return [
+            f"{self._what} {name} is taken without effect: {reason}"
+            for name, reason in reasons
+            if reason
+        ]
+
+    def _reason(self, name: str, verdict: Verdict) -> str:
+        """Why Kafka's setting of that name has that verdict; empty when it has not."""
+        ruling = self._kafka.ruling(self._dotted(name))
+        return ruling.reason if ruling is not None and ruling.verdict is verdict else ""
+
     def spelled(self, name: str) -> str:
         """A dotted name as this table's users write it."""
         return name.replace(".", self._separator)
 
     def nearest(self, name: str) -> str | None:
-        """The known name that `name` most probably means, in this table's spelling."""
+        """The known name that `name` most probably means, in this table's spelling. One of Kafka's
+        that does not work counts, too: what the user then tries says why.
+        """
         close = difflib.get_close_matches(
-            self._dotted(name).lower().replace("-", "."), list(self._keys), n=1, cutoff=0.6
+            self._dotted(name).lower().replace("-", "."),
+            [*self._keys, *self._kafka.without_effect, *self._kafka.refused],
+            n=1,
+            cutoff=0.6,
         )
         return self.spelled(close[0]) if close else None
 
@@ -234,9 +264,12 @@ class ConfigTable:
         return name.replace("_", ".") if self._separator == "_" else name
 
     def _unknown(self, name: str) -> errors.InvalidConfig:
-        reason = self._absent.get(self._dotted(name))
-        if reason is not None:
+        reason = self._reason(name, Verdict.REFUSED)
+        if reason:
             return errors.InvalidConfig(f"{self._what} {name[:120]} is not taken: {reason}")
+        reason = self._reason(name, Verdict.WITHOUT_EFFECT)
+        if reason:
+            return errors.InvalidConfig(f"{self._what} {name[:120]} has no effect here: {reason}")
         nearest = self.nearest(name)
         hint = f"; did you mean {nearest}?" if nearest else ""
         return errors.InvalidConfig(f"unknown {self._what} {name[:120]}{hint}")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from pylog import kafka_settings
 from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import REQUIRED, ConfigKey
 from pylog_broker.config import (
@@ -21,7 +22,6 @@ from pylog_broker.config import (
     TOPIC_CONFIG,
     as_text,
 )
-from pylog_broker.config_absent import BROKER_ABSENT, TOPIC_ABSENT
 from pylog_broker.spark.settings import TABLE as SPARK_SETTINGS
 from pylog_connector import option_names as options
 from pylog_connector.described_options import DESCRIBED
@@ -31,8 +31,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/configuration.md"
 HEAD = """\
 # Configuration
 
-Every setting that pylog takes. This page is generated from the code (`make docs`); a setting that is not here is refused by name,
-with the nearest one. Names, types and defaults are Apache Kafka's, unless the text says "pylog's own".
+Every setting that pylog takes, and what becomes of Kafka's others. This page is generated from the code (`make docs`); a setting that is
+not here is refused by name, with the nearest one. Names, types and defaults are Apache Kafka's, unless the text says "pylog's own".
 
 - A topic's setting is looked up in the topic, then in the broker's setting of the other name: what was changed for that broker, for all
   brokers (`<default>`), what the broker was started with, the default. `pylog configs describe` shows which holds and why.
@@ -95,9 +95,23 @@ def option_rows() -> Iterator[list[str]]:
             yield [code(name), words.takes, words.default, words.meaning]
 
 
-def absent_rows() -> Iterator[list[str]]:
-    for name, why in sorted({**BROKER_ABSENT, **TOPIC_ABSENT}.items()):
-        yield [code(name), why]
+VERDICTS = {
+    "producer": kafka_settings.PRODUCER,
+    "consumer": kafka_settings.CONSUMER,
+    "admin client": kafka_settings.ADMIN,
+    "topic": kafka_settings.TOPIC,
+    "broker": kafka_settings.BROKER,
+}
+
+
+def verdict_rows() -> Iterator[list[str]]:
+    """One row for a name with one verdict and reason, whosever setting it is."""
+    found: dict[tuple[str, kafka_settings.Ruling], list[str]] = {}
+    for whose, settings in VERDICTS.items():
+        for row in settings.rows():
+            found.setdefault(row, []).append(whose)
+    for (name, ruling), whose in sorted(found.items(), key=lambda item: (item[0][0], item[1])):
+        yield [code(name), ", ".join(whose), ruling.verdict.value, ruling.reason]
 
 
 def page() -> str:
@@ -125,8 +139,10 @@ def page() -> str:
         *table(client, client_rows(options.SOURCE_CLIENT)),
         "and of sinks:", "",
         *table(client, client_rows(options.SINK_CLIENT)),
-        "## Kafka's settings that pylog does not take", "", "Setting one is an error that says this:", "",
-        *table(("name", "instead"), absent_rows()),
+        "## Kafka's other settings", "", "Each name that Apache Kafka 4.2 has either stands above, or is taken without effect, with a line in the "
+        "log, because it would change nothing that one could count on, or is refused, because ignoring it would change results, "
+        "durability or security. `pylog configs alter` and `pylog topics create` refuse both.", "",
+        *table(("name", "whose", "verdict", "reason"), verdict_rows()),
     ]  # fmt: skip
     return HEAD + "\n".join(lines).rstrip("\n") + "\n"
 

@@ -1,12 +1,16 @@
-"""Generates broker/kafka/generated/*.py from broker/kafka/schemas/*.txt:
+"""Generates broker/{kafka,coordinator}/generated/*.py from the schemas/*.txt beside them:
 
 `python tools/kafka_codecs.py`, or with `--check` says whether they are up to date.
 
 A schema is a head line `api NAME key N versions A-B flexible C+|none`, then `request` and
 `response` with fields, nested by two spaces: `name: TYPE [versions A-B] [tag N] [default X]`.
-TYPE is bool int8 int16 int32 int64 uuid string bytes records, a struct's name, or one of these in
-brackets; `?` behind it allows null. Each version with a layout of its own gets straight-line
-functions, in which neighbouring fields of fixed size share one struct.
+TYPE is bool int8 int16 uint16 int32 int64 uuid string bytes records, a struct's name, or one of
+these in brackets; `?` behind it allows null. Each version with a layout of its own gets
+straight-line functions, in which neighbouring fields of fixed size share one struct.
+
+A coordinator's record has the head line `record NAME type N versions A-B flexible C+|none`, then
+`key` and `value`. The versions are the value's, and stand before it; the type stands before the
+key, which has one layout and is never flexible. Its classes are tuples, which nobody changes.
 """
 
 from __future__ import annotations
@@ -19,8 +23,7 @@ from pathlib import Path
 from kafka_schema import EVER, FIXED, SIMPLE_DEFAULTS, SIZES, Api, Field, parse
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = ROOT / "broker/kafka/schemas"
-GENERATED = ROOT / "broker/kafka/generated"
+FOLDERS = (ROOT / "broker/kafka", ROOT / "broker/coordinator")
 
 
 class Writer:
@@ -45,7 +48,8 @@ class Writer:
 
     def fresh(self) -> str:
         self.names += 1
-        return "abcdefghijklmnopqrstuvwxyz"[self.names - 1]
+        more, letter = divmod(self.names - 1, 26)
+        return "abcdefghijklmnopqrstuvwxyz"[letter] + (str(more) if more else "")
 
 
 class _Block:
@@ -144,7 +148,7 @@ def encode_value(w: Writer, item: Field, value: str, out: str, v: int, flex: boo
         w(f"{out} += {w.struct(FIXED[item.type])}.pack({value})")
         return
     if item.fields and not item.array:
-        encode_fields(w, item.fields, value, out, v, flex)
+        encode_struct(w, item, value, out, v, flex)
         return
     layout = "h" if item.type == "string" and not item.array else "i"
     name = w.fresh()
@@ -156,6 +160,20 @@ def encode_value(w: Writer, item: Field, value: str, out: str, v: int, flex: boo
             encode_present(w, item, name, out, v, flex, layout)
     else:
         encode_present(w, item, name, out, v, flex, layout)
+
+
+def encode_struct(w: Writer, item: Field, value: str, out: str, v: int, flex: bool) -> None:
+    """One that may be null has a byte before it (KIP-893)."""
+    if not item.null:
+        encode_fields(w, item.fields, value, out, v, flex)
+        return
+    name = w.fresh()
+    w(f"value_{name} = {value}")
+    with w.block(f"if value_{name} is None:"):
+        w(f"{out}.append({0 if item.tag is not None else 255})")
+    with w.block("else:"):
+        w(f"{out}.append(1)")
+        encode_fields(w, item.fields, f"value_{name}", out, v, flex)
 
 
 def encode_present(
@@ -236,8 +254,7 @@ def decode_value(w: Writer, item: Field, target: str, v: int, flex: bool) -> Non
         w(f"position += {SIZES[layout]}")
         return
     if item.fields and not item.array:
-        arguments = decode_fields(w, item.fields, w.fresh(), v, flex)
-        w(f"{target} = {item.type}({arguments})")
+        decode_struct(w, item, target, v, flex)
         return
     if flex:
         w("size, position = read_varint(buffer, position)")
@@ -262,21 +279,43 @@ def decode_value(w: Writer, item: Field, target: str, v: int, flex: bool) -> Non
     decode_present(w, item, target, v, flex)
 
 
+def decode_struct(w: Writer, item: Field, target: str, v: int, flex: bool) -> None:
+    if not item.null:
+        arguments = decode_fields(w, item.fields, w.fresh(), v, flex)
+        w(f"{target} = {item.type}({arguments})")
+        return
+    if item.tag is None:
+        w(f"{target}: {item.annotation}")
+    w("position += 1")
+    with w.block("if buffer[position - 1] != 1:"):
+        w(f"{target} = None")
+    with w.block("else:"):
+        arguments = decode_fields(w, item.fields, w.fresh(), v, flex)
+        w(f"{target} = {item.type}({arguments})")
+
+
 def decode_present(w: Writer, item: Field, target: str, v: int, flex: bool) -> None:
     if item.array:
         least = size_min(item, v, flex)
         with w.block(f"if size * {least} > length - position:"):
             w(f'count_refused("{item.name}", size, length - position)')
-        w(f"{target} = []")
+        found = target
+        if item.frozen:
+            found = f"found_{w.fresh()}"
+            w(f"{found}: list[{item.element_type}] = []")
+        else:
+            w(f"{target} = []")
         with w.block("for _ in range(size):"):
             if item.fields:
                 arguments = decode_fields(w, item.fields, w.fresh(), v, flex)
-                w(f"{target}.append({item.type}({arguments}))")
+                w(f"{found}.append({item.type}({arguments}))")
             else:
                 inner = Field(item.name, item.type, False, False, EVER, None, None)
                 element = f"element_{w.fresh()}"
                 decode_value(w, inner, element, v, flex)
-                w(f"{target}.append({element})")
+                w(f"{found}.append({element})")
+        if item.frozen:
+            w(f"{target} = tuple({found})")
         return
     with w.block("if size > length - position:"):
         w(f'truncated("{item.name}", size, length - position)')
@@ -308,13 +347,15 @@ def write_class(w: Writer, name: str, doc: str, fields: list[Field], done: set[s
         if item.fields and item.type not in done:
             done.add(item.type)
             write_class(w, item.type, f"{item.name} of {name}.", item.fields, done)
-    w("@dataclass(slots=True)")
-    with w.block(f"class {name}:"):
+    frozen = any(item.frozen for item in fields)
+    if not frozen:
+        w("@dataclass(slots=True)")
+    with w.block(f"class {name}(NamedTuple):" if frozen else f"class {name}:"):
         w(f'"""{doc}"""')
         w()
         for item in fields:
             default = item.default_value
-            if default.endswith(("[]", "()")):
+            if not frozen and default.endswith(("[]", "()")):
                 maker = "list" if default == "[]" else default[:-2]
                 default = f"field(default_factory={maker})"
             w(f"{item.name}: {item.annotation} = {default}")
@@ -372,17 +413,77 @@ def write_codec(w: Writer, api: Api, kind: str) -> None:
         w("return message")
 
 
-def module(api: Api, source: str) -> str:
+def write_record_codec(w: Writer, api: Api, kind: str) -> None:
+    """Key or value of a record, with the number that stands before it."""
+    fields = api.messages[kind]
+    name = api.name + kind.capitalize()
+    table = layouts(api, fields) if kind == "value" else {api.key: api.key}
+    w.structs.add("h")
+    for version in sorted(set(table.values())):
+        flex = kind == "value" and api.is_flexible(version)
+        suffix = f"value_v{version}" if kind == "value" else "key"
+        w.names = 0
+        with w.block(f"def _encode_{suffix}({kind}: {name}) -> bytearray:"):
+            w("out = bytearray()")
+            encode_fields(w, fields, kind, "out", version, flex)
+            w("return out")
+        w()
+        w()
+        w.names = 0
+        with w.block(
+            f"def _decode_{suffix}(buffer: memoryview, position: int) -> tuple[{name}, int]:"
+        ):
+            w("length = len(buffer)")
+            arguments = decode_fields(w, fields, kind, version, flex)
+            w("assert position <= length")
+            w(f"return {name}({arguments}), position")
+        w()
+        w()
+    if kind == "key":
+        with w.block(f"def encode_key(key: {name}) -> bytes:"):
+            w('"""The record\'s key, which begins with its type."""')
+            w("return _h.pack(TYPE) + _encode_key(key)")
+    else:
+        entries = ", ".join(f"{v}: _encode_value_v{first}" for v, first in table.items())
+        w(f"_ENCODE: Final = {{{entries}}}")
+        w(f"_DECODE: Final = {{{entries.replace('_encode', '_decode')}}}")
+        w()
+        w()
+        with w.block(f"def encode_value(value: {name}, version: int) -> bytes:"):
+            w('"""The record\'s value, which begins with its version."""')
+            w("return _h.pack(version) + _ENCODE[version](value)")
+    w()
+    w()
+    with w.block(f"def decode_{kind}(buffer: memoryview) -> {name}:"):
+        w(f'"""The {kind} that fills `buffer`; MalformedMessage says why not."""')
+        with w.block("try:"):
+            w("number, = _h.unpack_from(buffer)")
+            known = "number != TYPE" if kind == "key" else "number not in _DECODE"
+            with w.block(f"if {known}:"):
+                what = "type" if kind == "key" else "version"
+                w(f'raise MalformedMessage(f"{name}: {what} {{number}} is not known")')
+            decode = "_decode_key" if kind == "key" else "_DECODE[number]"
+            w(f"{kind}, end = {decode}(buffer, 2)")
+        with w.block("except DECODE_FAULTS as error:"):
+            w(f'raise MalformedMessage(f"{name}: {{error}}") from None')
+        with w.block("if end != len(buffer):"):
+            w(f'raise MalformedMessage(f"{name}: {{len(buffer) - end}} bytes too many")')
+        w(f"return {kind}")
+
+
+def module(api: Api, folder: str, source: str) -> str:
     """The text of the generated module."""
     body = Writer()
     done: set[str] = set()
+    is_record = api.kind == "record"
+    what = "" if is_record else "'s body"
     for kind, fields in api.messages.items():
-        write_class(body, api.name + kind.capitalize(), f"The {kind}'s body.", fields, done)
+        write_class(body, api.name + kind.capitalize(), f"The {kind}{what}.", fields, done)
     for number, kind in enumerate(api.messages):
         if number:
             body()
             body()
-        write_codec(body, api, kind)
+        (write_record_codec if is_record else write_codec)(body, api, kind)
     text = "\n".join(body.lines)
     low, high = api.versions
     wire = [
@@ -395,25 +496,26 @@ def module(api: Api, source: str) -> str:
         if re.search(rf"\b{name}\b", text)
     ]  # fmt: skip
     uses_field = ", field" if "field(default" in text else ""
+    number = "record type" if is_record else "api key"
     head = [
-        f'"""{api.name} (api key {api.key}), versions {low} to {high}.',
+        f'"""{api.name} ({number} {api.key}), versions {low} to {high}.',
         "",
-        f"Generated from schemas/{source} by tools/kafka_codecs.py: do not edit.",
+        f"Generated from {folder}/schemas/{source} by tools/kafka_codecs.py: do not edit.",
         '"""',
         "",
         "from __future__ import annotations",
         "",
-        f"from dataclasses import dataclass{uses_field}",
+        *([] if is_record else [f"from dataclasses import dataclass{uses_field}"]),
         "from struct import Struct",
-        "from typing import Final",
+        f"from typing import Final{', NamedTuple' if is_record else ''}",
         "",
-        "from pylog_broker.kafka.wire import (",
+        "from pylog_broker.kafka_primitives import (",
         *(f"    {name}," for name in wire),
         ")",
         "",
-        f"KEY: Final = {api.key}",
+        f"{'TYPE' if is_record else 'KEY'}: Final = {api.key}",
         f"VERSIONS: Final = range({low}, {high + 1})",
-        f"FLEXIBLE_FROM: Final = {api.flexible[0]}",
+        *([] if is_record else [f"FLEXIBLE_FROM: Final = {api.flexible[0]}"]),
         "",
     ]
     structs = Writer()
@@ -423,22 +525,30 @@ def module(api: Api, source: str) -> str:
 
 
 def main() -> int:
-    stale: list[str] = []
-    wanted = {"__init__.py": '"""Codecs generated from broker/kafka/schemas: do not edit."""\n'}
-    for path in sorted(SCHEMAS.glob("*.txt")):
-        wanted[f"{path.stem}.py"] = module(parse(path), path.name)
-    for name, text in wanted.items():
-        target = GENERATED / name
-        if "--check" in sys.argv[1:]:
-            if not target.exists() or target.read_text() != text:
-                stale.append(name)
-        else:
-            target.write_text(text)
-    stale += sorted(p.name for p in GENERATED.glob("*.py") if p.name not in wanted)
+    stale = [name for folder in FOLDERS for name in generate(folder, "--check" in sys.argv[1:])]
     if stale:
         print(f"not up to date, run `python tools/kafka_codecs.py`: {' '.join(stale)}")
         return 1
     return 0
+
+
+def generate(folder: Path, check: bool) -> list[str]:
+    """Write the codecs of that package; the names of those that are not as they should be."""
+    package, generated = f"broker/{folder.name}", folder / "generated"
+    stale: list[str] = []
+    wanted = {"__init__.py": f'"""Codecs generated from {package}/schemas: do not edit."""\n'}
+    for path in sorted((folder / "schemas").glob("*.txt")):
+        wanted[f"{path.stem}.py"] = module(parse(path), package, path.name)
+    for name, text in wanted.items():
+        target = generated / name
+        if check:
+            if not target.exists() or target.read_text() != text:
+                stale.append(f"{package}/{name}")
+        else:
+            generated.mkdir(exist_ok=True)
+            target.write_text(text)
+    strange = (path.name for path in generated.glob("*.py") if path.name not in wanted)
+    return stale + sorted(f"{package}/{name}" for name in strange)
 
 
 if __name__ == "__main__":

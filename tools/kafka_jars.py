@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-VERSION: Final = "4.1.1"
+VERSION: Final = "4.2.0"
 _MAVEN_S: Final = 580
 _ARTIFACTS: Final = (
     ("org.apache.kafka", "kafka_2.13", VERSION),

@@ -1,4 +1,4 @@
-"""Reads the schema files of Kafka messages in broker/kafka/schemas (see kafka_codecs.py)."""
+"""Reads the schema files of Kafka's messages and records (see kafka_codecs.py)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-FIXED = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": "q", "uuid": "16s"}
-SIZES = {"?": 1, "b": 1, "h": 2, "i": 4, "q": 8, "16s": 16}
+FIXED = {
+    "bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q",
+    "uuid": "16s",
+}  # fmt: skip
+SIZES = {"?": 1, "b": 1, "h": 2, "H": 2, "i": 4, "q": 8, "16s": 16}
 PYTHON = {"bool": "bool", "uuid": "bytes", "string": "str", "bytes": "bytes", "records": "bytes"}
 EVER = (0, 999)
 FIELD = re.compile(
     r"(?P<name>\w+): (?P<array>\[)?(?P<type>\w+)(?(array)\])(?P<null>\?)?"
     r"(?: versions (?P<versions>[\d+-]+))?(?: tag (?P<tag>\d+))?(?: default (?P<default>\S+))?$"
 )
-HEAD = re.compile(r"api (\w+) key (\d+) versions (\S+) flexible (\S+)$")
+HEAD = re.compile(r"(api|record) (\w+) (?:key|type) (\d+) versions (\S+) flexible (\S+)$")
+SECTIONS = {"api": ("request", "response"), "record": ("key", "value")}
 
 
 def version_range(text: str) -> tuple[int, int]:
@@ -29,7 +33,9 @@ def version_range(text: str) -> tuple[int, int]:
 
 @dataclass
 class Field:
-    """One field of a schema; `fields` are the children of a struct."""
+    """One field of a schema; `fields` are the children of a struct. `frozen`: of a record, which
+    nobody changes.
+    """
 
     name: str
     type: str
@@ -38,6 +44,7 @@ class Field:
     versions: tuple[int, int]
     tag: int | None
     default: str | None
+    frozen: bool = False
     fields: list[Field] = field(default_factory=list)
 
     def active(self, version: int) -> bool:
@@ -53,7 +60,9 @@ class Field:
 
     @property
     def annotation(self) -> str:
-        text = f"list[{self.element_type}]" if self.array else self.element_type
+        text = self.element_type
+        if self.array:
+            text = f"tuple[{text}, ...]" if self.frozen else f"list[{text}]"
         return text + (" | None" if self.null else "")
 
     @property
@@ -62,22 +71,23 @@ class Field:
         if self.null and (self.default == "null" or self.type == "records"):
             return "None"
         if self.array:
-            return "[]"
+            return "()" if self.frozen else "[]"
         if self.type in SIMPLE_DEFAULTS:
             return self.default or SIMPLE_DEFAULTS[self.type]
         return f"{self.type}()"
 
 
 SIMPLE_DEFAULTS = {
-    "bool": "False", "int8": "0", "int16": "0", "int32": "0", "int64": "0", "uuid": "ZERO_UUID",
-    "string": '""', "bytes": 'b""', "records": "None",
+    "bool": "False", "int8": "0", "int16": "0", "uint16": "0", "int32": "0", "int64": "0",
+    "uuid": "ZERO_UUID", "string": '""', "bytes": 'b""', "records": "None",
 }  # fmt: skip
 
 
 @dataclass
 class Api:
-    """A parsed schema file."""
+    """A parsed schema file. `key`: a record's type."""
 
+    kind: str  # api or record
     name: str
     key: int
     versions: tuple[int, int]
@@ -100,10 +110,10 @@ def parse(path: Path) -> Api:
             comment.append(text[1:].strip())
         elif head := HEAD.match(text):
             api = Api(
-                head[1], int(head[2]), version_range(head[3]), version_range(head[4]),
+                head[1], head[2], int(head[3]), version_range(head[4]), version_range(head[5]),
                 " ".join(comment), {},
             )  # fmt: skip
-        elif text in ("request", "response") and api:
+        elif api and text in SECTIONS[api.kind]:
             levels = [api.messages.setdefault(text, [])]
         elif text:
             match = FIELD.match(text)
@@ -114,9 +124,10 @@ def parse(path: Path) -> Api:
                 match["name"], match["type"], bool(match["array"]), bool(match["null"]),
                 version_range(match["versions"]) if match["versions"] else EVER,
                 int(match["tag"]) if match["tag"] else None, match["default"],
+                api is not None and api.kind == "record",
             )  # fmt: skip
             levels[depth - 1].append(new)
             levels[depth:] = [new.fields]
     if api is None:
-        raise ValueError(f"{path.name}: no api line")
+        raise ValueError(f"{path.name}: no line that says which api or record it is")
     return api

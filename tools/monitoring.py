@@ -55,6 +55,7 @@ ROWS: list[tuple[str, list[Panel]]] = [
     ("Is it well?", [
         ("Live brokers", "short", {
             "live": f"pylog_controller_active_brokers{HERE}",
+            "controllers": f"sum(pylog_controller_active{HERE})",
             "expected": f"pylog_controller_expected_brokers{HERE}",
             "fenced": f"pylog_controller_fenced_brokers{HERE}"}),
         ("Offline partitions", "short", {
@@ -108,6 +109,8 @@ ROWS: list[tuple[str, list[Panel]]] = [
         ("Missing members of the ISR, by topic", "short", {
             "{{topic}}": f"sum by (topic) (pylog_partition_replicas{TOPIC} "
                          f"- pylog_partition_isr_size{TOPIC})"}),
+        ("Fetch sessions of followers", "short",
+         {"{{instance}}": f"pylog_fetch_sessions{HERE}"}),
         ("Leaders and replicas by broker", "short", {
             "leads, {{instance}}": f"pylog_leaders{HERE}",
             "holds, {{instance}}": f"pylog_partitions{HERE}"}),
@@ -119,6 +122,18 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{topic}}": f"sum by (topic) (pylog_log_size_bytes{TOPIC})"}),
         ("Bytes on disk, by log directory", "bytes",
          {"{{directory}}, {{instance}}": f"pylog_log_directory_size_bytes{HERE}"}),
+        ("Free, by directory", "percentunit",
+         {"{{directory}}, {{instance}}":
+          f"pylog_disk_free_bytes{HERE} / pylog_disk_total_bytes{HERE}"}),
+        ("Errors of disks per second", "ops",
+         {"{{kind}}, {{instance}}": rate("pylog_disk_errors_total", "kind, instance")}),
+        ("Syncs of logs", "s", {
+            "p50": quantile(0.5, "pylog_log_flush_seconds"),
+            "p99": quantile(0.99, "pylog_log_flush_seconds")}),
+        ("Reads that waited for the disk, per second", "ops",
+         {"{{instance}}": rate("pylog_cold_reads_total", "instance")}),
+        ("Newest batches in memory", "bytes",
+         {"{{instance}}": f"pylog_tail_cache_bytes{HERE}"}),
         ("Offline log directories", "short",
          {"{{instance}}": f"pylog_offline_log_directories{HERE}"}),
         ("Cleaner", "short", {

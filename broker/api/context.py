@@ -10,6 +10,8 @@ CLIENT_ID_CHARS_MAX: Final = 255
 """Of a client's id, which is its own choice. What is longer is cut: nothing but lines, metrics and
 quotas are about it.
 """
+SOFTWARE_CHARS_MAX: Final = 64
+"""Of its software's name, and of the version."""
 
 
 class RequestContext(NamedTuple):
@@ -27,6 +29,11 @@ class RequestContext(NamedTuple):
     software_name: str = ""
     software_version: str = ""
     principal: str = ANONYMOUS
+
+
+def bounded_software(text: str) -> str:
+    """As much of a software's name or version as is looked at."""
+    return text[:SOFTWARE_CHARS_MAX]
 
 
 def bounded_client_id(client_id: str) -> str:

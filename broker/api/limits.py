@@ -10,6 +10,16 @@ from pylog_broker.metadata.messages import Failure
 
 PARTITIONS_PER_REQUEST_MAX: Final = 20_000
 TOPICS_PER_REQUEST_MAX: Final = 10_000
+ITEMS_PER_REQUEST_MAX: Final = 10_000
+"""Of whatever an administrator's request is about."""
+
+
+def check_items(count: int, what: str) -> None:
+    """InvalidRequest when an administrator's request names more than `ITEMS_PER_REQUEST_MAX`."""
+    if count > ITEMS_PER_REQUEST_MAX:
+        raise errors.InvalidRequest(
+            f"{count} {what} in one request; the limit is {ITEMS_PER_REQUEST_MAX}"
+        )
 
 
 def check_partitions(count: int) -> None:

@@ -35,24 +35,25 @@ Perform = Callable[[Sequence[Effect]], None]
 class ListOffsetsHandler:
     """Offsets by time, or by name. Lives on the broker's loop."""
 
-    def __init__(self, manager: ReplicaManager, perform: Perform) -> None:
+    def __init__(self, manager: ReplicaManager, perform: Perform, clock: Clock) -> None:
         self._manager = manager
         self._perform = perform
+        self._clock = clock
 
     async def handle(
         self, _context: RequestContext, queries: Sequence[OffsetQuery]
-    ) -> list[OffsetAnswer]:
-        """The answers, in the order of the queries. Raises InvalidRequest for too many."""
+    ) -> Sequence[OffsetAnswer]:
+        """The answers, in the order of the queries, when what they need of the logs was read;
+        cancelled, nobody waits for them. Raises InvalidRequest for too many.
+        """
         check_partitions(len(queries))
         twice = named_twice(query.topic_partition for query in queries)
-        answers = [
-            OffsetAnswer(query.topic_partition, twice)
-            if twice
-            else self._manager.list_offsets(query)
-            for query in queries
-        ]
-        self._perform(self._manager.take_effects())
-        return answers
+        if twice is not None:
+            return [OffsetAnswer(query.topic_partition, twice) for query in queries]
+        manager, now_ms = self._manager, self._clock.monotonic_ms()
+        return await _answered(
+            manager, lambda done: self._perform(manager.list_offsets(now_ms, queries, done))
+        )
 
 
 class DeleteRecordsHandler:
@@ -70,18 +71,28 @@ class DeleteRecordsHandler:
         nobody waits for them. Raises InvalidRequest for too many partitions.
         """
         check_partitions(len(request.offsets))
-        future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+        manager, now_ms = self._manager, self._clock.monotonic_ms()
+        return await _answered(
+            manager, lambda done: self._perform(manager.delete_records(now_ms, request, done))
+        )
 
-        def done(watermarks: Sequence[Any]) -> None:
-            if not future.done():
-                future.set_result(watermarks)
 
-        self._perform(self._manager.delete_records(self._clock.monotonic_ms(), request, done))
-        try:
-            return await future
-        finally:
-            if future.cancelled():
-                self._manager.cancel(done)
+async def _answered(
+    manager: ReplicaManager, ask: Callable[[Callable[[Sequence[Any]], None]], None]
+) -> Sequence[Any]:
+    """What the manager gives to the token that `ask` hands it; cancelled, it forgets the token."""
+    future: asyncio.Future[Sequence[Any]] = asyncio.get_running_loop().create_future()
+
+    def done(answers: Sequence[Any]) -> None:
+        if not future.done():
+            future.set_result(answers)
+
+    ask(done)
+    try:
+        return await future
+    finally:
+        if future.cancelled():
+            manager.cancel(done)
 
 
 class EpochQuery(NamedTuple):

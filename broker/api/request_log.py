@@ -66,9 +66,11 @@ def times(came: float | None = None) -> RequestTimes | None:
     return RequestTimes(came) if _log.isEnabledFor(logging.DEBUG) else None
 
 
-async def told(api: str, context: RequestContext, work: Awaitable[T]) -> T:
+async def told(
+    api: str, context: RequestContext, work: Awaitable[T], came: float | None = None
+) -> T:
     """What `work` gives, with a line about it; also where it raises."""
-    timed = times()
+    timed = times(came)
     if timed is None:
         return await work
     error = ""

@@ -1,6 +1,6 @@
 """The Cluster service of the controller: brokers' claims, sessions, metadata, ISR changes.
 
-Every call carries a proof of the cluster's secret (`broker/network/cluster_proof.py`). What a call
+Every call carries a proof of the cluster's secret (`broker/net/cluster_proof.py`). What a call
 asks goes to the controller as it comes; what the controller says of its own accord (`tell`,
 `reject`, `published`) goes out on open streams.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,22 +17,20 @@ from pylog import errors
 from pylog.clock import Clock
 from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
+from pylog_broker.api.admin import Ask
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.effects import Effect, RejectSession, TellSession
 from pylog_broker.grpc.guard import Context
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import Failure, MetadataBatch
 from pylog_broker.metadata.record_codec import encode_record
-from pylog_broker.network.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
+from pylog_broker.net.cluster_proof import METADATA_KEY, NONCE_BYTES, ClusterSessions
 
 STREAM_QUEUE_MAX: Final = 100
 """Messages that a session stream has not taken; a broker that is so far behind reconnects."""
 
 RECORDS_AT_ONCE: Final = 1_000
 """A record of a partition takes some 10 us to encode; others want the loop meanwhile."""
-
-Ask = Callable[[Callable[[int, object], list[Effect]]], Awaitable[Any]]
-"""Give the function a time and a token, perform its effects, wait for the reply to the token."""
 
 
 async def _encoded(batch: MetadataBatch) -> cluster_pb2.MetadataBatch:

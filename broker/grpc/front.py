@@ -32,10 +32,10 @@ from pylog_broker.grpc.tunnels import (
     unreachable,
 )
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.network.acceptor import Acceptor, Gate, Place
-from pylog_broker.network.quotas import ConnectionQuotas, Refusal
-from pylog_broker.network.shares import CONNECTIONS_MAX
-from pylog_broker.network.strangers import StrangerReports
+from pylog_broker.net.acceptor import Acceptor, Gate, Place
+from pylog_broker.net.quotas import ConnectionQuotas, Refusal
+from pylog_broker.net.shares import CONNECTIONS_MAX
+from pylog_broker.net.strangers import StrangerReports
 
 PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 FIRST_BYTES_SECONDS_MAX: Final = 10.0

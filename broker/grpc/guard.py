@@ -53,8 +53,8 @@ else:  # these are generic only for the type checker
 _REQUESTS: Final = {"ProduceStream": "Produce", "FetchStream": "Fetch"}
 """What Kafka calls a method, where it differs."""
 
-_COUNTED_ELSEWHERE: Final = frozenset({"Produce", "Fetch"})
-"""Methods whose service counts request by request, in streams and out of them."""
+_COUNTED_HERE: Final = "/pylog.v1.Cluster/"
+"""Methods that begin so. All others are counted by their handlers, or on the way to these."""
 
 
 class _Garbage:
@@ -152,7 +152,7 @@ def _errors_in(answer: Any) -> Iterator[int]:
         yield code
 
 
-def _wrap(handler: Handler, method: str, counters: RequestCounters) -> Handler:
+def _wrap(handler: Handler, method: str, counters: RequestCounters, *, counts: bool) -> Handler:
     """The guarded handler. All take a stream, which looks the same on the wire: so the wait for
     the one message of a unary call is ours, and can end.
     """
@@ -189,7 +189,7 @@ def _wrap(handler: Handler, method: str, counters: RequestCounters) -> Handler:
                 raise errors.RequestTimedOut(f"{method}: its deadline was over when it arrived")
             began = ticks()
             answer = await inner(request, context)
-            if method not in _COUNTED_ELSEWHERE:
+            if counts:
                 counters.answered(method, ticks() - began)
                 for code in _errors_in(answer):
                     counters.failed(method, code)
@@ -221,5 +221,6 @@ class Guard(Interceptor):
         handler = await continuation(handler_call_details)
         if handler is None or not method.startswith("/pylog."):
             return handler
-        self._wrapped[method] = _wrap(handler, method.rpartition("/")[2], self._counters)
+        name, counts = method.rpartition("/")[2], method.startswith(_COUNTED_HERE)
+        self._wrapped[method] = _wrap(handler, name, self._counters, counts=counts)
         return self._wrapped[method]

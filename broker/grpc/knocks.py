@@ -34,7 +34,7 @@ from struct import Struct
 from typing import Final
 
 from pylog.clock import Clock
-from pylog_broker.network.strangers import StrangerReports
+from pylog_broker.net.strangers import StrangerReports
 
 _log = logging.getLogger("pylog.grpc")
 

@@ -1,4 +1,4 @@
-"""The Log service of a broker: what producers and consumers call. Codecs, and gRPC's ways."""
+"""The Log service: produce and fetch in gRPC's ways, and its unary APIs out of their table."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from pylog import errors
 from pylog.rpc.produce_wire import requests_of
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
 from pylog_broker.api.answer_memory import SMALL_BYTES
-from pylog_broker.api.api import Api
+from pylog_broker.api.api import DataApi
 from pylog_broker.api.context import RequestContext
-from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.produce import PRODUCE_PIPELINE_MAX, Answers, Unheard
-from pylog_broker.api.request_log import told
 from pylog_broker.grpc.answering import Call
 from pylog_broker.grpc.guard import Context, refuse
 from pylog_broker.grpc.guard import told as status_text
 from pylog_broker.grpc.peers import context_of
-from pylog_broker.protobuf import metadata, offsets
+from pylog_broker.grpc.unary import add_handlers, unary_handlers
 from pylog_broker.protobuf.produce_and_fetch import (
     all_produced,
     fetch_from,
     fetched,
     produce_from,
 )
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.messages import PartitionData
 
 SERVICE: Final = "pylog.v1.Log"
@@ -38,24 +37,12 @@ class LogService(log_pb2_grpc.LogServicer):
     broker's loop.
     """
 
-    def __init__(self, api: Api, report: Callable[[str], None]) -> None:
+    def __init__(self, data: DataApi, report: Callable[[str], None]) -> None:
         """`report`: a line about a stream that was ended; bounded by who takes it."""
-        self._api = api
-        self._produce_handler = api.data.produce
-        self._fetch_handler = api.data.fetch
-        self._answers = api.data.fetch.answers
+        self._produce_handler = data.produce
+        self._fetch_handler = data.fetch
+        self._answers = data.fetch.answers
         self._report = report
-
-    # ---- metadata ------------------------------------------------------------------------------
-
-    async def Metadata(
-        self, request: log_pb2.MetadataRequest, context: Context
-    ) -> log_pb2.MetadataResponse:
-        """What leads where, as far as this broker has heard."""
-        query = metadata.query_from(request)
-        origin = context_of(context)
-        view = await told("Metadata", origin, self._api.metadata.handle(origin, query))
-        return metadata.metadata_response(view)
 
     # ---- produce -------------------------------------------------------------------------------
 
@@ -187,50 +174,6 @@ class LogService(log_pb2_grpc.LogServicer):
         finally:
             call.over()
 
-    # ---- offsets -------------------------------------------------------------------------------
-
-    async def ListOffsets(
-        self, request: log_pb2.ListOffsetsRequest, context: Context
-    ) -> log_pb2.ListOffsetsResponse:
-        """Offsets by time."""
-        queries = offsets.queries_from(request)
-        origin = context_of(context)
-        answers = await told("ListOffsets", origin, self._api.list_offsets.handle(origin, queries))
-        return offsets.offsets_listed(answers)
-
-    async def DeleteRecords(
-        self, request: log_pb2.DeleteRecordsRequest, context: Context
-    ) -> log_pb2.DeleteRecordsResponse:
-        """New log start offsets."""
-        cuts = offsets.cuts_from(request)
-        origin = context_of(context)
-        handled = self._api.delete_records.handle(origin, cuts)
-        return offsets.low_watermarks(await told("DeleteRecords", origin, handled))
-
-    async def OffsetForLeaderEpoch(
-        self, request: log_pb2.OffsetForLeaderEpochRequest, context: Context
-    ) -> log_pb2.OffsetForLeaderEpochResponse:
-        """Where leader epochs end."""
-        queries = offsets.epoch_queries_from(request)
-        origin = context_of(context)
-        handled = self._api.offset_for_leader_epoch.handle(origin, queries)
-        answers = await told("OffsetForLeaderEpoch", origin, handled)
-        return offsets.epochs_ended(answers)
-
-    # ---- producer ids --------------------------------------------------------------------------
-
-    async def InitProducerId(
-        self, request: log_pb2.InitProducerIdRequest, context: Context
-    ) -> log_pb2.InitProducerIdResponse:
-        """A fresh producer id, epoch 0."""
-        origin = context_of(context, request.client_id)
-        try:
-            handled = self._api.init_producer_id.handle(origin, offsets.init_from(request))
-            given = await told("InitProducerId", origin, handled)
-        except errors.PylogError as fault:
-            return offsets.no_id(fault)
-        return offsets.id_given(given)
-
 
 class _Handlers:
     """Takes the generated code's handlers, in place of a server."""
@@ -245,35 +188,25 @@ class _Handlers:
         self.by_name.update(handlers)
 
 
-def add_log_service(service: LogService, server: Any) -> None:
-    """Have the server offer the service. Fetches give their message's bytes themselves, so that
-    protobuf copies no batches.
-    """
+def _generated(servicer: log_pb2_grpc.LogServicer) -> dict[str, Any]:
     handlers = _Handlers()
-    log_pb2_grpc.add_LogServicer_to_server(service, handlers)  # type: ignore[no-untyped-call]
+    log_pb2_grpc.add_LogServicer_to_server(servicer, handlers)  # type: ignore[no-untyped-call]
+    return handlers.by_name
+
+
+def add_log_service(service: LogService, apis: UnaryApis, server: Any) -> None:
+    """Have the server offer a broker's service. Fetches give their message's bytes themselves, so
+    that protobuf copies no batches.
+    """
+    handlers = _generated(service)
     parse = log_pb2.FetchRequest.FromString
-    handlers.by_name["Fetch"] = grpc.unary_unary_rpc_method_handler(service.Fetch, parse)
-    stream = grpc.stream_stream_rpc_method_handler(service.FetchStream, parse)
-    handlers.by_name["FetchStream"] = stream
-    generic = grpc.method_handlers_generic_handler(SERVICE, handlers.by_name)
-    server.add_generic_rpc_handlers((generic,))
-    server.add_registered_method_handlers(SERVICE, handlers.by_name)
+    handlers["Fetch"] = grpc.unary_unary_rpc_method_handler(service.Fetch, parse)
+    handlers["FetchStream"] = grpc.stream_stream_rpc_method_handler(service.FetchStream, parse)
+    add_handlers(SERVICE, handlers | unary_handlers(apis, "Log"), server)
 
 
-class GatewayLog(log_pb2_grpc.LogServicer):
-    """The gateway's part of the Log service: metadata only."""
-
-    def __init__(self, handler: MetadataHandler) -> None:
-        self._metadata = handler
-
-    async def Metadata(
-        self, request: log_pb2.MetadataRequest, context: Context
-    ) -> log_pb2.MetadataResponse:
-        """What leads where, as committed."""
-        query = metadata.query_from(request)
-        origin = context_of(context)
-        view = await told("Metadata", origin, self._metadata.handle(origin, query))
-        return metadata.metadata_response(view)
+class _NotHere(log_pb2_grpc.LogServicer):
+    """What a gateway does not offer of the Log service."""
 
     async def _elsewhere(self, request: Any, context: Context) -> None:
         raise errors.NotOffered(
@@ -283,3 +216,8 @@ class GatewayLog(log_pb2_grpc.LogServicer):
 
     ProduceStream = Produce = FetchStream = Fetch = _elsewhere
     ListOffsets = InitProducerId = DeleteRecords = OffsetForLeaderEpoch = _elsewhere
+
+
+def add_gateway_log(apis: UnaryApis, server: Any) -> None:
+    """Have the server offer the gateway's part of the service: metadata only."""
+    add_handlers(SERVICE, _generated(_NotHere()) | unary_handlers(apis, "Log"), server)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import grpc.aio
@@ -13,7 +14,7 @@ from pylog.config import INT_MAX
 from pylog.errors import BrokerNotAvailable
 from pylog_broker.grpc.guard import Guard
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.shares import CONNECTIONS_MAX
+from pylog_broker.net.shares import CONNECTIONS_MAX
 
 CONCURRENT_STREAMS_MAX: Final = 256
 """Calls of one connection that run at once; a client of pylog keeps a handful."""
@@ -70,7 +71,11 @@ class GrpcServer:
 
     def add(self, register: Callable[[Any, Any], None], servicer: object, name: str) -> None:
         """Serve `servicer` under its full service name; before `start`."""
-        register(servicer, self._server)
+        self.offer(partial(register, servicer), name)
+
+    def offer(self, register: Callable[[Any], None], name: str) -> None:
+        """Serve what `register` gives the server, under its full service name; before `start`."""
+        register(self._server)
         self._names.append(name)
 
     async def start(self, target: str) -> int:

@@ -6,22 +6,25 @@ import asyncio
 import logging
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import BrokerId
-from pylog.rpc.v1 import admin_pb2_grpc, cluster_pb2_grpc, log_pb2_grpc
+from pylog.rpc.v1 import cluster_pb2_grpc
+from pylog_broker.api.admin import AdminHandler
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.config import BrokerConfig, without_secrets
+from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_secrets
 from pylog_broker.controller.controller import Controller
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.settings import ControllerSettings
-from pylog_broker.grpc.admin_service import AdminService
 from pylog_broker.grpc.cluster_service import ClusterService
 from pylog_broker.grpc.front import Front
-from pylog_broker.grpc.log_service import GatewayLog
+from pylog_broker.grpc.log_service import SERVICE, add_gateway_log
 from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.head.metrics import HeadMetrics
 from pylog_broker.head.settings import HeadSettings
 from pylog_broker.head.shell import ControllerShell
@@ -31,12 +34,15 @@ from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics, metrics_port
-from pylog_broker.network.acceptor import Gate
-from pylog_broker.network.shares import gateway_connections_max
+from pylog_broker.net.acceptor import Gate
+from pylog_broker.net.shares import gateway_connections_max
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.host import boot_id, open_files_max
 from pylog_broker.node.places import look_at
 from pylog_broker.node.settings import Address, check_listener, parse_address
+from pylog_broker.protobuf.admin_apis import admin_apis
+from pylog_broker.protobuf.log_apis import metadata_api
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.storage.errors import DirectoryLocked
 from pylog_broker.storage.files import OsFiles
 
@@ -78,6 +84,8 @@ class Head:
             advertised_host=settings.advertised_host,
         )
         config = BrokerConfig.from_mapping(settings.config)
+        for line in BROKER_CONFIG.without_effect(settings.config):
+            _log.warning("%s", line)
         metrics = self._metrics_listener(config)
         root = Path(settings.data_dir).absolute()
         for doubt in look_at(str(root), [str(root / "controller")]):
@@ -151,18 +159,13 @@ class Head:
             connections_max=most,
             idle_ms_max=config.connections_max_idle_ms,
         )
-        server.add(
-            log_pb2_grpc.add_LogServicer_to_server,
-            GatewayLog(
-                MetadataHandler(lambda: controller.image, lambda: self._endpoint, is_gateway=True)
-            ),
-            "pylog.v1.Log",
+        metadata = MetadataHandler(
+            lambda: controller.image, lambda: self._endpoint, is_gateway=True
         )
-        server.add(
-            admin_pb2_grpc.add_AdminServicer_to_server,
-            AdminService(controller, shell.ask_unless_full, lambda: self._endpoint),
-            "pylog.v1.Admin",
-        )
+        admin = AdminHandler(controller, shell.ask_unless_full, lambda: self._endpoint)
+        apis = UnaryApis(Calls(self._counters), [metadata_api(metadata), *admin_apis(admin)])
+        server.offer(partial(add_gateway_log, apis), SERVICE)
+        server.offer(partial(add_unary_service, apis, "Admin"), "pylog.v1.Admin")
         server.add(cluster_pb2_grpc.add_ClusterServicer_to_server, service, "pylog.v1.Cluster")
         inner = f"pylog-gateway-{uuid.uuid4().hex}"
         await server.start(f"unix-abstract:{inner}")
@@ -198,7 +201,9 @@ class Head:
         assert self._front is not None
         address, host = listener
         brokers = self.settings.brokers
-        source = HeadMetrics(self._shell, self._front, self._counters, brokers)
+        source = HeadMetrics(
+            self._shell, self._front, self._counters, brokers, self.settings.data_dir
+        )
         self._source, self._metrics = source, Metrics(source, source.loop_lag)
         port = self._metrics.start(address.host, address.port, 0)
         source.endpoint, source.base_port = Endpoint(host, port), address.port

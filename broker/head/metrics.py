@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pylog.model import NO_LEADER
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics import names
-from pylog_broker.metrics.common import add_common, add_connections, version
+from pylog_broker.metrics.common import add_common, add_connections, add_disks, version
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.exposition import Page
 from pylog_broker.metrics.http import Health
@@ -33,11 +33,13 @@ class HeadMetrics:
         front: Front,
         counters: RequestCounters,
         expected_brokers: int,
+        data_dir: str,
     ) -> None:
         self._shell = shell
         self._front = front
         self._counters = counters
         self._expected = expected_brokers
+        self._data_dir = data_dir
         self._version = version()
         self.loop_lag = LoopLag()
         self.stopping = False
@@ -84,6 +86,8 @@ class HeadMetrics:
         info = (self._version, image.cluster_id, "controller", "")
         add_common(page, self._counters, self.loop_lag.seconds, info)
         fenced = sum(broker.fenced for broker in image.brokers.values())
+        page.add(names.ACTIVE_CONTROLLER, int(not shell.failed.done()))
+        await add_disks(page, [self._data_dir])
         page.add(names.ACTIVE_BROKERS, len(image.brokers) - fenced)
         page.add(names.FENCED_BROKERS, fenced)
         page.add(names.EXPECTED_BROKERS, self._expected)

@@ -22,7 +22,7 @@ from pylog_broker.kafka.generated import (
 )
 from pylog_broker.kafka.handshake import MECHANISM, NONCE_BYTES, ClientHandshake
 from pylog_broker.kafka.headers import correlation_of, encode_request_header, response_body
-from pylog_broker.kafka.wire import Chunks, MalformedMessage
+from pylog_broker.kafka_primitives import Chunks, MalformedMessage
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.replication.messages import ReplicaFetch, ReplicaFetched
 

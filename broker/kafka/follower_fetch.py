@@ -5,7 +5,8 @@ two pylog brokers (no rack, no cluster id, no aborted transactions, no tags but 
 follower's fetch and its answer have) is written and read here in one pass. Anything else goes the
 long way, through the generated codec and `translate`, which also words the errors. Both ways give
 the same bytes and the same values. A message about one partition, as nearly all are that carry one
-small record, is one call of `struct`.
+small record, is one call of `struct`. `pylog/rpc/plain_answers.py` tells why clients' answers are
+written elsewhere.
 
     request    max wait i32, min bytes i32, max bytes i32, isolation i8, session id i32, epoch i32,
                topics [id 16, partitions [partition i32, epoch i32, offset i64, last epoch i32,
@@ -35,7 +36,7 @@ from pylog_broker.kafka.translate import (
     id_from_bytes,
     id_to_bytes,
 )
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     INLINE_RECORDS_MAX,
     Chunks,
     MalformedMessage,

@@ -18,7 +18,7 @@ from pylog_broker.kafka.generated import (
     sasl_authenticate,
     sasl_handshake,
 )
-from pylog_broker.kafka.wire import MalformedMessage, skip_tagged_fields
+from pylog_broker.kafka_primitives import MalformedMessage, skip_tagged_fields
 
 _REQUEST: Final = Struct(">hhih")
 _CORRELATION: Final = Struct(">i")

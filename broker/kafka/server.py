@@ -46,11 +46,13 @@ from pylog_broker.kafka.translate import (
     fetched_to_wire,
     query_from_wire,
 )
-from pylog_broker.kafka.wire import Chunks, MalformedMessage
+from pylog_broker.kafka_primitives import Chunks, MalformedMessage
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.acceptor import Acceptor, Gate, Place
-from pylog_broker.network.quotas import ConnectionQuotas, Refusal
-from pylog_broker.network.shares import REPLICATION_MAX, UNPROVEN_MAX
+from pylog_broker.net.acceptor import Acceptor, Gate, Place
+from pylog_broker.net.connection import Connection, Slot, take_ready
+from pylog_broker.net.connections import IdleClose, Newcomers
+from pylog_broker.net.quotas import ConnectionQuotas
+from pylog_broker.net.shares import REPLICATION_MAX, UNPROVEN_MAX
 from pylog_broker.replication.messages import Effect, ReplicaFetched
 
 if TYPE_CHECKING:
@@ -60,10 +62,10 @@ FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """Requests of followers are small: 33 bytes a partition."""
 FRAME_BYTES_BEFORE_AUTHENTICATION_MAX: Final = 4 * 1024
 HANDSHAKE_SECONDS_MAX: Final = 5.0
+"""A proof must be there when it is looked for a second time, after 5 to 10 seconds."""
 LISTENER: Final = "replication"
 UNPROVEN: Final = "replication, unproven"
 BUFFER_BYTES_UNPROVEN: Final = 8 * 1024
-LOOK_SECONDS: Final = 15.0
 PENDING_MAX: Final = 64
 """Requests of one connection that wait for their answer; then its reading pauses."""
 
@@ -107,14 +109,12 @@ class ReplicationServer:
         self.report_stranger = report_stranger or report
         self.counters = counters
         self.connections: set[_Connection] = set()
-        self.unproven: dict[_Connection, None] = {}  # the oldest first
+        self.unproven = Newcomers(HANDSHAKE_SECONDS_MAX, _proves_too_late)
         self._gate = gate or Gate(clock, report)
         self._gate.quotas.add_listener(LISTENER, connections_max)
         self._unproven_max = unproven_max
-        self._idle_s_max = idle_ms_max / 1000
-        self._idle: dict[_Connection, tuple[int, float]] = {}
-        """The requests that they had sent when they were first seen without one, and when."""
-        self._timer: asyncio.TimerHandle | None = None
+        self.idle = IdleClose(self.connections, idle_ms_max)
+        """Closes those of brokers that follow nothing here any more."""
         self._acceptor: Acceptor | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -124,44 +124,17 @@ class ReplicationServer:
             UNPROVEN,
             self._unproven_max,
             lambda place: _Connection(self, place),
-            make_room=self._make_room,
+            make_room=self.unproven.make_room,
             has_rate=False,
         )
-        if self._idle_s_max >= 0:
-            self._look_for_idle()
+        self.idle.start()
+        self.unproven.start()
         return await self._acceptor.start(host, port)
-
-    def _look_for_idle(self) -> None:
-        """Close the connections on which nothing was asked, and nothing is due, for too long: of
-        brokers that follow nothing here any more.
-        """
-        loop = asyncio.get_running_loop()
-        now, before = loop.time(), self._idle
-        self._idle = {}
-        for connection in list(self.connections):
-            if not connection.is_idle:
-                continue
-            requests, since = before.get(connection, (-1, now))
-            if requests != connection.requests:
-                requests, since = connection.requests, now
-            if now - since >= self._idle_s_max:
-                connection.close()
-            else:
-                self._idle[connection] = requests, since
-        self._timer = loop.call_later(
-            min(LOOK_SECONDS, max(self._idle_s_max / 4, 0.1)), self._look_for_idle
-        )
 
     @property
     def quotas(self) -> ConnectionQuotas:
         """What counts its connections."""
         return self._gate.quotas
-
-    def _make_room(self) -> bool:
-        for connection in self.unproven:
-            connection.give_way()
-            return True
-        return False
 
     def count(self, fetched: ReplicaFetched, seconds: float) -> None:
         """A follower's fetch is answered."""
@@ -177,24 +150,24 @@ class ReplicationServer:
 
     async def close(self) -> None:
         """Stop listening and drop every connection; waiting fetches are forgotten."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self.idle.stop()
+        self.unproven.stop()
         for connection in list(self.connections):
             connection.abort()
         if self._acceptor is not None:
             await self._acceptor.close()
 
 
-class _Slot:
-    """The place of one answer in its connection's order, and the manager's token for it."""
+class _Slot(Slot):
+    """It is the manager's token for its request, too."""
 
-    __slots__ = ("answer", "began", "connection", "header")
+    __slots__ = ("began", "connection", "header")
 
     def __init__(self, connection: _Connection, header: RequestHeader) -> None:
+        self.answer = None
         self.began = ticks()
         self.connection = connection
         self.header = header
-        self.answer: Chunks | None = None
 
     def __call__(self, fetched: ReplicaFetched) -> None:
         """Answer a Fetch."""
@@ -216,71 +189,42 @@ class _Slot:
         self.connection.flush()
 
 
-class _Connection(asyncio.BufferedProtocol):
+class _Connection(Connection):
     """One follower's connection."""
 
     def __init__(self, server: ReplicationServer, place: Place) -> None:
+        super().__init__(
+            place, FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX, BUFFER_BYTES_UNPROVEN)
+        )
         self.server = server
-        self._place = place
-        self._cutter = FrameCutter(FRAME_BYTES_BEFORE_AUTHENTICATION_MAX, BUFFER_BYTES_UNPROVEN)
         self._handshake = ServerHandshake(server.secret, secrets.token_bytes(NONCE_BYTES))
         self._pending: deque[_Slot] = deque()
-        self._transport: asyncio.Transport | None = None
-        self._deadline: asyncio.TimerHandle | None = None
-        self._peer = "?"
-        self._writing_paused = False
-        self._reading_paused = False
         self._is_known = False  # it has proved itself
-        self.requests = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+        super().connection_made(transport)
         # uvloop would write only when all that came together has been handled.
-        self._transport.set_write_buffer_limits(0)
-        name = transport.get_extra_info("peername")
-        self._peer = f"{name[0]}:{name[1]}" if name else "?"
+        cast(asyncio.Transport, transport).set_write_buffer_limits(0)
         self.server.connections.add(self)
-        self.server.unproven[self] = None
-        loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(HANDSHAKE_SECONDS_MAX, self._on_handshake_deadline)
+        self.server.unproven.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._place.leave()
+        super().connection_lost(exc)
         self.server.connections.discard(self)
-        self.server.unproven.pop(self, None)
-        self._transport = None
-        if self._deadline is not None:
-            self._deadline.cancel()
+        self.server.unproven.discard(self)
+        self.server.idle.forget(self)
         pending, self._pending = self._pending, deque()
         for slot in pending:
             if slot.answer is None:
                 self.server.manager.cancel(slot)
-
-    def abort(self) -> None:
-        """Drop the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing is due to a broker that has proved itself."""
         return self._is_known and not self._pending
 
-    def close(self) -> None:
-        """End a connection that nobody uses."""
-        if self._transport is not None:
-            self._transport.close()
-
-    def give_way(self) -> None:
-        """End a connection that has not proved itself: others want its place."""
-        self.server.unproven.pop(self, None)
-        self._place.leave(Refusal.UNPROVEN)
-        self.abort()
-
-    def get_buffer(self, sizehint: int) -> memoryview:
-        return self._cutter.free_buffer()
-
     def buffer_updated(self, nbytes: int) -> None:
+        self.received += nbytes
         try:
             for body in self._cutter.received(nbytes):
                 if self._transport is None or self._transport.is_closing():
@@ -299,40 +243,28 @@ class _Connection(asyncio.BufferedProtocol):
 
     def _regulate(self) -> None:
         """Read on only while answers can be given."""
-        wanted = self._writing_paused or len(self._pending) >= PENDING_MAX
-        if self._transport is None or wanted == self._reading_paused:
-            return
-        self._reading_paused = wanted
-        if wanted:
-            self._transport.pause_reading()
-        else:
-            self._transport.resume_reading()
+        self.hold_reading(self._writing_paused or len(self._pending) >= PENDING_MAX)
 
     def _refuse(self, fault: PylogError) -> None:
         report = self.server.report if self._is_known else self.server.report_stranger
-        report(f"replication listener: closed {self._peer}: {fault}")
+        report(f"replication listener: closed {self.peer}: {fault}")
         if self._transport is not None:
             self._transport.close()
 
-    def _on_handshake_deadline(self) -> None:
-        if not self._handshake.done:
-            self._refuse(
-                SaslAuthenticationFailed(f"not authenticated within {HANDSHAKE_SECONDS_MAX:g} s")
-            )
+    def end_unproven(self) -> None:
+        """End a connection that has not proved itself in time."""
+        what = f"not authenticated within {HANDSHAKE_SECONDS_MAX:g} s"
+        self._refuse(SaslAuthenticationFailed(what))
 
     def flush(self) -> None:
         """Send the answers that are next in order."""
-        chunks: Chunks = []
-        pending = self._pending
-        while pending and pending[0].answer is not None:
-            chunks += pending.popleft().answer or ()
+        chunks = take_ready(self._pending)
         if chunks and self._transport is not None:
             self._transport.writelines(chunks)
         if self._reading_paused:
             self._regulate()
 
     def _on_frame(self, buffer: memoryview) -> None:
-        self.requests += 1
         header = decode_request_header(buffer)
         slot = _Slot(self, header)
         if self._is_known and header.api_key == fetch.KEY and header.api_version in _FETCHES:
@@ -396,10 +328,8 @@ class _Connection(asyncio.BufferedProtocol):
             if self._place.listener is None or not self._place.move(LISTENER):
                 raise ThrottlingQuotaExceeded("this broker takes no more brokers here")
             self._is_known = True
-            self.server.unproven.pop(self, None)
+            self.server.unproven.discard(self)
             self._cutter.frame_bytes_max = FRAME_BYTES_MAX
-            if self._deadline is not None:
-                self._deadline.cancel()
 
     def _on_fetch(self, buffer: memoryview, slot: _Slot) -> None:
         version, body = slot.header.api_version, slot.header.body
@@ -416,6 +346,10 @@ class _Connection(asyncio.BufferedProtocol):
         ends = self.server.manager.epoch_ends(query_from_wire(message, self.server.id_of))
         answer = ends_to_wire(ends, self.server.name_of)
         slot.complete(offset_for_leader_epoch.encode_response(answer, version))
+
+
+def _proves_too_late(connection: _Connection) -> None:
+    connection.end_unproven()
 
 
 def _offered(version: int, error_code: int) -> Chunks:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
+from collections.abc import Sequence
 from importlib import metadata
+from typing import Final
 
 from pylog import errors
 from pylog_broker.metrics import names
 from pylog_broker.metrics.counters import Histogram, RequestCounters
 from pylog_broker.metrics.exposition import Page
-from pylog_broker.network.quotas import ConnectionQuotas, Refusal
+from pylog_broker.net.quotas import ConnectionQuotas, Refusal
+
+DISK_PATIENCE_SECONDS: Final = 1.0
+"""A disk that does not say in this time how full it is is left out."""
 
 
 def version() -> str:
@@ -32,6 +39,23 @@ def add_connections(page: Page, quotas: ConnectionQuotas) -> None:
             for why in Refusal
         },
     )
+
+
+async def add_disks(page: Page, directories: Sequence[str]) -> None:
+    """How full their disks are. Asked on a thread: a disk may take its time."""
+    loop = asyncio.get_running_loop()
+    free: dict[tuple[object, ...], int] = {}
+    total: dict[tuple[object, ...], int] = {}
+    for directory in directories:
+        try:
+            usage = await asyncio.wait_for(
+                loop.run_in_executor(None, shutil.disk_usage, directory), DISK_PATIENCE_SECONDS
+            )
+        except (OSError, TimeoutError):
+            continue
+        free[directory,], total[directory,] = usage.free, usage.total
+    page.add_all(names.DISK_FREE, free)
+    page.add_all(names.DISK_TOTAL, total)
 
 
 def add_common(

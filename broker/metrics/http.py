@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol, TypeVar
 from pylog.clock import SYSTEM_CLOCK, ticks
 from pylog.errors import BrokerNotAvailable
 from pylog_broker.metrics.exposition import CONTENT_TYPE
-from pylog_broker.network.acceptor import Acceptor, Gate, Place
-from pylog_broker.network.quotas import Refusal
+from pylog_broker.net.acceptor import Acceptor, Gate, Place
+from pylog_broker.net.quotas import Refusal
 
 _log = logging.getLogger("pylog.metrics")
 

@@ -51,6 +51,15 @@ LOOP_LAG: Final = Metric(
     "How late the process's event loop came to a timer that is due twice a second.",
 )  # fmt: skip
 
+DISK_FREE: Final = Metric(
+    "pylog_disk_free_bytes", "gauge",
+    "Bytes that are free for this process on the disk of a directory: of each log directory that "
+    "works, and of the driver's data.", ("directory",),
+)  # fmt: skip
+DISK_TOTAL: Final = Metric(
+    "pylog_disk_total_bytes", "gauge", "Bytes that the disk of a directory has.", ("directory",)
+)
+
 # ---- broker -----------------------------------------------------------------------------------
 
 BYTES_IN: Final = Metric(
@@ -90,6 +99,26 @@ LOG_DIRECTORY_SIZE: Final = Metric(
     "pylog_log_directory_size_bytes", "gauge", "Bytes of all segments in a log directory.",
     ("directory",),
 )  # fmt: skip
+DISK_ERRORS: Final = Metric(
+    "pylog_disk_errors_total", "counter",
+    "Errors that logs met on their disks: `no_room`, `of_the_moment` (too many open files, no "
+    "memory), or `failed`, after which the replica is offline.", ("kind",),
+)  # fmt: skip
+COLD_READS: Final = Metric(
+    "pylog_cold_reads_total", "counter",
+    "Fetches and look-ups by time that had to wait for the disk: their pages were not in memory.",
+)  # fmt: skip
+FLUSH_SECONDS: Final = Metric(
+    "pylog_log_flush_seconds", "histogram",
+    "Time that a sync of a log took, with its wait for a thread.",
+)  # fmt: skip
+TAIL_CACHE: Final = Metric(
+    "pylog_tail_cache_bytes", "gauge",
+    "Newest batches that are kept in memory for their readers, at most log.tail.cache.max.bytes.",
+)  # fmt: skip
+FETCH_SESSIONS: Final = Metric(
+    "pylog_fetch_sessions", "gauge", "Fetch sessions of followers with this leader (KIP-227)."
+)
 ISR_SHRINKS: Final = Metric(
     "pylog_isr_shrinks_total", "counter", "ISRs of partitions led here that became smaller."
 )
@@ -183,6 +212,10 @@ REPLICA_LAG: Final = Metric(
 
 # ---- controller and gateway -------------------------------------------------------------------
 
+ACTIVE_CONTROLLER: Final = Metric(
+    "pylog_controller_active", "gauge",
+    "1 where a controller decides; 0 when its metadata log has failed. One in a cluster.",
+)  # fmt: skip
 ACTIVE_BROKERS: Final = Metric(
     "pylog_controller_active_brokers", "gauge", "Brokers that are registered and not fenced."
 )

@@ -9,11 +9,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any, assert_never, cast
 
-from pylog.clock import Clock
+from pylog.clock import Clock, ticks
 from pylog.deadline_timer import DeadlineTimer
 from pylog.model import TopicId
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
+from pylog_broker.metrics.counters import Histogram
 from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecordsDone,
@@ -24,6 +25,7 @@ from pylog_broker.replication.messages import (
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
+    OffsetsListed,
     OperationFailed,
     ProduceDone,
     ReplicaFailed,
@@ -32,11 +34,13 @@ from pylog_broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
+    WriteLogStarts,
 )
 
 if TYPE_CHECKING:
     from pylog_broker.replication.leaderships import LeadershipListener
     from pylog_broker.replication.manager import ReplicaManager
+    from pylog_broker.storage.segments.flush_task import FlushTask
 
 _log = logging.getLogger("pylog.node")
 
@@ -44,7 +48,9 @@ _Rare = (
     SendAlterPartition
     | ColdRead
     | SyncLog
+    | WriteLogStarts
     | DeleteRecordsDone
+    | OffsetsListed
     | DeleteReplicaLater
     | ReplicaFailed
     | OperationFailed
@@ -110,6 +116,9 @@ class Engine:
         self._stopped = False
         self.replication_bytes_in = 0
         """Bytes of batches that leaders have sent."""
+        self.cold_reads = 0
+        self.flush_seconds = Histogram()
+        """How long syncs of logs took, with their wait for a thread."""
 
     def perform(self, effects: Sequence[Effect]) -> None:
         """Carry the effects out, in order, and set the timer for what comes next.
@@ -169,8 +178,10 @@ class Engine:
                 self._spawn(self._read(effect))
             case SyncLog():
                 self._spawn(self._sync(effect))
-            case DeleteRecordsDone(token, watermarks):
-                cast(Answer, token)(watermarks)
+            case WriteLogStarts():
+                self._spawn(self._write_starts(effect))
+            case DeleteRecordsDone(token, answer) | OffsetsListed(token, answer):
+                cast(Answer, token)(answer)
             case DeleteReplicaLater(directory, delay_ms):
                 timer = self._loop.call_later(delay_ms / 1000, self._delete, directory)
                 self._deletions[directory] = timer
@@ -232,14 +243,27 @@ class Engine:
     # ---- disk ------------------------------------------------------------------------------------
 
     async def _read(self, effect: ColdRead) -> None:
+        self.cold_reads += 1
         await self._loop.run_in_executor(self._pool, cast(Callable[[], object], effect.read))
         if not self._stopped:
             self.perform(self.manager.on_cold_read(self._clock.monotonic_ms(), effect))
 
     async def _sync(self, effect: SyncLog) -> None:
-        await self._loop.run_in_executor(self._pool, effect.task.run)
+        await self.flush(effect.task)
         if not self._stopped:
             self.perform(self.manager.on_synced(self._clock.monotonic_ms(), effect))
+
+    async def flush(self, task: FlushTask) -> None:
+        """Have the pool run it."""
+        begun = ticks()
+        await self._loop.run_in_executor(self._pool, task.run)
+        self.flush_seconds.observe(ticks() - begun)
+
+    async def _write_starts(self, effect: WriteLogStarts) -> None:
+        await self._loop.run_in_executor(self._pool, effect.task.run)
+        if not self._stopped:
+            now_ms = self._clock.monotonic_ms()
+            self.perform(self.manager.on_log_starts_written(now_ms, effect))
 
     def delete_at_once(self, root: str) -> None:
         """Replicas below that log directory that wait for their deletion wait no longer."""

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from pylog.clock import Clock
 from pylog_broker.config import BrokerConfig
-from pylog_broker.network.acceptor import Gate
-from pylog_broker.network.overrides import parse_overrides
-from pylog_broker.network.quotas import Limits
-from pylog_broker.network.shares import last_descriptor
+from pylog_broker.net.acceptor import Gate
+from pylog_broker.net.overrides import parse_overrides
+from pylog_broker.net.quotas import Limits
+from pylog_broker.net.shares import last_descriptor
 
 
 def limits_of(config: BrokerConfig, files_max: int) -> Limits:

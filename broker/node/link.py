@@ -30,7 +30,7 @@ from pylog_broker.metadata.messages import (
     ReplicasFailed,
     ShutdownPermitted,
 )
-from pylog_broker.network.cluster_proof import BrokerSession
+from pylog_broker.net.cluster_proof import BrokerSession
 from pylog_broker.node.link_session import Handshake
 
 CALL_SECONDS_MAX: Final = 10.0

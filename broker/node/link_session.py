@@ -6,7 +6,7 @@ import secrets
 from typing import Any
 
 from pylog.rpc.v1 import cluster_pb2
-from pylog_broker.network.cluster_proof import NONCE_BYTES, BrokerSession
+from pylog_broker.net.cluster_proof import NONCE_BYTES, BrokerSession
 
 
 class Handshake:

@@ -6,6 +6,7 @@ A scrape looks at every replica, in slices: between two of them the loop does wh
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
 from pylog_broker.metrics import names
-from pylog_broker.metrics.common import add_common, add_connections, version
+from pylog_broker.metrics.common import add_common, add_connections, add_disks, version
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.exposition import Page
 from pylog_broker.metrics.http import Health
@@ -23,17 +24,19 @@ from pylog_broker.metrics.process import LoopLag
 if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
     from pylog_broker.api.producer_id_quota import ProducerIdQuota
-    from pylog_broker.network.acceptor import Gate
+    from pylog_broker.framed.server import StreamServer
+    from pylog_broker.net.acceptor import Gate
     from pylog_broker.node.engine import Engine
     from pylog_broker.node.membership import Membership
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
-    from pylog_broker.streams.server import StreamServer
 
 SLICE: Final = 64
 """Replicas between two turns of the loop: about half a millisecond."""
 DETAIL_MAX: Final = 10_000
 """Replicas that are shown one by one: a page of ten megabytes helps nobody."""
+
+DISK_ERROR_KINDS: Final = ("no_room", "of_the_moment", "failed")
 
 _DETAILS: Final = (
     names.LOG_START, names.LOG_END, names.HIGH_WATERMARK, names.LOG_SIZE, names.LOG_SEGMENTS,
@@ -168,7 +171,11 @@ class BrokerMetrics:
         page.add(names.AT_MIN_ISR, totals.at_min_isr)
         page.add(names.OFFLINE_REPLICAS, totals.offline)
         page.add(names.MAX_LAG, totals.max_lag)
+        page.add(names.FETCH_SESSIONS, manager.fetch_sessions)
+        page.add(names.COLD_READS, engine.cold_reads)
+        page.add_histograms(names.FLUSH_SECONDS, {(): engine.flush_seconds})
         if self.parts.logs is not None:
+            await self._add_disks(page, self.parts.logs)
             page.add(names.OFFLINE_LOG_DIRECTORIES, len(self.parts.logs.offline))
             sizes: dict[tuple[object, ...], int] = {
                 (manager.directory,): totals.sizes.get(manager.directory, 0)
@@ -183,6 +190,15 @@ class BrokerMetrics:
         for metric, lines in totals.lines.items():
             page.add_lines(metric, lines)
             await asyncio.sleep(0)
+
+    async def _add_disks(self, page: Page, logs: LogDirectories) -> None:
+        await add_disks(page, [manager.directory for manager in logs.live])
+        counted: Counter[str] = Counter(dict.fromkeys(DISK_ERROR_KINDS, 0))
+        for manager in logs.opened:
+            counted.update(manager.disk_errors)
+        page.add_all(names.DISK_ERRORS, {(kind,): count for kind, count in counted.items()})
+        budgets = {id(manager.tail_budget): manager.tail_budget for manager in logs.opened}
+        page.add(names.TAIL_CACHE, sum(budget.bytes_used for budget in budgets.values()))
 
     def _add_refused_ids(self, page: Page, logs: LogDirectories) -> None:
         quota = self.parts.producer_id_quota

@@ -15,10 +15,11 @@ from typing import Any, Final
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
-from pylog.rpc.v1 import admin_pb2_grpc
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi
 from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.memory_watch import MemoryWatch
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
@@ -29,11 +30,12 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
-from pylog_broker.config import BrokerConfig, without_cluster_wide, without_secrets
-from pylog_broker.grpc.broker_admin import BrokerAdminService
+from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
 from pylog_broker.grpc.server import GrpcServer
+from pylog_broker.grpc.unary import add_unary_service
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
 from pylog_broker.logs import IDENTITY, follow, hide
@@ -52,8 +54,8 @@ from pylog_broker.metadata.messages import (
 from pylog_broker.metadata.records import Endpoint, usual_listeners
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
-from pylog_broker.network.shares import BrokerShares
-from pylog_broker.network.strangers import StrangerReports
+from pylog_broker.net.shares import BrokerShares
+from pylog_broker.net.strangers import StrangerReports
 from pylog_broker.node.disk_failures import DiskFailures
 from pylog_broker.node.disk_work import DiskWork
 from pylog_broker.node.engine import Engine
@@ -74,10 +76,12 @@ from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSetting
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.protobuf.admin_apis import broker_admin_apis
+from pylog_broker.protobuf.log_apis import log_apis
+from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.manager.log_directories import LogDirectories
-from pylog_broker.streams.server import StreamServer
 
 _log = logging.getLogger("pylog.node")
 
@@ -111,6 +115,8 @@ class BrokerService:
         hide(settings.secret.hex())
         self._settings = settings
         self._config = BrokerConfig.from_mapping(settings.config)
+        for line in BROKER_CONFIG.without_effect(settings.config):
+            _log.warning("%s", line)
         self._controller = parse_address(settings.controller, "controller")
         self._listeners = Listeners.of(settings, self._config.metrics_listen)
         self._metrics: Metrics | None = None
@@ -280,23 +286,21 @@ class BrokerService:
         api = self._handlers(manager, gateway)
         self._watch = MemoryWatch(api.data.produce.memory, api.data.fetch.answers)
         self._watch.start()
-        service = LogService(api, StrangerReports(self._clock, _log.warning).tell)
+        configs = DescribeConfigsHandler(
+            lambda: self._membership.image,
+            without_cluster_wide(dict(without_secrets(self._settings.config))),
+        )
+        log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
+        apis = UnaryApis(
+            Calls(self._counters), [*log_apis(api), *broker_admin_apis(configs, log_dirs)]
+        )
+        service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
-        self._server.add(add_log_service, service, SERVICE)
-        admin = BrokerAdminService(
-            self._broker_id,
-            manager,
-            self._logs,
-            self._pool,
-            image=lambda: self._membership.image,
-            static_config=without_cluster_wide(dict(without_secrets(self._settings.config))),
-        )
-        self._server.add(
-            admin_pb2_grpc.add_BrokerAdminServicer_to_server, admin, "pylog.v1.BrokerAdmin"
-        )
+        self._server.offer(partial(add_log_service, service, apis), SERVICE)
+        self._server.offer(partial(add_unary_service, apis, "BrokerAdmin"), "pylog.v1.BrokerAdmin")
         # Before gRPC: who finds that answering must find this, too.
-        await self._listen_for_streams(api.data)
+        await self._listen_for_streams(api.data, apis)
         listener = self._listeners.clients
         port = await self._server.start(str(listener.address))
         self._endpoint = Endpoint(listener.host, port)
@@ -327,18 +331,19 @@ class BrokerService:
         return Api(
             data,
             MetadataHandler(image, lambda: gateway),
-            ListOffsetsHandler(manager, perform),
+            ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
         )
 
-    async def _listen_for_streams(self, data: DataApi) -> None:
+    async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
         listener = self._listeners.streams
         if listener is None:
             return
         self._streams = self._parts.streams = StreamServer(
             data,
+            apis,
             broker_id=self._broker_id,
             cluster_id=self._logs.meta.cluster_id,
             broker_epoch=lambda: self._membership.broker_epoch,

@@ -105,12 +105,13 @@ class Upkeep:
         now_ms = self._clock.monotonic_ms()
         high_watermarks = self._engine.manager.high_watermarks()
         manager.maintain(now_ms, self._clock.wall_ms(), high_watermarks)
+        self._engine.tell(self._engine.manager.on_retained)
         if manager.short_of_room:
             self._engine.delete_at_once(manager.directory)
         if (removal := manager.removal_task(now_ms)) is not None:
             await self._loop.run_in_executor(self._pool, removal.run)
         for log, task in manager.flush_tasks():
-            await self._loop.run_in_executor(self._pool, task.run)
+            await self._engine.flush(task)
             try:
                 log.on_flushed(task)
             except errors.KafkaStorageError as error:

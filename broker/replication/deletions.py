@@ -20,6 +20,7 @@ from pylog.errors import (
 from pylog.model import Offset, TopicPartition
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import DeleteRecords, DeleteRecordsDone, Effect, LowWatermark
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.waiting import WaitingOperation, WaitingRoom
@@ -30,7 +31,7 @@ TO_HIGH_WATERMARK = Offset(-1)
 class DelayedDeletion(WaitingOperation):
     """A DeleteRecords; each of its partitions is settled once."""
 
-    __slots__ = ("_hosted", "_open", "_results", "_room")
+    __slots__ = ("_hosted", "_open", "_results", "_room", "_starts")
 
     def __init__(
         self,
@@ -39,6 +40,7 @@ class DelayedDeletion(WaitingOperation):
         open_results: dict[Partition, tuple[int, Offset]],
         hosted: HostedPartitions,
         room: WaitingRoom,
+        starts: LogStarts,
     ) -> None:
         """`open_results`: partition -> (index in `results`, low watermark to be reached)."""
         super().__init__(token)
@@ -46,6 +48,7 @@ class DelayedDeletion(WaitingOperation):
         self._open = open_results
         self._hosted = hosted
         self._room = room
+        self._starts = starts
 
     def is_satisfied(self, key: Partition | None) -> bool:
         for partition in list(self._open) if key is None else (key,):
@@ -56,7 +59,7 @@ class DelayedDeletion(WaitingOperation):
             low = Offset(-1)
             if fault is None:
                 low = partition.low_watermark(self._hosted.eligible)
-                if low < offset or partition.is_under_min_isr:
+                if self._starts.are_due(partition) or low < offset or partition.is_under_min_isr:
                     continue
             del self._open[partition]
             self._results[index] = LowWatermark(partition.topic_partition, fault, low)
@@ -66,7 +69,9 @@ class DelayedDeletion(WaitingOperation):
         for partition, (index, offset) in self._open.items():
             low = partition.low_watermark(self._hosted.eligible)
             why = f"a live replica still begins at {low}"
-            if low >= offset:
+            if self._starts.is_waiting(partition):
+                why = "its new start could not be written to the disk yet"
+            elif low >= offset:
                 why = "fewer than min.insync.replicas are in sync, and another one may lead next"
             fault = Failure(
                 RequestTimedOut.code,
@@ -91,9 +96,11 @@ class Deletions:
         hosted: HostedPartitions,
         room: WaitingRoom,
         storage_failed: Callable[[Partition, Exception], None],
+        starts: LogStarts,
     ) -> None:
         self._hosted = hosted
         self._room = room
+        self._starts = starts
         self._storage_failed = storage_failed
 
     def delete(self, request: DeleteRecords, token: object) -> None:
@@ -116,7 +123,9 @@ class Deletions:
             results.append(LowWatermark(name, failure))
         for partition in open_results:
             self._room.mark_followers(partition)
-        operation = DelayedDeletion(token, results, open_results, self._hosted, self._room)
+        operation = DelayedDeletion(
+            token, results, open_results, self._hosted, self._room, self._starts
+        )
         wait_ms = min(max(request.timeout_ms, 0), self._room.settings.request_wait_max_ms)
         self._room.complete_or_wait(
             self._room.deletions, operation, tuple(open_results), self._room.now_ms + wait_ms
@@ -139,7 +148,7 @@ class Deletions:
                 f"{partition.high_watermark} (or -1), not up to {offset}",
             )
         try:
-            partition.log.advance_log_start(offset)
+            partition.log.move_log_start(offset)
         except PylogError as error:
             if isinstance(error, KafkaStorageError):
                 self._storage_failed(partition, error)

@@ -17,6 +17,7 @@ from pylog.model import BrokerEpoch, BrokerId
 from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerAction, SetAside
 from pylog_broker.replication.hosted import HostedPartitions
+from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
     ReplicaFetch,
     ReplicaFetched,
@@ -50,9 +51,11 @@ class Followers:
         room: WaitingRoom,
         storage_failed: Callable[[Partition, Exception], None],
         syncs: Syncs,
+        starts: LogStarts,
     ) -> None:
-        syncs.resume = self._resume
+        syncs.resume = starts.resume = self._resume
         self._syncs = syncs
+        self._starts = starts
         self._hosted = hosted
         self._room = room
         self._storage_failed = storage_failed
@@ -76,7 +79,7 @@ class Followers:
                 settings.replica_fetch_backoff_max_ms,
                 settings.request_partitions_max,
             )
-        if not self._syncs.is_running(partition):
+        if not self._waits_for_disk(partition):
             fetcher.add(partition)
         self._fetcher_of[partition] = fetcher
         if partition.no_room:
@@ -187,8 +190,11 @@ class Followers:
         fault = self._do(wall_ms, partition, action)
         if fault is None:
             following.on_progress()
-            if self._syncs.are_due(partition):
-                # The next fetch would say that the records are safe here.
+            # The next fetch would say that the records are safe here, or gone.
+            due = self._syncs.are_due(partition)
+            if not partition.log.bounds.start_is_written:
+                due = self._starts.are_due(partition)
+            if due:
                 fetcher.remove(partition)
         elif partition.following is following:
             # One bad partition, or one batch broken on the way: asked for again later, while the
@@ -206,9 +212,14 @@ class Followers:
                 partition.topic_partition, partition.log.log_end_offset, partition.leader, why,
             )  # fmt: skip
 
+    def _waits_for_disk(self, partition: Partition) -> bool:
+        return self._syncs.is_running(partition) or self._starts.is_waiting(partition)
+
     def _resume(self, partition: Partition) -> None:
         fetcher = self._fetcher_of.get(partition)
         if fetcher is None or partition in fetcher.active or partition in fetcher.aside:
+            return
+        if self._waits_for_disk(partition):
             return
         fetcher.add(partition)
 

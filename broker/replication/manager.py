@@ -17,7 +17,7 @@ The parts share `HostedPartitions` and `WaitingRoom`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from pylog.errors import KafkaStorageError
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicPartition, is_internal
@@ -31,6 +31,7 @@ from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions, Missing
 from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
+from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecords,
@@ -39,7 +40,6 @@ from pylog_broker.replication.messages import (
     EpochEnds,
     Fetch,
     HighWatermarkMoved,
-    OffsetAnswer,
     OffsetQuery,
     PartitionState,
     Produce,
@@ -48,8 +48,9 @@ from pylog_broker.replication.messages import (
     ReplicaFetch,
     ReplicaFetched,
     SyncLog,
+    WriteLogStarts,
 )
-from pylog_broker.replication.offsets import answer_offset_query
+from pylog_broker.replication.offsets import OffsetLookUps
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
@@ -109,11 +110,13 @@ class ReplicaManager:
             hosted, room, self._lead, self._storage_failed, self._syncs
         )
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
+        self._offsets = OffsetLookUps(hosted, room, self._storage_failed)
         self._replica_fetches = self.replica_fetch_path(
             hosted, room, self._lead, self._storage_failed, self._damaged
         )
-        self._followers = Followers(hosted, room, self._storage_failed, self._syncs)
-        self._deletions = Deletions(hosted, room, self._storage_failed)
+        self._starts = LogStarts(hosted, room, logs, self._storage_failed)
+        self._followers = Followers(hosted, room, self._storage_failed, self._syncs, self._starts)
+        self._deletions = Deletions(hosted, room, self._storage_failed, self._starts)
         self._replicas = Replicas(
             broker_id,
             logs,
@@ -158,6 +161,7 @@ class ReplicaManager:
         """Nobody waits for this answer any more; it will not come. What was appended stays."""
         self._room.cancel(token)
         self._fetches.cancel(token)
+        self._offsets.cancel(token)
         self._replica_fetches.cancel(token)
 
     def topic_config(self, topic_partition: TopicPartition) -> TopicConfig | None:
@@ -165,18 +169,15 @@ class ReplicaManager:
         partition = self._hosted.by_name.get(topic_partition)
         return None if partition is None else partition.config
 
-    def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
-        """An offset of one partition, by time or by name. `take_effects` then tells what a log
-        that failed over it brought about.
+    def list_offsets(
+        self, now_ms: int, queries: Sequence[OffsetQuery], token: object
+    ) -> list[Effect]:
+        """Offsets of partitions, by time or by name: OffsetsListed now, or when the pages that a
+        look-up by time needs were read.
         """
-        partition = self._hosted.find(query.topic_partition)
-        if isinstance(partition, Missing):
-            return OffsetAnswer(query.topic_partition, partition.failure)
-        return answer_offset_query(partition, query, self._storage_failed)
-
-    def take_effects(self) -> list[Effect]:
-        """What a query has brought about."""
-        return self._finish() if self._room.outbox else []
+        self._room.begin(now_ms)
+        self._offsets.list_offsets(queries, token)
+        return self._finish()
 
     def delete_records(self, now_ms: int, request: DeleteRecords, token: object) -> list[Effect]:
         """DeleteRecordsDone when every live replica begins at or after the asked offset."""
@@ -188,6 +189,7 @@ class ReplicaManager:
         """The pages of a ColdRead were read: answer the request that needed them."""
         self._room.begin(now_ms)
         self._fetches.on_cold_read(read)
+        self._offsets.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
         return self._finish()
 
@@ -195,6 +197,18 @@ class ReplicaManager:
         """The task of a SyncLog has run: answer those who waited for it."""
         self._room.begin(now_ms)
         self._syncs.on_synced(sync)
+        return self._finish()
+
+    def on_retained(self, now_ms: int) -> list[Effect]:
+        """Retention has moved log starts: they are to be written."""
+        self._room.begin(now_ms)
+        self._starts.moved()
+        return self._finish()
+
+    def on_log_starts_written(self, now_ms: int, written: WriteLogStarts) -> list[Effect]:
+        """The task of a WriteLogStarts has run: answer those who waited for it."""
+        self._room.begin(now_ms)
+        self._starts.on_written(written)
         return self._finish()
 
     # ---- other brokers --------------------------------------------------------------------------
@@ -361,6 +375,8 @@ class ReplicaManager:
             self._followers.send(self._broker_epoch)
             if self._proposals.waiting:
                 self._proposals.flush(self._broker_epoch)
+        if self._starts.wanted:
+            self._starts.send()
         room = self._room
         effects, room.outbox = room.outbox, []
         return effects
@@ -371,6 +387,7 @@ class ReplicaManager:
         self._room.advance()
         self._replicas.go_on()
         self._syncs.go_on()
+        self._starts.go_on()
         if self._next_lag_check_ms is None:
             self._next_lag_check_ms = now_ms + self._lag_check_interval_ms
         elif now_ms >= self._next_lag_check_ms:
@@ -404,6 +421,7 @@ class ReplicaManager:
             self._followers.next_deadline if self._broker_epoch >= 0 else None,
             self._proposals.next_deadline,
             self._syncs.next_deadline,
+            self._starts.next_deadline,
         ):
             if at is not None and at < earliest:
                 earliest = at
@@ -426,6 +444,11 @@ class ReplicaManager:
             "FetchFollower": len(room.replica_fetches),
             "DeleteRecords": len(room.deletions),
         }
+
+    @property
+    def fetch_sessions(self) -> int:
+        """Followers that fetch from here."""
+        return len(self._room.replica_fetches.by_follower)
 
     @property
     def isr_changes(self) -> IsrChanges:

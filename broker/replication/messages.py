@@ -27,7 +27,9 @@ from pylog.model import (
 from pylog.records.batch import Buffer
 from pylog.records.kernels_pure import RecordsSummary
 from pylog_broker.metadata.messages import AlterPartition, Failure
+from pylog_broker.storage.checkpoints.checkpoint_writer import LogStartsTask
 from pylog_broker.storage.log.recompression import Recompressed
+from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.segments.flush_task import FlushTask
 
 # ---- produce ----------------------------------------------------------------------------------
@@ -359,8 +361,16 @@ class SendAlterPartition:
 
 
 @dataclass(frozen=True, slots=True)
+class OffsetsListed:
+    """The offsets that somebody asked for, in the order of the queries."""
+
+    token: object
+    answers: tuple[OffsetAnswer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ColdRead:
-    """Some pages of a fetch are not in memory:
+    """Some pages that an answer needs are not in memory:
 
     call `read()` on a pool thread, then `on_cold_read(now_ms, self)`.
     """
@@ -375,6 +385,16 @@ class SyncLog:
 
     topic_partition: TopicPartition
     task: FlushTask
+
+
+@dataclass(frozen=True, slots=True)
+class WriteLogStarts:
+    """Log starts have moved: call `task.run()` on a pool thread, then
+    `on_log_starts_written(now_ms, self)`, which may give the same effect again.
+    """
+
+    manager: LogManager
+    task: LogStartsTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -457,10 +477,12 @@ Effect = (
     | FetchStands
     | ReplicaFetchDone
     | DeleteRecordsDone
+    | OffsetsListed
     | SendReplicaFetch
     | SendAlterPartition
     | ColdRead
     | SyncLog
+    | WriteLogStarts
     | ReplicaFailed
     | OperationFailed
     | DeleteReplicaLater

@@ -1,8 +1,12 @@
-"""Offsets by time or by name (ListOffsets) of a partition led here."""
+"""Offsets by time or by name (ListOffsets) of partitions led here.
+
+A look-up by time reads the log. Nobody waits for the disk here: cold pages are read by the pool
+(`ColdRead`), and then everything is checked and looked up afresh.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from pylog.errors import InvalidRequest, KafkaStorageError, OffsetNotAvailable, PylogError
@@ -14,18 +18,82 @@ from pylog.model import (
     OffsetAndTimestamp,
 )
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery
+from pylog_broker.replication.fetches import Warmup
+from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.messages import ColdRead, OffsetAnswer, OffsetQuery, OffsetsListed
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.waiting import WaitingRoom
+from pylog_broker.storage.segments.segment_reader import PagesCold
+
+COLD_READS_MAX: Final = 32
+"""For one request. Where memory is so short that pages leave it as fast as they come, the look-up
+waits for the disk after so many.
+"""
 
 _SPECIAL: Final = "-1 (latest), -2 (earliest) or -3 (largest timestamp)"
+
+
+class OffsetLookUps:
+    """The ListOffsets path of one broker."""
+
+    def __init__(
+        self,
+        hosted: HostedPartitions,
+        room: WaitingRoom,
+        storage_failed: Callable[[Partition, Exception], None],
+    ) -> None:
+        self._hosted = hosted
+        self._room = room
+        self._storage_failed = storage_failed
+        # token -> queries whose pages are being read, and for the how-many-th time
+        self._cold: dict[object, tuple[Sequence[OffsetQuery], int]] = {}
+
+    def list_offsets(self, queries: Sequence[OffsetQuery], token: object) -> None:
+        """Answer, or ask for cold pages first."""
+        self._look_up(queries, token, 0)
+
+    def on_cold_read(self, read: ColdRead) -> None:
+        """The pages were read."""
+        found = self._cold.pop(read.token, None)
+        if found is not None:
+            self._look_up(found[0], read.token, found[1])
+
+    def cancel(self, token: object) -> None:
+        """Forget a request whose pages are being read."""
+        self._cold.pop(token, None)
+
+    def _look_up(self, queries: Sequence[OffsetQuery], token: object, reads: int) -> None:
+        answers: list[OffsetAnswer] = []
+        cold: list[PagesCold] = []
+        for query in queries:
+            partition = self._hosted.find(query.topic_partition)
+            if isinstance(partition, Missing):
+                answers.append(OffsetAnswer(query.topic_partition, partition.failure))
+                continue
+            try:
+                answers.append(
+                    answer_offset_query(
+                        partition, query, self._storage_failed, nowait=reads < COLD_READS_MAX
+                    )
+                )
+            except PagesCold as pages:
+                cold.append(pages)
+        if cold:
+            self._cold[token] = queries, reads + 1
+            self._room.outbox.append(ColdRead(token, Warmup(queries, cold)))
+        else:
+            self._room.outbox.append(OffsetsListed(token, tuple(answers)))
 
 
 def answer_offset_query(
     partition: Partition,
     query: OffsetQuery,
     storage_failed: Callable[[Partition, Exception], None],
+    *,
+    nowait: bool,
 ) -> OffsetAnswer:
-    """The offset; without one and without a failure, no record is that late.
+    """The offset; without one and without a failure, no record is that late. With `nowait` it may
+    raise PagesCold.
 
     A new leader may not know yet how far its predecessor had committed. Until its high watermark
     has reached the start of its epoch, it does not say "latest", nor "none that late": a consumer
@@ -35,14 +103,14 @@ def answer_offset_query(
     if fault is not None:
         return OffsetAnswer(partition.topic_partition, fault)
     try:
-        return _answer(partition, query)
+        return _answer(partition, query, nowait)
     except PylogError as error:
         if isinstance(error, KafkaStorageError):
             storage_failed(partition, error)
         return OffsetAnswer(partition.topic_partition, Failure(error.code, str(error)))
 
 
-def _answer(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
+def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAnswer:
     name, log = partition.topic_partition, partition.log
     upper = partition.last_stable_offset if query.read_committed else partition.high_watermark
     match query.timestamp_ms:
@@ -58,9 +126,9 @@ def _answer(partition: Partition, query: OffsetQuery) -> OffsetAnswer:
             epoch = log.epochs.epoch_at(start)
             return OffsetAnswer(name, None, partition.topic_id, start, leader_epoch=epoch)
         case t if t == MAX_TIMESTAMP:
-            return _found(partition, log.max_timestamp(upper_bound=upper))
+            return _found(partition, log.max_timestamp(upper_bound=upper, nowait=nowait))
         case t if t >= 0:
-            found = log.offset_for_timestamp(t, upper_bound=upper)
+            found = log.offset_for_timestamp(t, upper_bound=upper, nowait=nowait)
             unsure = _unsure(partition) if found is None else None
             return OffsetAnswer(name, unsure) if unsure else _found(partition, found)
     return OffsetAnswer(

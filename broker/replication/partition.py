@@ -226,9 +226,9 @@ class Partition:
         following, log = self.following, self.log
         assert following is not None
         bounds = log.bounds
-        return following.question(
-            Offset(bounds.end), log.epochs.latest, Offset(bounds.start), self.high_watermark
-        )
+        # not a start that a crash would take back: the leader counts on it
+        start = Offset(bounds.written_start)
+        return following.question(Offset(bounds.end), log.epochs.latest, start, self.high_watermark)
 
     def view(self) -> LogView:
         """The log as `FollowerState` looks at it."""
@@ -282,7 +282,7 @@ class Partition:
     def _follow_start(self, leader_start: Offset) -> None:
         start = min(leader_start, self.high_watermark)
         if start > self.log.log_start_offset:
-            self.log.advance_log_start(start)
+            self.log.move_log_start(start)
 
     # ---- checks of requests ----------------------------------------------------------------------
 

@@ -1,14 +1,13 @@
 """Every setting of the clients: Apache Kafka's names and defaults, with underscores as keywords.
 
-A setting that Kafka has and this version cannot honour is not in a table, so that it is refused
-instead of ignored.
+What becomes of Kafka's other settings is in `pylog.kafka_settings`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pylog.client.settings_absent import ADMIN_ABSENT, CONSUMER_ABSENT, PRODUCER_ABSENT
+from pylog import kafka_settings
 from pylog.config import INT_MAX, LONG_MAX, REQUIRED, ConfigKey, ConfigTable
 
 _COMMON: Final = (
@@ -82,6 +81,23 @@ _COMMON: Final = (
         int,
         1_000,
         "The longest wait between attempts to connect to a broker.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "socket.connection.setup.timeout.ms",
+        int,
+        10_000,
+        "How long one attempt to connect may take. For a framed port it doubles with each failure "
+        "in a row, within 20 %, and is 2 s at most: then gRPC is used.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "socket.connection.setup.timeout.max.ms",
+        int,
+        30_000,
+        "The longest that an attempt to connect gets after failures.",
         low=1,
         high=LONG_MAX,
     ),
@@ -269,7 +285,7 @@ PRODUCER_SETTINGS: Final = ConfigTable(
     ),
     separator="_",
     what="producer setting",
-    absent=PRODUCER_ABSENT,
+    kafka=kafka_settings.PRODUCER,
 )
 
 CONSUMER_SETTINGS: Final = ConfigTable(
@@ -331,7 +347,12 @@ CONSUMER_SETTINGS: Final = ConfigTable(
             choices=("read_uncommitted", "read_committed"),
         ),
         ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
-        ConfigKey("client.rack", str, "", "Where this client runs."),
+        ConfigKey(
+            "client.rack",
+            str,
+            "",
+            "Where this client runs. Without effect: it reads from leaders only.",
+        ),
         ConfigKey(
             "exclude.internal.topics",
             bool,
@@ -350,9 +371,9 @@ CONSUMER_SETTINGS: Final = ConfigTable(
     ),
     separator="_",
     what="consumer setting",
-    absent=CONSUMER_ABSENT,
+    kafka=kafka_settings.CONSUMER,
 )
 
 ADMIN_SETTINGS: Final = ConfigTable(
-    _COMMON, separator="_", what="admin client setting", absent=ADMIN_ABSENT
+    _COMMON, separator="_", what="admin client setting", kafka=kafka_settings.ADMIN
 )

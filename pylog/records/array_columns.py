@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pylog.model import TimestampType
-from pylog.records import decode_kernels as kernels
+from pylog.records import native
 from pylog.records.batch import BatchHeader
 from pylog.records.faults import NONE, invalid_record
 from pylog.records.headers import Header, read_headers
-from pylog.records.raw_memory import buffer_address
+from pylog.records.native import decode_kernels as kernels
+from pylog.records.native.raw_memory import buffer_address
 from pylog.records.sections import Section
 
 
@@ -95,6 +96,8 @@ class ArrayColumns:
 
     def _bytes(self, start_row: int) -> list[Any]:
         """Of the column whose positions stand in `start_row`, its lengths in the row below."""
+        if not native.is_on():
+            return self._bytes_plainly(start_row)
         count = self._fields.shape[1]
         items: list[Any] = [None] * count
         address, _alive = buffer_address(self._section.buffer)
@@ -104,3 +107,11 @@ class ArrayColumns:
         if made < count:
             raise MemoryError(f"no memory for {count} values")
         return items
+
+    def _bytes_plainly(self, start_row: int) -> list[Any]:
+        view = memoryview(self._section.buffer)
+        starts, lengths = self._fields[start_row].tolist(), self._fields[start_row + 1].tolist()
+        return [
+            bytes(view[start : start + length]) if length >= 0 else None
+            for start, length in zip(starts, lengths, strict=True)
+        ]

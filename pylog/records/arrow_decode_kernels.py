@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from numba import types
 
-from pylog.records.decode_kernels import parse_record, read_varint
 from pylog.records.faults import NONE, OFFSET, TIMESTAMP, TRAILING
-from pylog.records.raw_memory import copy_bytes, helper, kernel
+from pylog.records.native.decode_kernels import parse_record, read_varint
+from pylog.records.native.raw_memory import copy_bytes, helper, kernel
 from pylog.records.scan_kernels import (
     BASE_OFFSET,
     BASE_TIMESTAMP,

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from numba import types
 
-from pylog.records.encode_kernels import data_size, varint_size, write_data, write_varint
-from pylog.records.raw_memory import helper, kernel, store_byte
+from pylog.records.native.encode_kernels import data_size, varint_size, write_data, write_varint
+from pylog.records.native.raw_memory import helper, kernel, store_byte
 
 BATCH_RECORDS_MAX: Final = 2**31 - 1
 

@@ -30,8 +30,8 @@ from pylog.records.batch import (
     header_with_producer,
 )
 from pylog.records.compression import Compression, compress
-from pylog.records.list_encoder import put_header
-from pylog.records.raw_memory import data_address, new_buffer
+from pylog.records.native.list_encoder import put_header
+from pylog.records.native.raw_memory import data_address, new_buffer
 
 _RECORD_OVERHEAD: Final = 8
 """Lengths and deltas of a record, mostly."""
@@ -202,7 +202,7 @@ def _header_sizes(headers: HeaderColumn | None) -> Words:
 
 
 def _finish(
-    buffers: list[bytes],
+    buffers: list[bytes | bytearray],
     start: int,
     stops: NDArray[np.int64],
     timestamps: Words,
@@ -236,15 +236,18 @@ def _finish(
         if sequence >= 0:
             sequence = add_to_sequence(sequence, counts[index])
         if start:
-            put_header(buffer, header)
-            finished.append(buffer)
+            finished.append(put_header(buffer, header))
         else:
             finished.append(header + records)
     return finished
 
 
-def stamp_producer(batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Write producer and sequence, and the CRC, into a batch that nobody but the caller has seen:
-    what `with_producer` copies a batch for, without the copy.
+def stamp_producer(
+    batch: bytes, producer_id: int, producer_epoch: int, base_sequence: int
+) -> bytes:
+    """The batch with producer and sequence, and the CRC: the same object, which nobody but the
+    caller has seen, where `with_producer` would copy it.
     """
-    put_header(batch, header_with_producer(batch, producer_id, producer_epoch, base_sequence))
+    return put_header(
+        batch, header_with_producer(batch, producer_id, producer_epoch, base_sequence)
+    )

@@ -12,7 +12,7 @@ from functools import cache
 from importlib import import_module
 from struct import Struct
 from types import ModuleType
-from typing import Final
+from typing import Any, Final, cast
 
 from pylog.errors import InvalidRecord
 from pylog.model import NO_TIMESTAMP
@@ -97,8 +97,8 @@ def encode_batch(
         base_sequence,
     )
     if room:
-        _list_encoder().put_header(encoded, header)
-        return encoded
+        batch: bytes = _list_encoder().put_header(encoded, header)
+        return batch
     return header + records
 
 
@@ -109,6 +109,8 @@ def _encoded_plainly(
     stamps: Sequence[int] | int,
 ) -> tuple[bytes, int, int]:
     """(the records, base timestamp, max timestamp) without the kernels."""
+    if hasattr(stamps, "dtype"):  # numpy's integers overflow where Python's grow
+        stamps = cast(Any, stamps).tolist()
     base = stamps if isinstance(stamps, int) else int(stamps[0])
     largest = stamps if isinstance(stamps, int) else int(max(stamps))
     if len(values) > compiled.SMALL_BATCH_RECORDS and header_blobs is None:
@@ -128,7 +130,7 @@ def _encoded_plainly(
 @cache
 def _list_encoder() -> ModuleType:
     compiled.load()
-    return import_module("pylog.records.list_encoder")
+    return import_module("pylog.records.native.list_encoder")
 
 
 def _check_lengths(

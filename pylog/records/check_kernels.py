@@ -12,9 +12,9 @@ from numba import types
 
 from pylog.model import NO_SEQUENCE
 from pylog.records.batch import HEADER_SIZE, LENGTH_END, MAGIC
-from pylog.records.decode_kernels import parse_record
 from pylog.records.faults import NONE, OFFSET, RECORD_SIZE_MIN, TRAILING
-from pylog.records.raw_memory import helper, kernel, load_byte
+from pylog.records.native.decode_kernels import parse_record
+from pylog.records.native.raw_memory import helper, kernel, load_byte
 from pylog.records.scan_kernels import load_int, load_unsigned
 
 _i64 = types.int64

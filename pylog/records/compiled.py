@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Final
 
+from pylog.records.native import Switch
+
 SMALL_BATCH_RECORDS: Final = 3
 """Up to here plain Python beats the kernels, whose call costs about a microsecond."""
 COLD_BATCH_RECORDS: Final = 256
@@ -19,7 +21,7 @@ COLD_READ_BYTES: Final = 64 * 1024
 """The same for what is read at once, of any number of batches: what a tail reader fetches is
 smaller, even after a pause."""
 
-FOR_LISTS: Final = ("encode_kernels", "decode_kernels")
+FOR_LISTS: Final = ("native.encode_kernels", "native.decode_kernels")
 
 
 class _Progress:
@@ -40,15 +42,15 @@ def is_small(records: int) -> bool:
 
 
 def is_loaded() -> bool:
-    """Whether the kernels for lists are there."""
-    return _Progress.done
+    """Whether the kernels for lists are there, and may be used."""
+    return _Progress.done and Switch.on
 
 
 def is_small_read(size: int) -> bool:
     """Whether batches of `size` bytes together are a matter for plain Python, whatever they
-    hold.
+    hold: everything is where the kernels may not make objects.
     """
-    return size < COLD_READ_BYTES and not _Progress.done
+    return (size < COLD_READ_BYTES and not _Progress.done) or not Switch.on
 
 
 def load() -> None:
@@ -61,7 +63,7 @@ def load() -> None:
 
 def begin() -> bool:
     """Whether the caller is the one who has `load` called in a thread of its own."""
-    if _Progress.done or _Progress.begun:
+    if _Progress.done or _Progress.begun or not Switch.on:
         return False
     _Progress.begun = True
     return True

@@ -10,7 +10,7 @@ import threading
 from importlib import import_module
 
 from pylog.clock import SYSTEM_CLOCK
-from pylog.records import compiled
+from pylog.records import compiled, native
 
 _FOR_COLUMNS = (
     "arrow_encode_kernels",
@@ -28,7 +28,8 @@ def warm(columns: bool = True) -> int:
     begin = SYSTEM_CLOCK.monotonic_ms()
     for name in compiled.FOR_LISTS + (_FOR_COLUMNS if columns else ()):
         import_module(f"pylog.records.{name}")
-    _run_once()
+    if native.is_on():
+        _run_once()
     compiled.load()
     return SYSTEM_CLOCK.monotonic_ms() - begin
 
@@ -55,8 +56,8 @@ def _run_once() -> None:
     """A batch there and back, past `compiled.is_small`: until then others do without."""
     from pylog.records.batch import header_before
     from pylog.records.compression import Compression, compress
-    from pylog.records.list_encoder import encode_lists
-    from pylog.records.runs import read_runs
+    from pylog.records.native.list_encoder import encode_lists
+    from pylog.records.native.runs import read_runs
     from pylog.records.validate import check_batch, check_records
 
     values = [b"warm"] * (compiled.SMALL_BATCH_RECORDS + 1)

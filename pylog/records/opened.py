@@ -12,7 +12,7 @@ from pylog.errors import MessageTooLarge, PylogError
 from pylog.records import faults
 from pylog.records import scan_kernels as scanning
 from pylog.records.batch import CRC_START, HEADER_SIZE, Buffer, read_header
-from pylog.records.raw_memory import buffer_address
+from pylog.records.native.raw_memory import buffer_address
 from pylog.records.sections import check_crc, located, open_section
 
 BYTES_MAX: Final = 2**31 - 1

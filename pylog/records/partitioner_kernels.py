@@ -12,7 +12,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from pylog.records.arrow_columns import byte_column
-from pylog.records.raw_memory import helper, kernel, load_byte
+from pylog.records.native.raw_memory import helper, kernel, load_byte
 
 NO_KEY: Final = -1
 """In place of a partition where the key is null: the producer chooses."""

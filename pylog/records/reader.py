@@ -120,7 +120,7 @@ def _is_large(buffer: Buffer) -> bool:
 @cache
 def _runs() -> Any:
     compiled.load()
-    from pylog.records import runs
+    from pylog.records.native import runs
 
     return runs
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from numba import types
 
-from pylog.records.raw_memory import helper, kernel, load_byte
+from pylog.records.native.raw_memory import helper, kernel, load_byte
 
 # Columns of the table: one row for each batch. Positions are addresses, of the batch's records.
 START: Final = 0

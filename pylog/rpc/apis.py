@@ -37,6 +37,13 @@ class UnaryApi(NamedTuple, Generic[RequestT, ResponseT]):
         """gRPC's name of it."""
         return f"/pylog.v1.{self.service}/{self.name}"
 
+    @property
+    def is_for_brokers(self) -> bool:
+        """Whether brokers answer it; else the controller's gateway alone, which has no framed
+        port.
+        """
+        return self.service != "Admin"
+
 
 LIST_OFFSETS: Final = UnaryApi(
     2, "Log", "ListOffsets", log_pb2.ListOffsetsRequest, log_pb2.ListOffsetsResponse
@@ -61,7 +68,70 @@ OFFSET_FOR_LEADER_EPOCH: Final = UnaryApi(
     log_pb2.OffsetForLeaderEpochRequest,
     log_pb2.OffsetForLeaderEpochResponse,
 )
-# ... the rest of Admin and BrokerAdmin: calls
+DESCRIBE_CONFIGS: Final = UnaryApi(
+    32,
+    "Admin",
+    "DescribeConfigs",
+    admin_pb2.DescribeConfigsRequest,
+    admin_pb2.DescribeConfigsResponse,
+)
+DESCRIBE_LOG_DIRS: Final = UnaryApi(
+    35,
+    "BrokerAdmin",
+    "DescribeLogDirs",
+    admin_pb2.DescribeLogDirsRequest,
+    admin_pb2.DescribeLogDirsResponse,
+)
+CREATE_PARTITIONS: Final = UnaryApi(
+    37,
+    "Admin",
+    "CreatePartitions",
+    admin_pb2.CreatePartitionsRequest,
+    admin_pb2.CreatePartitionsResponse,
+)
+ELECT_LEADERS: Final = UnaryApi(
+    43, "Admin", "ElectLeaders", admin_pb2.ElectLeadersRequest, admin_pb2.ElectLeadersResponse
+)
+ALTER_CONFIGS: Final = UnaryApi(  # Kafka's IncrementalAlterConfigs: what is not named stays
+    44, "Admin", "AlterConfigs", admin_pb2.AlterConfigsRequest, admin_pb2.AlterConfigsResponse
+)
+UPDATE_FEATURES: Final = UnaryApi(
+    57,
+    "Admin",
+    "UpdateFeatures",
+    admin_pb2.UpdateFeaturesRequest,
+    admin_pb2.UpdateFeaturesResponse,
+)
+DESCRIBE_CLUSTER: Final = UnaryApi(
+    60,
+    "Admin",
+    "DescribeCluster",
+    admin_pb2.DescribeClusterRequest,
+    admin_pb2.DescribeClusterResponse,
+)
+UNREGISTER_BROKER: Final = UnaryApi(
+    64,
+    "Admin",
+    "UnregisterBroker",
+    admin_pb2.UnregisterBrokerRequest,
+    admin_pb2.UnregisterBrokerResponse,
+)
+# As a broker knows them, without the controller: Kafka has no second API for that.
+DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
+    10_000,
+    "BrokerAdmin",
+    "DescribeConfigs",
+    admin_pb2.DescribeConfigsRequest,
+    admin_pb2.DescribeConfigsResponse,
+)
+# Kafka tells features in ApiVersions, which every connection asks.
+DESCRIBE_FEATURES: Final = UnaryApi(
+    10_001,
+    "Admin",
+    "DescribeFeatures",
+    admin_pb2.DescribeFeaturesRequest,
+    admin_pb2.DescribeFeaturesResponse,
+)
 
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
@@ -71,4 +141,14 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DELETE_RECORDS,
     INIT_PRODUCER_ID,
     OFFSET_FOR_LEADER_EPOCH,
+    DESCRIBE_CONFIGS,
+    DESCRIBE_LOG_DIRS,
+    CREATE_PARTITIONS,
+    ELECT_LEADERS,
+    ALTER_CONFIGS,
+    UPDATE_FEATURES,
+    DESCRIBE_CLUSTER,
+    UNREGISTER_BROKER,
+    DESCRIBE_CONFIGS_OF_BROKER,
+    DESCRIBE_FEATURES,
 )

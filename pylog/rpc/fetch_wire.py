@@ -2,7 +2,8 @@
 
 The bytes are those of `FetchResponse` in `log.proto`: any protobuf library reads and writes them.
 A response's batches are not copied where it is made of pieces (`encode_pieces`), once where it is
-made of one, and not at all where it is read.
+made of one, and not at all where it is read. `plain_answers` writes the usual ones, and tells why
+that is a second writer.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ at once, so that in a steady stream each byte is written once.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
@@ -31,6 +32,8 @@ class FrameRefused(InvalidRequest):
     """A frame's length is negative or over the limit; the connection cannot go on."""
 
     default_message = "a frame's length is negative or over the limit"
+    whole: Sequence[memoryview] = ()
+    """The frames that were whole before it."""
 
 
 def frame(chunks: Chunks) -> Chunks:
@@ -130,7 +133,9 @@ class FrameCutter:
         while end - start >= LENGTH_BYTES:
             (size,) = _LENGTH.unpack_from(view, start)
             if not 0 <= size <= self.frame_bytes_max:
-                raise self._refused(size, bytes(view[start : start + LENGTH_BYTES]))
+                refused = self._refused(size, bytes(view[start : start + LENGTH_BYTES]))
+                refused.whole = frames
+                raise refused
             begin = start + LENGTH_BYTES
             stop = begin + size
             if stop <= end:

@@ -3,6 +3,14 @@ or one partition's batches, and nothing else to tell.
 
 The bytes are those of `ProduceResponse` and `FetchResponse` in `log.proto`: any protobuf library
 reads them. Reading gives None for every other message, whatever it may be: that is protobuf's.
+
+Three modules write answers to fetches, and stay apart. `fetch_wire` writes any `FetchResponse` by
+way of protobuf's objects, which takes 8 to 9 us of CPU for one partition's batches; here it is 4 to
+6, and at a thousand small records a second nearly all answers are of this kind. Followers are
+answered in Kafka's Fetch (`broker/kafka/follower_fetch.py`): its fields have fixed widths and their
+own order, so that a whole answer is one call of `struct` (3 us, and below 1 for the next follower
+at the same offset). Of such a writer nothing is in common with these but that the batches
+are passed on as they are; a common one would ask of each field in which of two forms it goes.
 """
 
 from __future__ import annotations

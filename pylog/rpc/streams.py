@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import metadata
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
 
 from pylog import errors
+from pylog.rpc.apis import UNARY_APIS
 from pylog.rpc.framing import JOINED_BYTES_MAX, LENGTH_BYTES, Chunks
 from pylog.rpc.v1 import common_pb2, stream_pb2
 
@@ -23,9 +27,18 @@ HELLO: Final = 1
 WELCOME: Final = 2
 MESSAGE: Final = 3
 ERROR: Final = 4
+CALL: Final = 5
+ANSWER: Final = 6
+FAILURE: Final = 7
 
 PRODUCE: Final = stream_pb2.STREAM_PRODUCE
 FETCH: Final = stream_pb2.STREAM_FETCH
+CALLS: Final = stream_pb2.STREAM_CALLS
+
+SOFTWARE: Final = "pylog"
+PACKAGE: Final = "pylog-spark"
+UNKNOWN_VERSION: Final = "unknown"
+"""Kafka's word, for software that was not installed as a package."""
 
 _KEEPALIVE: Final = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 5), (socket.TCP_KEEPCNT, 3))
 _UNSENT_MS_MAX: Final = 30_000
@@ -41,20 +54,57 @@ def framed(kind: int, pieces: Chunks) -> Chunks:
 def hello(kind: stream_pb2.StreamKind, cluster_id: str, broker_id: int, client_id: str) -> bytes:
     """A client's first frame."""
     said = stream_pb2.StreamHello(
-        version=VERSION, kind=kind, cluster_id=cluster_id, broker_id=broker_id, client_id=client_id
+        version=VERSION,
+        kind=kind,
+        cluster_id=cluster_id,
+        broker_id=broker_id,
+        client_id=client_id,
+        software_name=SOFTWARE,
+        software_version=software_version(),
+        apis=_spoken(),
     )
     return b"".join(framed(HELLO, [MAGIC, said.SerializeToString()]))
 
 
-def welcome(broker_id: int, broker_epoch: int, frame_bytes_max: int) -> bytes:
-    """A broker's first frame."""
+def welcome(
+    broker_id: int, broker_epoch: int, frame_bytes_max: int, *, calls_max: int = 0
+) -> bytes:
+    """A broker's first frame. `calls_max`: how many calls may wait for their answers."""
     said = stream_pb2.StreamWelcome(
         version=VERSION,
         broker_id=broker_id,
         broker_epoch=broker_epoch,
         frame_bytes_max=frame_bytes_max,
+        calls_max=calls_max,
+        software_name=SOFTWARE,
+        software_version=software_version(),
+        apis=_spoken(),
     )
     return b"".join(framed(WELCOME, [said.SerializeToString()]))
+
+
+@lru_cache(1)
+def software_version() -> str:
+    """The installed package's version."""
+    try:
+        return metadata.version(PACKAGE)
+    except metadata.PackageNotFoundError:
+        return UNKNOWN_VERSION
+
+
+@lru_cache(1)
+def _spoken() -> tuple[stream_pb2.ApiVersion, ...]:
+    return tuple(
+        stream_pb2.ApiVersion(key=api.key, version_max=api.version_max) for api in UNARY_APIS
+    )
+
+
+def agreed_versions(told: Iterable[stream_pb2.ApiVersion]) -> dict[int, int]:
+    """By API key the version that both sides speak, as the other side `told` of its own: the lower
+    one, and 0 of an API that it does not name.
+    """
+    theirs = {api.key: api.version_max for api in told}
+    return {api.key: max(min(api.version_max, theirs.get(api.key, 0)), 0) for api in UNARY_APIS}
 
 
 def fault_frame(error: errors.PylogError) -> bytes:

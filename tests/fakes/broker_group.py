@@ -56,6 +56,9 @@ from pylog_broker.replication.messages import (
     Fetch,
     FetchDone,
     FetchStands,
+    OffsetAnswer,
+    OffsetQuery,
+    OffsetsListed,
     PartitionAck,
     PartitionBatch,
     PartitionFetch,
@@ -66,6 +69,7 @@ from pylog_broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
+    WriteLogStarts,
 )
 from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.storage.directories.directory import MetaProperties
@@ -140,6 +144,10 @@ class BrokerGroup:
         self.syncs_wait = False
         """Whether logs' syncs stay in `waiting_syncs` until `sync` lets them run."""
         self.waiting_syncs: list[tuple[BrokerId, SyncLog]] = []
+        self.start_writes_wait = False
+        """Whether steps of writes of log starts stay in `waiting_start_writes` until `write_starts`
+        lets them run."""
+        self.waiting_start_writes: list[tuple[BrokerId, WriteLogStarts]] = []
         self.refuse_isr_with: int | None = None
         self.sent_isrs: list[AlterPartition] = []
         self._mail: deque[tuple[BrokerId, Effect]] = deque()
@@ -363,6 +371,18 @@ class BrokerGroup:
 
     # ---- time and messages
 
+    def offset_of(self, broker: int, query: OffsetQuery) -> OffsetAnswer:
+        """What a broker answers to a question for an offset; what else comes of it is sent on."""
+        self._token += 1
+        token = self._token
+        manager = self.managers[BrokerId(broker)]
+        self._post(BrokerId(broker), manager.list_offsets(self.now_ms, (query,), token))
+        self.run()
+        listed = self.answers[token]
+        assert isinstance(listed, OffsetsListed)
+        [answer] = listed.answers
+        return answer
+
     def run(self) -> None:
         """Deliver until nobody sends any more. Time stands still."""
         for _ in range(10_000):
@@ -401,7 +421,7 @@ class BrokerGroup:
 
     def _deliver(self, sender: BrokerId, effect: Effect) -> None:
         match effect:
-            case ProduceDone() | FetchDone() | DeleteRecordsDone():
+            case ProduceDone() | FetchDone() | DeleteRecordsDone() | OffsetsListed():
                 assert effect.token not in self.answers, "answered twice"
                 self.answers[effect.token] = effect
             case FetchStands():
@@ -429,6 +449,11 @@ class BrokerGroup:
                     self.waiting_syncs.append((sender, effect))
                 else:
                     self.sync(sender, effect)
+            case WriteLogStarts():
+                if self.start_writes_wait:
+                    self.waiting_start_writes.append((sender, effect))
+                else:
+                    self.write_starts(sender, effect)
             case _:
                 self.other_effects.append((sender, effect))
 
@@ -436,6 +461,12 @@ class BrokerGroup:
         """Let a sync run, and tell its broker."""
         effect.task.run()
         self._post(broker, self.managers[broker].on_synced(self.now_ms, effect))
+
+    def write_starts(self, broker: BrokerId, effect: WriteLogStarts) -> None:
+        """Let a step of a write of log starts run, and tell its broker."""
+        effect.task.run()
+        manager = self.managers[broker]
+        self._post(broker, manager.on_log_starts_written(self.now_ms, effect))
 
     def _fetch_from(self, follower: BrokerId, effect: SendReplicaFetch) -> None:
         if (follower, effect.leader) in self.cut_links or effect.leader not in self.managers:

@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Iterator
 from concurrent import futures
+from functools import partial
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from pylog import errors
 from pylog.model import topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
+from pylog.rpc.apis import UnaryApi
 from pylog.rpc.v1 import admin_pb2_grpc, common_pb2, log_pb2, log_pb2_grpc
 from tests.fakes.fake_admin import FakeAdmin
 from tests.fakes.fake_streams import FakeStreamPort
@@ -30,13 +32,19 @@ STANDING_LOOK_S = 0.02
 
 class FakeCluster:
     """Broker ids count from 1; broker 1 is the controller as well. `framed`: whether brokers have
-    framed ports; `announced` may tell of others.
+    framed ports; `announced` may tell of others. `framed_calls`: whether these take calls.
     """
 
     def __init__(
-        self, brokers: int = 1, *, framed: bool = True, request_bytes_max: int = 64 << 20
+        self,
+        brokers: int = 1,
+        *,
+        framed: bool = True,
+        framed_calls: bool = True,
+        request_bytes_max: int = 64 << 20,
     ) -> None:
         self.framed = framed
+        self.framed_calls = framed_calls
         self.request_bytes_max = request_bytes_max
         """Of a request."""
         self.busy_for_calls = 0
@@ -103,6 +111,7 @@ class FakeCluster:
                 broker,
                 service.ProduceStream,
                 service.FetchStream,
+                answer_call=partial(_answer, service, admin) if self.framed_calls else None,
                 port=self._stream_ports.get(broker, 0),
                 request_bytes_max=self.request_bytes_max,
             )
@@ -180,6 +189,11 @@ class FakeCluster:
                 code=errors.NotLeaderOrFollower.code, message=f"broker {found.leader} leads"
             )
         return found
+
+
+def _answer(service: _Service, admin: FakeAdmin, api: UnaryApi[Any, Any], *asked: Any) -> Any:
+    """What gRPC's server does for a call."""
+    return getattr(service if api.service == "Log" else admin, api.name)(*asked)
 
 
 class _Busy(grpc.ServerInterceptor):  # type: ignore[misc]

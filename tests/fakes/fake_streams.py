@@ -1,7 +1,8 @@
 """The framed port of one fake broker: blocking sockets, a thread for each connection.
 
 It greets as a broker does and hands messages to a generator of answers, which may raise `Dropped`
-to break the connection without a word. `silent` takes connections and never says anything.
+to break the connection without a word, and calls to a function. `silent` takes connections and
+never says anything. Without `answer_call` it is a broker of before there were calls over frames.
 """
 
 from __future__ import annotations
@@ -13,8 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pylog import errors
-from pylog.rpc import streams
+from pylog.rpc import calls, streams
+from pylog.rpc.apis import UNARY_APIS, UnaryApi
 from pylog.rpc.v1 import log_pb2
+
+CALLS_MAX = 64
+_BY_KEY = {api.key: api for api in UNARY_APIS}
 
 Answers = Callable[[Iterator[Any], Any], Iterator[Any]]
 
@@ -55,12 +60,17 @@ class FakeStreamPort:
         fetch: Answers,
         *,
         port: int = 0,
+        answer_call: Callable[[UnaryApi[Any, Any], Any, Any], Any] | None = None,
         silent: bool = False,
         request_bytes_max: int = 64 << 20,
     ) -> None:
         self.broker = broker
         self.request_bytes_max = request_bytes_max
         self.connections = 0
+        """Of streams, as far as they have said that they are some."""
+        self.call_connections = 0
+        self.answer_call = answer_call
+        """What answers a call; None: calls are refused, as before there were any."""
         self._answers = {streams.PRODUCE: produce, streams.FETCH: fetch}
         self._silent = silent
         self._open: set[socket.socket] = set()
@@ -85,20 +95,25 @@ class FakeStreamPort:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self._listener.accept()
-                self.connections += 1
                 self._open.add(connection)
                 threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError, EOFError, Dropped):
+            said = streams.read_hello(memoryview(_frame(connection)))
+            if said.kind == streams.CALLS:
+                self.call_connections += 1
+            else:
+                self.connections += 1
             if self._silent:
-                connection.recv(1 << 16)
                 connection.recv(1)
                 return
-            said = streams.read_hello(memoryview(_frame(connection)))
             if said.broker_id != self.broker:
                 fault = errors.InvalidRequest(f"this is broker {self.broker}")
                 connection.sendall(streams.fault_frame(fault))
+                return
+            if said.kind == streams.CALLS:
+                self._answer_calls(connection)
                 return
             connection.sendall(streams.welcome(self.broker, 1, self.request_bytes_max))
             kind = log_pb2.ProduceRequest if said.kind == streams.PRODUCE else log_pb2.FetchRequest
@@ -107,6 +122,24 @@ class FakeStreamPort:
                 frame = streams.framed(streams.MESSAGE, [answer.SerializeToString()])
                 connection.sendall(b"".join(frame))
         self._open.discard(connection)
+
+    def _answer_calls(self, connection: socket.socket) -> None:
+        if self.answer_call is None:
+            fault = errors.UnsupportedVersion("streams of kind 3 are not offered")
+            connection.sendall(streams.fault_frame(fault))
+            return
+        limit = self.request_bytes_max
+        connection.sendall(streams.welcome(self.broker, 1, limit, calls_max=CALLS_MAX))
+        while True:
+            call = calls.read_call(memoryview(_frame(connection)))
+            api = _BY_KEY[call.key]
+            try:
+                request = api.request.FromString(bytes(call.request))
+                answer = self.answer_call(api, request, _Context(connection))
+                frame = calls.answer_frame(call.number, [answer.SerializeToString()])
+            except errors.PylogError as error:
+                frame = calls.failure_frame(call.number, error)
+            connection.sendall(b"".join(frame))
 
 
 def _messages(

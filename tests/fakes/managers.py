@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pylog.model import BrokerId, TopicId, TopicPartition
+from collections.abc import Mapping
+
+from pylog.model import BrokerId, Offset, TopicId, TopicPartition
 from pylog_broker.config import BrokerConfig
 from pylog_broker.storage.files import Files
 from pylog_broker.storage.log.log import Log
@@ -42,6 +44,26 @@ def log_of(manager: LogManager, key: TopicPartition = TOPIC) -> Log:
     log = manager.get(key)
     assert log is not None
     return log
+
+
+def write_log_starts(manager: LogManager) -> bool:
+    """What a broker has its pool do once log starts have moved; whether they had."""
+    task = manager.log_starts_task()
+    if task is None:
+        return False
+    task.run()
+    while manager.on_log_starts_written(task):
+        task.run()
+    return True
+
+
+def maintain(
+    manager: LogManager, now_ms: int, wall_ms: int, marks: Mapping[TopicPartition, Offset]
+) -> None:
+    """Upkeep up to where files have their `.deleted` names."""
+    manager.maintain(now_ms, wall_ms, marks)
+    if write_log_starts(manager):
+        manager.maintain(now_ms, wall_ms, marks)
 
 
 def running(count: int = 3) -> tuple[MemoryFiles, LogManager]:

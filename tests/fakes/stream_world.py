@@ -5,7 +5,7 @@ logs: what the tests of framed streams share.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -20,10 +20,15 @@ from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import DataApi
 from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.framed.connection import State, StreamConnection
+from pylog_broker.framed.open_calls import CALLS_MAX
+from pylog_broker.framed.server import LISTENER, StreamServer
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.acceptor import Gate, Place
+from pylog_broker.net.acceptor import Gate, Place
+from pylog_broker.protobuf.unary import AnyBound, UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
     Effect,
@@ -34,8 +39,6 @@ from pylog_broker.replication.messages import (
     Produce,
     ProduceDone,
 )
-from pylog_broker.streams.connection import State, StreamConnection
-from pylog_broker.streams.server import LISTENER, StreamServer
 
 T0 = TopicPartition("t", 0)
 PLAIN = encode_batch([b"value"])
@@ -119,7 +122,7 @@ class HeldManager:
 class World:
     """A server with one connection over a fake transport."""
 
-    def __init__(self, kind: Any = None) -> None:
+    def __init__(self, kind: Any = None, bound: Iterable[AnyBound] = ()) -> None:
         self.manager = HeldManager()
         self.lines: list[str] = []
         self.pool = ThreadPoolExecutor(1)
@@ -129,8 +132,9 @@ class World:
             checks=BatchChecks(self.pool, 1 << 20, lambda _: None),
             memory=RequestMemory(1 << 20), answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
+        self.apis = UnaryApis(Calls(self.counters), bound)
         self.server = StreamServer(
-            self.data, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
+            self.data, self.apis, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
             frame_bytes_max=FRAME_MAX, report=self.lines.append,
         )  # fmt: skip
         self.gate = Gate(SYSTEM_CLOCK, self.lines.append)
@@ -138,7 +142,9 @@ class World:
         self.connection, self.transport = self.connect()
         if kind is not None:
             self.feed(streams.hello(kind, "c", 3, "me"))
-            assert self.answers() == [(streams.WELCOME, WELCOME)]
+            calls_max = CALLS_MAX if kind == streams.CALLS else 0
+            welcome = streams.welcome(3, 17, FRAME_MAX, calls_max=calls_max)
+            assert self.answers() == [(streams.WELCOME, bytes(memoryview(welcome)[5:]))]
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:
@@ -210,9 +216,6 @@ class World:
         produce, done = self.manager.produced[index]
         failure = Failure(error.code, str(error))
         done([PartitionAck(i.topic_partition, failure) for i in produce.batches])
-
-
-WELCOME = bytes(memoryview(streams.welcome(3, 17, FRAME_MAX))[5:])
 
 
 def produce(correlation: int, batch: bytes = PLAIN, acks: int = -1) -> bytes:

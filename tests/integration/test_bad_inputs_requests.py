@@ -25,7 +25,7 @@ from pylog.rpc.v1 import admin_pb2, cluster_pb2, cluster_pb2_grpc, log_pb2, stre
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import RegisterBroker
 from pylog_broker.metadata.records import NOT_TOLD, Endpoint, usual_listeners
-from pylog_broker.network.cluster_proof import METADATA_KEY
+from pylog_broker.net.cluster_proof import METADATA_KEY
 from pylog_broker.node.link_session import Handshake
 from pylog_broker.node.software import this_software
 from tests.fakes import raw_http2

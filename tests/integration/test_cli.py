@@ -173,7 +173,7 @@ def test_a_cluster_listens_where_it_is_told_to(tmp_path: Path) -> None:
 def test_wrong_settings_of_a_cluster_are_one_line(tmp_path: Path) -> None:
     for given, words in (
         (("--config", "num.partition=2"), "did you mean num.partitions?"),
-        (("--config", "num.io.threads=8"), "is not taken: a broker is one event loop"),
+        (("--config", "log.roll.hours=8"), "is not taken: set log.roll.ms"),
         (("--config", "log.segment.bytes=5"), "log.segment.bytes='5'"),
         (("--config", "num.partitions"), "write KEY=VALUE"),
     ):

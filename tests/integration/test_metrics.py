@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import grpc
 import pytest
@@ -19,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pylog import AdminClient, Consumer, LocalCluster, NewTopic, Producer, errors
 from pylog_broker.metrics import names
+from tests.fakes.alert_rules import Rules
 from tests.fakes.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -134,6 +136,68 @@ def test_each_metric_that_dashboard_and_alerts_name_exists(
     named = set(re.findall(r"\b(?:pylog|process|python)_\w+", text))
     assert len(named) > 5
     assert named - exported(cluster) == set()
+
+
+ALERTS: Final = dict(
+    re.findall(
+        r"- alert: (\w+)\n\s+expr: (?:>-\n)?((?:.+(?:\n {10,}.+)*))",
+        (ROOT / "monitoring/alerts.yml").read_text(),
+    )
+)
+# What each rule waits for: the series that change, and to what. Nothing else does.
+TROUBLE: Final[dict[str, dict[str, float]]] = {
+    "PylogDown": {"up": 0},
+    "PylogNoController": {"pylog_controller_active": 0},
+    "PylogTwoControllers": {"pylog_controller_active": 2},
+    "PylogBrokerMissing": {"pylog_controller_active_brokers": 2},
+    "PylogOfflinePartitions": {"pylog_controller_offline_partitions": 1},
+    "PylogUnderMinIsr": {"pylog_under_min_isr_partitions": 1},
+    "PylogUnderReplicated": {"pylog_under_replicated_partitions": 1},
+    "PylogUncleanElection": {"pylog_controller_unclean_leader_elections_total": 1},
+    "PylogOfflineReplica": {"pylog_offline_replicas": 1},
+    "PylogOfflineLogDirectory": {"pylog_offline_log_directories": 1},
+    "PylogIsrFlapping": {"pylog_isr_shrinks_total": 1_000},
+    "PylogMetadataLag": {"pylog_controller_broker_metadata_lag_records": 1_001},
+    "PylogDiskFilling": {"pylog_disk_free_bytes": 1},
+    "PylogDiskErrors": {"pylog_disk_errors_total": 1},
+    "PylogNoRoom": {"pylog_controller_no_room": 1},
+    "PylogLoopSlow": {"pylog_event_loop_lag_seconds_bucket": 1_000_000},
+    "PylogConnectionsRefused": {"pylog_connections_refused_total": 1_000},
+    "PylogFewDescriptors": {"process_open_fds": 10**9},
+}
+AS_SCRAPED: Final = ("job", "pylog")
+
+
+def seen_by_prometheus(cluster: LocalCluster) -> Samples:
+    """All that the processes export, with what Prometheus puts to it."""
+    found: Samples = {}
+    for who, samples in scrape_all(cluster).items():
+        here = {AS_SCRAPED, ("instance", str(who))}
+        found["up", frozenset(here)] = 1
+        for (name, labels), number in samples.items():
+            found[name, labels | here] = number
+    return found
+
+
+def test_every_alert_fires_for_its_trouble_and_for_nothing_else(cluster: LocalCluster) -> None:
+    assert set(TROUBLE) == set(ALERTS)
+    well = seen_by_prometheus(cluster)
+    # the disk of whoever runs this may be as full as it likes
+    for name, labels in well:
+        if name == "pylog_disk_free_bytes":
+            well[name, labels] = well["pylog_disk_total_bytes", labels]
+    calm = Rules(well, well, 300)
+    assert [name for name, rule in ALERTS.items() if calm.fires(rule)] == []
+    for alert, changed in TROUBLE.items():
+        troubled = {
+            (name, labels): changed[name]
+            if name in changed and dict(labels).get("le", "+Inf") == "+Inf"
+            else number
+            for (name, labels), number in well.items()
+        }
+        assert troubled != well, f"nothing exports what {alert} looks at"
+        rules = Rules(well, troubled, 300)
+        assert [name for name, rule in ALERTS.items() if rules.fires(rule)] == [alert]
 
 
 def test_the_dashboard_shows_every_metric() -> None:

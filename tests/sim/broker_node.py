@@ -106,6 +106,7 @@ class BrokerNode:
         self.cluster.net.break_all_of(self.machine.name, seen_by_peer=not power)
         if not process.is_opening:  # what a start that is cut short has done is judged by the next
             self.cluster.shadows.refresh(self.broker_id, self.disk)
+        self.cluster.shadows.life_ended(self.broker_id)
         if power:
             self._lose_power()
         if self.cluster.swarm.task_ends and self._spark_rng.random() < 0.7:

@@ -23,6 +23,7 @@ from pylog_broker.replication.messages import (
     HighWatermarkMoved,
     LeadershipBegan,
     LeadershipEnded,
+    OffsetsListed,
     OperationFailed,
     PartitionState,
     ProduceDone,
@@ -32,6 +33,7 @@ from pylog_broker.replication.messages import (
     SendAlterPartition,
     SendReplicaFetch,
     SyncLog,
+    WriteLogStarts,
 )
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -232,6 +234,7 @@ class BrokerProcess(Actor):
         self.node.kill(self.node.rng.randint(100, 1_000))
 
     def _perform(self, effect: Effect, states: dict[TopicPartition, PartitionState]) -> None:
+        self.cluster.scheduler.told(self.name, "wants", effect)
         match effect:
             case ProduceDone(token, acks):
                 assert isinstance(token, Producing)
@@ -253,6 +256,9 @@ class BrokerProcess(Actor):
             case SyncLog():
                 self.cluster.sometimes["log synced for its acks"] += 1
                 self._sync_log(effect)
+            case WriteLogStarts():
+                self.cluster.sometimes["log starts written beside the loop"] += 1
+                self._write_starts(effect)
             case ReplicaFailed():
                 self.cluster.on_replica_failed(self, effect)
             case OperationFailed():
@@ -264,6 +270,9 @@ class BrokerProcess(Actor):
                 call.answer(effect)
             case LeadershipBegan() | LeadershipEnded() | HighWatermarkMoved():
                 pass  # heard before all others: by `leaderships`
+            case OffsetsListed():
+                listed: Any = effect.token
+                listed(effect.answers)
 
     def _remove(self, directory: str) -> None:
         logs = self.logs
@@ -312,6 +321,14 @@ class BrokerProcess(Actor):
 
         subject = Syncing(effect.topic_partition, effect.task)
         self.pool.run("sync", effect.task.run, synced, subject)
+
+    def _write_starts(self, effect: WriteLogStarts) -> None:
+        def written(_outcome: object) -> None:
+            assert self.core is not None
+            if not self.is_closing:
+                self.step(self.core.on_log_starts_written(self.now_ms(), effect))
+
+        self.pool.run("log starts", effect.task.run, written)
 
     def _check_synced(self, topic_partition: TopicPartition) -> None:
         log = None if self.logs is None else self.logs.get(topic_partition)

@@ -160,6 +160,7 @@ class BrokerUpkeep:
             for log in logs.logs:
                 if log.log_start_offset > before[log.topic_partition]:
                     self._retained(log, before[log.topic_partition])
+        self._process.step(self._core.on_retained(self._process.now_ms()))
 
     def _retained(self, log: Log, before: Offset) -> None:
         number = log.topic_partition.partition
@@ -223,7 +224,8 @@ class BrokerUpkeep:
             return
         self._cluster.sometimes["compaction"] += self._logs.cleaner.passes - passes
         for name, why in self._logs.cleaner.uncleanable.items():
-            if "input/output error" not in why:
+            # A log out of which a failed sync took pages has a hole, and is set aside.
+            if "input/output error" not in why and not self._process.may_have_failed(name):
                 raise Violation("K", f"{self._process.name} cannot clean {name}: {why}")
         self._process.timer(1, self._clean)
 

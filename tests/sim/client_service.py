@@ -265,17 +265,21 @@ class ClientService:
         if process.core is None:
             return
         process.step([])  # a pass of the cleaner may have changed files since the last one
-        found = []
-        for query in queries:
-            told: OffsetAnswer = process.core.list_offsets(query)
-            self._sometimes["offset listed" if told.failure is None else "offset refused"] += 1
-            if told.failure is None and told.topic_id is not None:
-                ghost = self._cluster.shadows.ghost(told.topic_id, query.topic_partition.partition)
-                if query.timestamp_ms >= 0:
-                    self._sometimes["offset by time"] += 1
-                check_offset(ghost, process.broker_id, query, told)
-            found.append(told)
-        answer(tuple(found))
+
+        def listed(answers: tuple[OffsetAnswer, ...]) -> None:
+            for query, told in zip(queries, answers, strict=True):
+                self._check_listed(query, told)
+            answer(answers)
+
+        process.step(process.core.list_offsets(process.now_ms(), queries, listed))
+
+    def _check_listed(self, query: OffsetQuery, told: OffsetAnswer) -> None:
+        self._sometimes["offset listed" if told.failure is None else "offset refused"] += 1
+        if told.failure is None and told.topic_id is not None:
+            ghost = self._cluster.shadows.ghost(told.topic_id, query.topic_partition.partition)
+            if query.timestamp_ms >= 0:
+                self._sometimes["offset by time"] += 1
+            check_offset(ghost, self._process.broker_id, query, told)
 
     def serve_epoch_ends(self, request: EpochEndQuery, answer: Callable[[object], None]) -> None:
         """Where epochs end."""

@@ -1,5 +1,5 @@
-"""Applications that read: the product's consumer core, `Fetcher` with what collects its records, on
-simulated streams.
+"""Applications that read: the product's consumer core, its request managers with what collects
+their records, on simulated streams.
 
 Every record that the application gets must be committed, and as it was sent; offsets rise, nothing
 committed is skipped, and the position follows what was given out.
@@ -11,12 +11,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, assert_never, cast
 
 from pylog import errors
 from pylog.client.consumer.collecting import Collector, Parts
+from pylog.client.consumer.consumer_loop import ConsumerLoop
 from pylog.client.consumer.consumer_settings import Interceptors, UserCode
-from pylog.client.consumer.fetch_loop import FetchLoop
+from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
@@ -26,10 +27,10 @@ from pylog.client.fetching.fetch_events import (
     ListOffsets,
     Notice,
     RefreshMetadata,
+    WatchTopics,
 )
 from pylog.client.fetching.fetch_events import Fetch as FetchEffect
 from pylog.client.fetching.fetch_state import FetcherSettings, Partition
-from pylog.client.fetching.fetcher import Fetcher
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -111,7 +112,7 @@ class ConsumerApp(Actor):
         self._kept = KeptMetadata(cluster, self, self.rng, self._on_metadata)
         self.read_committed = self.rng.random() < 0.5
         self._stands = self.rng.random() < 0.7  # framed streams; over gRPC a fetch never stands
-        self.fetcher = Fetcher(
+        self.core = ConsumerCore(
             FetcherSettings(
                 auto_offset_reset=reset,
                 read_committed=self.read_committed,
@@ -126,10 +127,11 @@ class ConsumerApp(Actor):
             self.rng.random,
             cluster.wall_ms,
         )
-        self.fetcher.active = True
+        self.core.fetcher.active = True
+        self.positions = self.core.positions
         self._collector = Collector(
-            cast(FetchLoop, _Loop(self)),
-            self.fetcher,
+            cast(ConsumerLoop, _Loop(self)),
+            self.positions,
             _PLAIN,
             max_poll_records=self.rng.choice((3, 500)),
             check_crcs=True,
@@ -199,7 +201,7 @@ class ConsumerApp(Actor):
             self.timer(1 + self.rng.random() * 20, self._poll)
 
     def _raise_faults(self) -> None:
-        for partition in self.fetcher.partitions.values():
+        for partition in self.positions.partitions.values():
             error = partition.error
             if error is None or partition.buffer or partition.decoding is not None:
                 continue
@@ -211,13 +213,13 @@ class ConsumerApp(Actor):
             if isinstance(error, errors.OffsetOutOfRange | errors.LogTruncated):
                 self._must_be_gone(tp, f"hears {error}")
             self._forget_place(tp)
-            self.fetcher.seek_to(partition, EARLIEST_TIMESTAMP)
+            self.positions.seek_to(partition, EARLIEST_TIMESTAMP)
 
     def _take(self, parts: Parts) -> None:
         for tp, records in parts:
             self._check(tp, records)
         for tp, told in self._collector.intercepted(parts).next_offsets.items():
-            position = self.fetcher.partitions[tp].position
+            position = self.positions.partitions[tp].position
             if told != position:
                 raise Violation("C", f"{self.name}: {tp} is at {position}, told {told}")
             # behind the last record there may be some that compaction took
@@ -254,7 +256,7 @@ class ConsumerApp(Actor):
 
     def _look_for_jumps(self) -> None:
         """The fetcher moves a position by itself only when the records there are gone."""
-        for tp, partition in self.fetcher.partitions.items():
+        for tp, partition in self.positions.partitions.items():
             read = self._read.get(tp)
             if read is not None and read.generation != partition.generation:
                 topic_id = self._kept.metadata.topic_id(tp.topic)
@@ -297,7 +299,7 @@ class ConsumerApp(Actor):
         that has sought a bare offset has none. What other leaders say is judged where they say it.
         """
         tp = asked.topic_partition
-        if not asked.topic_id or self.fetcher.partitions[tp].last_epoch >= 0:
+        if not asked.topic_id or self.positions.partitions[tp].last_epoch >= 0:
             return
         ghost = self.cluster.shadows.ghost(TopicId(asked.topic_id), tp.partition)
         if asked.leader_epoch < ghost.newest_epoch:
@@ -309,12 +311,12 @@ class ConsumerApp(Actor):
         if not self.roams:
             return
         self._look_for_jumps()
-        for tp, partition in self.fetcher.partitions.items():
+        for tp, partition in self.positions.partitions.items():
             chance = self.rng.random()
             if chance < 0.1:
                 partition.paused = True
             elif partition.paused:
-                self.fetcher.resume(partition)
+                self.positions.resume(partition)
             elif chance < 0.5:
                 self._seek(tp, partition)
         self.look()
@@ -326,28 +328,34 @@ class ConsumerApp(Actor):
         target = self.rng.choice(("offset", "offset", "earliest", "latest", "time"))
         if target == "offset" and read is not None:
             ghost = self.cluster.shadows.ghost(read.topic_id, tp.partition)
-            self.fetcher.seek(partition, self.rng.randint(0, ghost.committed_end))
+            self.positions.seek(partition, self.rng.randint(0, ghost.committed_end))
         elif target == "time":
-            self.fetcher.seek_to(partition, self.cluster.wall_ms() - self.rng.randint(0, 5_000))
+            self.positions.seek_to(partition, self.cluster.wall_ms() - self.rng.randint(0, 5_000))
         else:
             where = EARLIEST_TIMESTAMP if target == "earliest" else LATEST_TIMESTAMP
-            self.fetcher.seek_to(partition, where)
+            self.positions.seek_to(partition, where)
 
     def settle(self) -> None:
         """From now on it reads to the end."""
         self.roams = False
-        for partition in self.fetcher.partitions.values():
-            self.fetcher.resume(partition)
+        for partition in self.positions.partitions.values():
+            self.positions.resume(partition)
         self.look()
 
     # ---- steps
 
     def look(self) -> None:
-        """Have the fetcher look."""
-        self._step(self.fetcher.poll(self.now_ms()))
+        """Have the core look."""
+        self._step(())
 
     def _step(self, effects: Sequence[Effect]) -> None:
+        """What an event gave, and what there is to do since."""
+        requests, deadline_ms = self.core.poll(self.now_ms())
+        self._perform([*effects, *requests], deadline_ms)
+
+    def _perform(self, effects: Sequence[Effect], deadline_ms: int | None) -> None:
         for effect in effects:
+            self.cluster.scheduler.told(self.name, "wants", effect)
             match effect:
                 case FetchEffect():
                     self._fetch(effect)
@@ -356,18 +364,16 @@ class ConsumerApp(Actor):
                     self._close(broker, lane)
                 case ListOffsets():
                     self._list(effect)
-                case RefreshMetadata(topics):
+                case RefreshMetadata(topics) | WatchTopics(topics):
                     self._kept.refresh_soon(*topics)
                 case Notice(text):
                     self.cluster.scheduler.note("notice", self.name, text)
-        self._arm()
+                case _:
+                    assert_never(effect)
+        if deadline_ms is not None and (self._tick_at < 0 or deadline_ms < self._tick_at):
+            self._tick_at = deadline_ms
+            self.timer(max(1, deadline_ms - self.now_ms()), self._tick, deadline_ms)
         self._news()
-
-    def _arm(self) -> None:
-        deadline = self.fetcher.next_deadline_ms(self.now_ms())
-        if deadline is not None and (self._tick_at < 0 or deadline < self._tick_at):
-            self._tick_at = deadline
-            self.timer(max(1, deadline - self.now_ms()), self._tick, deadline)
 
     def _tick(self, deadline: int) -> None:
         if deadline == self._tick_at:
@@ -376,10 +382,10 @@ class ConsumerApp(Actor):
 
     def _on_metadata(self) -> None:
         topic = self.cluster.TOPIC
-        known = self.fetcher.partitions
+        known = self.positions.partitions
         for number in range(self._kept.metadata.partition_count(topic) or 0):
-            self.fetcher.add(TopicPartition(topic, number), found_later=bool(known))
-        self._step(self.fetcher.on_metadata(self.now_ms()))
+            self.positions.add(TopicPartition(topic, number), found_later=bool(known))
+        self._step(self.core.on_metadata(self.now_ms()))
         self._look_for_jumps()
 
     # ---- fetches
@@ -394,7 +400,7 @@ class ConsumerApp(Actor):
                 return
             rpc = Rpc(self.cluster.net, self, process, lambda: self._broken(place, opened))
             opened = self._streams[place] = rpc
-        limit = self.fetcher.settings.max_partition_fetch_bytes
+        limit = self.positions.settings.max_partition_fetch_bytes
         items = tuple(
             PartitionFetch(
                 item.topic_partition,
@@ -410,7 +416,7 @@ class ConsumerApp(Actor):
         request = Fetch(
             effect.max_wait_ms,
             1,
-            self.fetcher.settings.fetch_max_bytes,
+            self.positions.settings.fetch_max_bytes,
             items,
             self.read_committed,
             stands,
@@ -422,7 +428,7 @@ class ConsumerApp(Actor):
 
     def _refused(self, broker: int, lane: int) -> None:
         if (broker, lane) not in self._streams:
-            self._step(self.fetcher.on_fetch_failed(self.now_ms(), broker, lane))
+            self._step(self.core.fetcher.on_fetch_failed(self.now_ms(), broker, lane))
 
     def _fetched(
         self,
@@ -444,14 +450,15 @@ class ConsumerApp(Actor):
                 self._hear_out_of_range(asked[data.topic_partition])
             if data.diverging_end is not None:
                 self.cluster.sometimes["consumer told of divergence"] += 1
+        self.cluster.scheduler.told(self.name, f"is answered by {place[0]}", found)
         now_ms = self.now_ms()
-        self._step(self.fetcher.on_fetched(now_ms, place[0], correlation, found, answer.stands))
+        self._perform(*self.core.on_fetched(now_ms, place[0], correlation, found, answer.stands))
         self._look_for_jumps()
 
     def _broken(self, place: tuple[int, int], rpc: Rpc) -> None:
         if self._streams.get(place) is rpc:
             del self._streams[place]
-            self._step(self.fetcher.on_fetch_failed(self.now_ms(), *place))
+            self._step(self.core.fetcher.on_fetch_failed(self.now_ms(), *place))
 
     def _close(self, broker: int, lane: int) -> None:
         rpc = self._streams.pop((broker, lane), None)
@@ -466,12 +473,13 @@ class ConsumerApp(Actor):
         )
 
         def heard(answers: tuple[OffsetAnswer, ...] | None) -> None:
+            now_ms = self.now_ms()
             if answers is None:
-                code = errors.LeaderNotAvailable.code
-                listed = [Listed(tp, g, code, "no answer") for tp, g in generations.items()]
+                error = errors.LeaderNotAvailable("no answer")
+                self._step(self.core.on_no_answer(now_ms, effect, error))
             else:
                 listed = [_listed(told, generations) for told in answers]
-            self._step(self.fetcher.on_listed(self.now_ms(), listed))
+                self._step(self.core.on_answer(now_ms, effect, listed))
             self._look_for_jumps()
 
         owner = self.cluster.owners.get(BrokerId(effect.broker))

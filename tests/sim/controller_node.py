@@ -172,6 +172,7 @@ class ControllerProcess(Actor):
     def perform(self, effects: list[Effect]) -> None:
         """Do what the core asks for."""
         for effect in effects:
+            self.cluster.scheduler.told(self.name, "wants", effect)
             match effect:
                 case AppendRecords():
                     self._append(effect)

@@ -76,6 +76,7 @@ class Shadow:
     end: int = 0
     high_watermark: int = 0
     log_start: int = 0  # as last seen there
+    written_start: int = 0  # what of it is durable, so that another life finds it
     holes: dict[int, frozenset[int]] = field(default_factory=dict)  # base -> offsets that are gone
     # batches by base, before which others are missing that a failed sync took
     behind_loss: set[int] = field(default_factory=set)

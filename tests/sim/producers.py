@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from pylog import errors
 from pylog.client.producer.encoding import batch_bytes, split_batch
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 QUIET_MS = (500, 4_000)
 MESSAGE_REQUESTS_MAX = 16
 THE_THREAD = 1
+BATCHES_REMEMBERED = 5
 MAY_FAIL = frozenset(
     {
         errors.DeliveryTimedOut,
@@ -132,6 +133,10 @@ class ProducerApp(Actor):
         )
         self._alone = SendAlone(self.sender.dispatcher)
         self._streams: dict[int, _Stream] = {}
+        # by partition and producer id, the sequences of what was sent and may be stored
+        self._sent: dict[tuple[TopicPartition, int], set[int]] = {}
+        # by partition, the batches that were sent and whose fate is open, and the broker of each
+        self._unsettled: dict[TopicPartition, dict[Batch, int]] = {}
         self._tick_at = -1
         self._last_words: set[TopicPartition] = set()
 
@@ -286,8 +291,11 @@ class ProducerApp(Actor):
         """What it has not heard of, for a report and for L1."""
         if not self.alive:
             return []
+        incomplete = self.accumulator.incomplete
+        waiting = [batch for batch in incomplete if self._exists(batch.topic_partition)]
         words = [f"last word to {tp}" for tp in sorted(self._last_words) if self._exists(tp)]
-        waiting = (b for b in self.accumulator.incomplete if self._exists(b.topic_partition))
+        if incomplete and not waiting:
+            words = []  # ... and may have all the memory until then
         return words + [f"{batch.topic_partition} {batch.delivery}" for batch in waiting]
 
     def _exists(self, tp: TopicPartition) -> bool:
@@ -300,6 +308,7 @@ class ProducerApp(Actor):
     def _step(self, effects: Sequence[Effect]) -> None:
         """Carry out what the sender decided."""
         for effect in effects:
+            self.cluster.scheduler.told(self.name, "wants", effect)
             match effect:
                 case SendRequest():
                     self._send(effect)
@@ -310,6 +319,10 @@ class ProducerApp(Actor):
                     self._close(broker)
                 case RequestProducerId():
                     self._request_id()
+                case BatchDone() | BatchFailed() | BatchSplit():
+                    pass  # below
+                case _:
+                    assert_never(effect)
         for effect in effects:
             match effect:
                 case BatchDone():
@@ -342,6 +355,10 @@ class ProducerApp(Actor):
 
     def _send(self, effect: SendRequest) -> None:
         stream = self._streams.get(effect.broker) or self._open(effect.broker)
+        if self.idempotent:
+            for batch in effect.batches:
+                self._must_be_remembered(batch)
+                self._must_follow(batch, effect.broker)
         if stream is None:
             return
         items = tuple(self._item(batch) for batch in effect.batches)
@@ -350,6 +367,32 @@ class ProducerApp(Actor):
         if not stream.is_waking:
             stream.is_waking = True
             self.timer(self.rng.random() * 2, self._flush, effect.broker, stream)
+
+    def _must_be_remembered(self, batch: Batch) -> None:
+        """A broker knows the last five batches of a producer: one that is sent again is one of
+        them, or it may be refused though it is stored.
+        """
+        sent = self._sent.setdefault((batch.topic_partition, batch.producer_id), set())
+        behind = sorted(sequence for sequence in sent if sequence > batch.base_sequence)
+        if len(behind) >= BATCHES_REMEMBERED:
+            raise Violation(
+                "C",
+                f"{self.name}: {batch.topic_partition} sends sequence {batch.base_sequence} again, "
+                f"and has sent {behind} behind it",
+            )
+        sent.add(batch.base_sequence)
+
+    def _must_follow(self, batch: Batch, broker: int) -> None:
+        """What is new goes where all is that was sent before it, whose stream keeps the order."""
+        sent = self._unsettled.setdefault(batch.topic_partition, {})
+        others = [at for older, at in sent.items() if at != broker and not older.resolved]
+        if batch not in sent and others:
+            raise Violation(
+                "C",
+                f"{self.name}: {batch.topic_partition} sends the new sequence "
+                f"{batch.base_sequence} to {broker}, while older ones are at {others}",
+            )
+        sent[batch] = broker
 
     def _item(self, batch: Batch) -> PartitionBatch:
         tp = batch.topic_partition
@@ -407,11 +450,13 @@ class ProducerApp(Actor):
         if answers is None or self._streams.get(broker) is not stream or self.acks == 0:
             return
         told = [(correlation, [_ack(ack) for ack in acks]) for correlation, acks in answers]
+        self.cluster.scheduler.told(self.name, f"is answered by {broker}", told)
         self._step(self.sender.on_acks(self.now_ms(), broker, told))
 
     def _broken(self, broker: int, stream: _Stream) -> None:
         if self._streams.get(broker) is stream:
             del self._streams[broker]
+            self.cluster.scheduler.told(self.name, "loses the stream to", broker)
             self._step(self.sender.on_disconnected(self.now_ms(), broker, "the stream broke"))
 
     def _close(self, broker: int) -> None:
@@ -456,6 +501,7 @@ class ProducerApp(Actor):
 
     def _done(self, effect: BatchDone) -> None:
         batch, fate = effect.batch, effect.batch.delivery
+        self._unsettled.get(batch.topic_partition, {}).pop(batch, None)
         fate.told = effect.base_offset
         batch.forget_records()
         if self.acks == -1:
@@ -468,7 +514,10 @@ class ProducerApp(Actor):
     def _failed(self, effect: BatchFailed) -> None:
         batch, error = effect.batch, effect.error
         batch.delivery.failed = True
+        self._unsettled.get(batch.topic_partition, {}).pop(batch, None)
         tp = batch.topic_partition
+        if not batch.maybe_stored:  # another one may have its sequence
+            self._sent.get((tp, batch.producer_id), set()).discard(batch.base_sequence)
         self.cluster.scheduler.note("send fails", self.name, str(tp), batch.base_sequence, error)
         self.cluster.sometimes[f"send: {error.name}"] += 1
         if type(error) not in MAY_FAIL:
@@ -491,6 +540,9 @@ class ProducerApp(Actor):
 
     def _split(self, batch: Batch, parts: Sequence[Batch]) -> None:
         self.cluster.sometimes["batch split"] += 1
+        broker = self._unsettled.get(batch.topic_partition, {}).pop(batch, None)
+        if broker is not None:
+            self._unsettled[batch.topic_partition].update(dict.fromkeys(parts, broker))
         numbers = iter(batch.delivery.numbers)
         for part in parts:
             part.delivery.numbers = [next(numbers) for _ in range(part.count)]

@@ -178,6 +178,7 @@ def _failure(seed: int, variant: str, report: str, cluster: Cluster) -> str:
     return "\n".join(
         [
             *lines,
+            *cluster.scheduler.histories.lines(report),
             f"seed {seed} variant {variant} commit {_commit()} {cluster.swarm}",
             report,
             cluster.describe(),

@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from tests.sim.histories import Histories
+
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
 
@@ -53,6 +55,7 @@ class Scheduler:
         self.now_us = 0
         self.events = 0
         self.trace = trace if trace is not None else Trace()
+        self.histories = Histories()
         self._heap: list[tuple[int, int, Callable[..., None], tuple[Any, ...]]] = []
         self._counter = 0
 
@@ -72,6 +75,10 @@ class Scheduler:
     def note(self, kind: str, *fields: object) -> None:
         """Add to the trace."""
         self.trace.add(self.now_us, kind, fields)
+
+    def told(self, name: str, what: str, value: object) -> None:
+        """The core of the process `name` was told something, or wants it done: for a report."""
+        self.histories.add(self.now_us, name, what, value)
 
     def step(self) -> bool:
         """Run the next event; False when there is none."""

@@ -147,6 +147,7 @@ class Shadows:
             self._read_more(broker, ghost, reading, disk)  # to its broker it is whole as yet
         else:
             return
+        ghost.shadow(broker).written_start = log.bounds.written_start
         reading.step_end = state.log_end_offset
         marks = (
             state.leader,
@@ -200,11 +201,15 @@ class Shadows:
             if name.endswith(LOG_SUFFIX) and name >= reading.segment:
                 node = directory.entries[name]
                 assert isinstance(node, Inode)
-                if name != reading.segment:
-                    reading.segment, reading.position = name, 0
-                ghost.grow(broker, self._batches(broker, ghost, node, reading))
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
+                if name != reading.segment:
+                    if not node.data and reading.segment:
+                        # A roll that was given up may have left it: the one before may yet grow.
+                        reading.looked_at = None
+                        continue
+                    reading.segment, reading.position = name, 0
+                ghost.grow(broker, self._batches(broker, ghost, node, reading))
                 reading.looked_at = (directory, directory.version, node, node.version)
 
     def _read_all(
@@ -461,6 +466,12 @@ class Shadows:
             if owner == broker and reading.directory == source:
                 reading.directory, reading.cuts, reading.moved = target, -2, True
                 self.ghosts[key].shadow(broker).log_start = 0
+
+    def life_ended(self, broker: BrokerId) -> None:
+        """A broker died. A log start that moved and was not durable yet may be forgotten."""
+        found = (ghost.shadows.get(broker) for ghost in self.ghosts.values())
+        for shadow in [each for each in found if each is not None]:
+            shadow.log_start = min(shadow.log_start, shadow.written_start)
 
     def trusted_again(self, broker: BrokerId) -> None:
         """The controller took the broker's new registration: its logs count again."""

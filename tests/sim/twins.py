@@ -53,7 +53,9 @@ def check_out_of_range(ghost: PartitionGhost, broker: BrokerId, offset: int) -> 
 
 
 def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
-    """(offset, time) of every record that is there, from the log start to the high watermark."""
+    """(offset, time) of every record that is there, from the log start to the high watermark. Both
+    may lie inside a batch: a leader that starts knows no more than its log start is committed.
+    """
     found = []
     for batch in shadow.batches:
         if batch.last < shadow.log_start or batch.base >= shadow.high_watermark:
@@ -63,7 +65,8 @@ def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
         found += [
             (batch.base + index, time)
             for index, time in enumerate(times)
-            if batch.base + index >= shadow.log_start and batch.base + index not in gone
+            if shadow.log_start <= batch.base + index < shadow.high_watermark
+            and batch.base + index not in gone
         ]
     return found
 

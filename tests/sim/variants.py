@@ -14,11 +14,14 @@ from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
+from pylog.client.fetching.fetch_events import Listed
 from pylog.client.fetching.fetch_state import InFlight
 from pylog.client.fetching.fetch_state import Partition as FetchedPartition
+from pylog.client.fetching.offset_look_ups import OffsetLookUps
+from pylog.client.fetching.positions import Positions
 from pylog.client.sending.accumulator import Accumulator
-from pylog.client.sending.lanes import Lane
-from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.lanes import Lane, LaneState
+from pylog.client.sending.producer_batch import Batch, BatchState
 from pylog.client.sending.send_events import Ack
 from pylog.client.sending.sender import Sender
 from pylog.config import LONG_MAX
@@ -57,7 +60,11 @@ from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaF
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
-from pylog_broker.storage.checkpoints.checkpoint_writer import OffsetCheckpoint, StagedCheckpoint
+from pylog_broker.storage.checkpoints.checkpoint_writer import (
+    LogStartsTask,
+    OffsetCheckpoint,
+    StagedCheckpoint,
+)
 from pylog_broker.storage.checkpoints.leader_epochs import EpochEndOffset, LeaderEpochCache
 from pylog_broker.storage.cleaner.choice import Cleanable
 from pylog_broker.storage.cleaner.clean_plan import CleanPlan
@@ -223,6 +230,11 @@ def _clean_beyond(
 
 def _no_delete_retention(self: LogCleaner, *args: Any) -> CleanPlan:
     return replace(_production_plan(self, *args), delete_retention_ms=0)
+
+
+def _taken_for_written(self: LogStartsTask) -> bool:
+    self.is_written = True
+    return False
 
 
 def _not_at_all(_self: object, *_args: object) -> None:
@@ -492,7 +504,7 @@ _production_on_acks = Sender.on_acks
 
 
 def _kept_in_memory(self: Accumulator, batch: Batch) -> None:
-    batch.resolved = True
+    batch.become(BatchState.RESOLVED)
     del self.incomplete[batch]
 
 
@@ -505,8 +517,10 @@ def _answers_turned_round(
 
 def _counts_on(self: Lane, producer_id: int, producer_epoch: int) -> None:
     self.producer_id, self.producer_epoch = producer_id, producer_epoch
+    self.become(LaneState.FIRST)
     for batch in self.unresolved:
-        batch.refused = False
+        if batch.state is BatchState.REFUSED:
+            batch.become(BatchState.WAITING)
         self.sequence(batch)
 
 
@@ -521,6 +535,63 @@ _production_lane_replace = Lane.replace
 
 def _any_place(self: InFlight, partition: FetchedPartition) -> bool:
     return partition.topic_partition in self.wanted and partition.position is not None
+
+
+def _where_the_last_one_went(self: Lane, broker: int) -> bool:
+    return self.broker == broker
+
+
+def _whatever_became_of_it(self: Lane, batch: Batch) -> bool:
+    if self.unresolved[-1] is not batch or batch.producer_id != self.producer_id or self.gap:
+        return False
+    self.next_sequence = batch.base_sequence
+    return True
+
+
+def _parts_turned_round(self: Lane, batch: Batch, parts: Sequence[Batch]) -> None:
+    _production_lane_replace(self, batch, parts[::-1])
+
+
+_production_take = Accumulator.take
+
+
+def _newest_first(self: Accumulator, topic_partition: TopicPartition, now_ms: int) -> Batch:
+    self._queues[topic_partition].rotate(1)
+    return _production_take(self, topic_partition, now_ms)
+
+
+def _newest_seen(self: Accumulator, topic_partition: TopicPartition) -> Batch | None:
+    queue = self._queues.get(topic_partition)
+    return queue[-1] if queue and topic_partition in self._due else None
+
+
+_production_drop_buffer = Positions._drop_buffer
+
+
+def _buffer_kept(self: Positions, partition: FetchedPartition) -> None:
+    buffer, size = tuple(partition.buffer), partition.buffered_bytes
+    _production_drop_buffer(self, partition)
+    partition.buffer.extend(buffer)
+    partition.buffered_bytes = size
+
+
+_production_on_listed = OffsetLookUps.on_listed
+
+
+def _of_any_seek(self: OffsetLookUps, now_ms: int, answers: Sequence[Listed]) -> Any:
+    known = self._positions.partitions
+    answers = [
+        replace(answer, generation=known[answer.topic_partition].generation)
+        for answer in answers
+        if answer.topic_partition in known and not answer.code
+    ]
+    return _production_on_listed(self, now_ms, answers)
+
+
+def _same_place(
+    _self: Positions, partition: FetchedPartition, topic_id: str, _effects: object
+) -> None:
+    partition.topic_id = topic_id
 
 
 _production_behind = fetches._behind
@@ -591,6 +662,25 @@ def _many_clients(swarm: Swarm) -> Swarm:
         fault_interval_ms=400.0,
         away_ms=500,
         clients=clients,
+    )
+
+
+def _moving_leaders(swarm: Swarm) -> Swarm:
+    """They lose their office while they live, and more waits to be sent than brokers take."""
+    swarm = _many_clients(swarm)
+    return replace(
+        swarm,
+        weak_producers=0,
+        producers=1,
+        produce_interval_ms=4.0,
+        records_max=4,
+        quiet_share=0.0,
+        net=replace(swarm.net, delay_mean_ms=20.0, tail_share=0.0, drop=0.0, reset=0.0),
+        faults=("kill",),
+        fault_interval_ms=1_000.0,
+        away_ms=300,
+        rebalance_ms=300,
+        clients=replace(swarm.clients, linger_ms=0, life_ms=1e9),
     )
 
 
@@ -947,7 +1037,10 @@ VARIANTS: dict[str, Variant] = {
     ),
     "log_start_in_memory": Variant(
         "B-S17: a log start that moved is not written down, and deleted records come back",
-        ((LogCheckpoints, "write_log_starts", _not_at_all),),
+        (
+            (LogCheckpoints, "write_log_starts", _not_at_all),
+            (LogStartsTask, "settle", _taken_for_written),
+        ),
         caught_by=3,
     ),
     "deleted_is_served": Variant(
@@ -1045,6 +1138,42 @@ VARIANTS: dict[str, Variant] = {
         ((Lane, "replace", _one_sequence),),
         leaning=_too_large,
         caught_by=1,
+    ),
+    "past_the_leader_before": Variant(
+        "New batches go to a leader while the one before has not answered for older ones",
+        ((Lane, "is_at", _where_the_last_one_went),),
+        leaning=_moving_leaders,
+    ),
+    "sequence_given_back": Variant(
+        "A batch whose time is up leaves its sequence to the next one, though it may be stored",
+        ((Lane, "take_back", _whatever_became_of_it),),
+        leaning=_impatient,
+    ),
+    "parts_turned_round": Variant(
+        "The parts of a batch that was too large are sent the last one first",
+        ((Lane, "replace", _parts_turned_round),),
+        leaning=_too_large,
+    ),
+    "newest_first": Variant(
+        "Of the batches that wait for a partition the newest one is sent first",
+        ((Accumulator, "take", _newest_first), (Accumulator, "peek", _newest_seen)),
+        leaning=_many_clients,
+    ),
+    "buffer_outlives_a_seek": Variant(
+        "What was fetched stays in the buffer when the consumer goes elsewhere",
+        ((Positions, "_drop_buffer", _buffer_kept),),
+        caught_by=8,
+    ),
+    "look_up_outlives_a_seek": Variant(
+        "A look-up's answer counts though the consumer has gone elsewhere meanwhile",
+        ((OffsetLookUps, "on_listed", _of_any_seek),),
+        leaning=_many_clients,
+    ),
+    "old_place_in_a_new_topic": Variant(
+        "A consumer goes on at its offset in a topic that was made anew",
+        ((Positions, "_on_new_topic", _same_place),),
+        leaning=_many_topics,
+        caught_by=3,
     ),
     "acks_turned_round": Variant(
         "The answers to a request for several partitions are taken in the wrong order",

@@ -1,6 +1,6 @@
 """ApiVersions (api key 18), versions 0 to 4.
 
-Generated from schemas/api_versions.txt by tools/kafka_codecs.py: do not edit.
+Generated from broker/kafka/schemas/api_versions.txt by tools/kafka_codecs.py: do not edit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
     Chunks,
     MalformedMessage,

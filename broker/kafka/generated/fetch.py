@@ -1,6 +1,6 @@
 """Fetch (api key 1), versions 12 to 18.
 
-Generated from schemas/fetch.txt by tools/kafka_codecs.py: do not edit.
+Generated from broker/kafka/schemas/fetch.txt by tools/kafka_codecs.py: do not edit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
     INLINE_RECORDS_MAX,
     ZERO_UUID,

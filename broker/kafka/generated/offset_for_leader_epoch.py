@@ -1,6 +1,6 @@
 """OffsetForLeaderEpoch (api key 23), versions 4 to 4.
 
-Generated from schemas/offset_for_leader_epoch.txt by tools/kafka_codecs.py: do not edit.
+Generated from broker/kafka/schemas/offset_for_leader_epoch.txt by tools/kafka_codecs.py: do not edit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
     Chunks,
     MalformedMessage,

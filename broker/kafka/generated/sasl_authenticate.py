@@ -1,6 +1,6 @@
 """SaslAuthenticate (api key 36), versions 2 to 2.
 
-Generated from schemas/sasl_authenticate.txt by tools/kafka_codecs.py: do not edit.
+Generated from broker/kafka/schemas/sasl_authenticate.txt by tools/kafka_codecs.py: do not edit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
     Chunks,
     MalformedMessage,

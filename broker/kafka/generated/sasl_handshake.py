@@ -1,6 +1,6 @@
 """SaslHandshake (api key 17), versions 1 to 1.
 
-Generated from schemas/sasl_handshake.txt by tools/kafka_codecs.py: do not edit.
+Generated from broker/kafka/schemas/sasl_handshake.txt by tools/kafka_codecs.py: do not edit.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import Struct
 from typing import Final
 
-from pylog_broker.kafka.wire import (
+from pylog_broker.kafka_primitives import (
     DECODE_FAULTS,
     Chunks,
     MalformedMessage,

@@ -17,13 +17,22 @@ from pylog_broker.storage.files import Files
 STAGED_SUFFIX: Final = ".next.tmp"
 """Not the name that `Files.write_atomic` uses; and what a crash leaves is removed at the start."""
 
+AWAITED_SUFFIX: Final = ".awaited.tmp"
+"""Of what somebody waits for: the periodic write of the same file may be under way."""
+
 
 class StagedCheckpoint:
     """A snapshot on its way to the disk."""
 
-    def __init__(self, files: Files, path: str, offsets: dict[TopicPartition, Offset]) -> None:
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        offsets: dict[TopicPartition, Offset],
+        suffix: str = STAGED_SUFFIX,
+    ) -> None:
         self.offsets = offsets
-        self.path = f"{path}{STAGED_SUFFIX}"
+        self.path = f"{path}{suffix}"
         self.is_written = False
         self._files = files
 
@@ -75,6 +84,27 @@ class OffsetCheckpoint:
         if offsets != self._content:
             self._staged = StagedCheckpoint(self._files, self._path, dict(offsets))
         return self._staged
+
+    def stage_awaited(self, offsets: Mapping[TopicPartition, Offset]) -> StagedCheckpoint:
+        """A write of these offsets that somebody waits for; what is staged already is dropped."""
+        self._staged = StagedCheckpoint(self._files, self._path, dict(offsets), AWAITED_SUFFIX)
+        return self._staged
+
+    def place_awaited(self, staged: StagedCheckpoint) -> bool:
+        """Put it in its place; durable when the directory is synced, so say `synced` then. False
+        when something newer is there. OSError when the disk refuses.
+        """
+        if staged is not self._staged:
+            return False
+        self.place(staged, directory_synced=False)
+        return True
+
+    def synced(self, staged: StagedCheckpoint) -> bool:
+        """The directory was synced after that was put in its place; whether it is still there."""
+        is_there = self._content is staged.offsets
+        if is_there:
+            self._maybe = set(staged.offsets)
+        return is_there
 
     def place(self, staged: StagedCheckpoint | None, *, directory_synced: bool) -> None:
         """Put a staged file in its place, unless something newer is there.
@@ -130,3 +160,46 @@ class CheckpointTask:
             checkpoint.place(staged, directory_synced=self._directory_synced)
         if self.error is not None:
             raise self.error
+
+
+class LogStartsTask:
+    """The log starts of one directory, which somebody waits for.
+
+    Two steps: `run()` on a pool thread, then `LogManager.on_log_starts_written` on the loop, and
+    both again while that says so. The first writes a file, the second makes its name durable.
+    """
+
+    def __init__(
+        self, files: Files, directory: str, checkpoint: OffsetCheckpoint, staged: StagedCheckpoint
+    ) -> None:
+        self.offsets = staged.offsets
+        self.error: OSError | None = None
+        self.is_written = False
+        """The checkpoint has them, durably. False at the end: something newer is there."""
+        self._files = files
+        self._directory = directory
+        self._checkpoint = checkpoint
+        self._staged = staged
+        self._is_placed = False
+
+    def run(self) -> None:
+        """Never raises; `error` tells."""
+        try:
+            if self._is_placed:
+                self._files.fsync_dir(self._directory)
+            else:
+                self._staged.write()
+        except OSError as error:
+            self.error = error
+
+    def settle(self) -> bool:
+        """A step has run; on the loop. Whether another one is to follow. OSError: the one that it
+        met, or a new one.
+        """
+        if self.error is not None:
+            raise self.error
+        if self._is_placed:
+            self.is_written = self._checkpoint.synced(self._staged)
+            return False
+        self._is_placed = self._checkpoint.place_awaited(self._staged)
+        return self._is_placed

@@ -22,8 +22,13 @@ from pylog.records.batch import (
     seal,
 )
 from pylog.records.compression import check_codec, compress
-from pylog.records.decode_kernels import TIMESTAMP_DELTA
-from pylog.records.raw_memory import buffer_address, data_address, new_buffer
+from pylog.records.native.decode_kernels import TIMESTAMP_DELTA
+from pylog.records.native.raw_memory import (
+    as_bytes,
+    buffer_address,
+    data_address,
+    new_buffer,
+)
 from pylog.records.sections import Section
 from pylog_broker.storage.cleaner.kernels import measure_kept, write_kept
 
@@ -65,7 +70,7 @@ def filtered_batch(
     address, _alive = buffer_address(section.buffer)
     write_kept(data_address(body), address, fields, deltas, kept)
     new_header = _header(header, attributes, len(chosen), base, newest)
-    return seal(new_header, compress(check_codec(header.attributes & CODEC_MASK), body))
+    return seal(new_header, compress(check_codec(header.attributes & CODEC_MASK), as_bytes(body)))
 
 
 def _header(

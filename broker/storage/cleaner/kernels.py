@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numba import types
 
-from pylog.records.decode_kernels import (
+from pylog.records.native.decode_kernels import (
     END,
     HEADER_COUNT,
     HEADERS_START,
@@ -22,8 +22,8 @@ from pylog.records.decode_kernels import (
     VALUE_LENGTH,
     VALUE_START,
 )
-from pylog.records.encode_kernels import data_size, varint_size, write_data, write_varint
-from pylog.records.raw_memory import copy_bytes, helper, kernel, load_byte, store_byte
+from pylog.records.native.encode_kernels import data_size, varint_size, write_data, write_varint
+from pylog.records.native.raw_memory import copy_bytes, helper, kernel, load_byte, store_byte
 
 _i64 = types.int64
 _u64 = types.uint64

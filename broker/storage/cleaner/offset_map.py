@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from pylog.records.array_columns import ArrayColumns
 from pylog.records.batch import BatchHeader
-from pylog.records.raw_memory import buffer_address
+from pylog.records.native.raw_memory import buffer_address
 from pylog.records.sections import Section
 from pylog_broker.storage.cleaner.kernels import EMPTY, put_keys, select_records
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
@@ -51,6 +52,7 @@ class Environment:
     before the log acts on it.
     `truncated` hears from which offset on records go, before they do.
     `failed` hears of a log that goes offline; `no_room`, that the disk was found full.
+    `disk_errors` counts errors of the disk by kind.
     """
 
     tail_budget: TailBudget
@@ -64,3 +66,4 @@ class Environment:
     failed: Callable[[NamedLog], None] = lambda log: None
     no_room: Callable[[], None] = lambda: None
     producer_budget: ProducerBudget = field(default_factory=ProducerBudget)
+    disk_errors: Counter[str] = field(default_factory=Counter)

@@ -7,6 +7,7 @@ again: `FaultGuard.leave_unfinished`.
 from __future__ import annotations
 
 import errno
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -36,7 +37,9 @@ class FaultGuard:
         directory: str,
         on_failure: Callable[[], None],
         on_no_room: Callable[[], None],
+        errors: Counter[str] | None = None,
     ) -> None:
+        """`errors` counts the errors of the disk by kind."""
         self.failure: KafkaStorageError | None = None
         self.failed_reading = False
         """The failure was met over reading: it casts no doubt on what was written before."""
@@ -50,6 +53,7 @@ class FaultGuard:
         self._directory = directory
         self._on_failure = on_failure
         self._on_no_room = on_no_room
+        self._errors: Counter[str] = Counter() if errors is None else errors
 
     def check(self) -> None:
         """Raises the error that took the log offline, if one did, and one for a closed log. What
@@ -114,13 +118,16 @@ class FaultGuard:
             return self.failure
         passes = not isinstance(error, SyncFailed)
         if error.errno in NO_ROOM and passes:
+            self._errors["no_room"] += 1
             self._on_no_room()
             return DiskFull(
                 f"{what}: no room on the disk of {self._directory} ({error.strerror}); "
                 "free some space"
             )
         if error.errno in OF_THE_MOMENT and passes:
+            self._errors["of_the_moment"] += 1
             return ShortOfResources(f"{what} in {self._directory}: {error}; try again later")
+        self._errors["failed"] += 1
         self.failed_disk = error.errno in DISK_FAILED
         return self.fail(
             KafkaStorageError(

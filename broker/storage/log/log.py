@@ -95,6 +95,7 @@ class Log:
             directory,
             lambda: self._environment.failed(self),
             self._environment.no_room,
+            self._environment.disk_errors,
         )
         self._tail = TailCache(self._environment.tail_bytes_max, self._environment.tail_budget)
         self._segments = SegmentList(
@@ -178,6 +179,7 @@ class Log:
         self._bounds.end = self._segments.active.end_offset
         log_start_offset = last_stop.judge_start(self.directory, log_start_offset, self._bounds.end)
         self._bounds.start = max(log_start_offset, self._segments[0].base_offset)
+        self._bounds.written_start = self._bounds.start
         self._durable.point = min(last_stop.recovery_point, self._bounds.end)
         if self.recovery.bytes_cut or not last_stop.memory_survived:
             self._durable.point = self._bounds.end  # the loader has synced what is left
@@ -412,18 +414,25 @@ class Log:
         return self._reader.bytes_between(offset, upper_bound)
 
     def offset_for_timestamp(
-        self, timestamp_ms: int, *, upper_bound: int | None = None
+        self, timestamp_ms: int, *, upper_bound: int | None = None, nowait: bool = False
     ) -> OffsetAndTimestamp | None:
-        """The first record at or after a time, below `upper_bound` (default: the log's end)."""
-        self._guard.check()
-        end = self._bounds.end if upper_bound is None else upper_bound
-        return self._reader.first_at_or_after(timestamp_ms, self._bounds.start, end)
+        """The first record at or after a time, below `upper_bound` (default: the log's end).
 
-    def max_timestamp(self, *, upper_bound: int | None = None) -> OffsetAndTimestamp | None:
-        """The first record with the largest timestamp, below `upper_bound` (KIP-734)."""
+        Raises KafkaStorageError, and with `nowait` PagesCold.
+        """
         self._guard.check()
         end = self._bounds.end if upper_bound is None else upper_bound
-        return self._reader.largest(self._bounds.start, end)
+        return self._reader.first_at_or_after(timestamp_ms, self._bounds.start, end, nowait=nowait)
+
+    def max_timestamp(
+        self, *, upper_bound: int | None = None, nowait: bool = False
+    ) -> OffsetAndTimestamp | None:
+        """The first record with the largest timestamp, below `upper_bound` (KIP-734); errors as
+        above.
+        """
+        self._guard.check()
+        end = self._bounds.end if upper_bound is None else upper_bound
+        return self._reader.largest(self._bounds.start, end, nowait=nowait)
 
     # ---- cut ------------------------------------------------------------------------------------
 
@@ -461,20 +470,39 @@ class Log:
         self._guard.check()
         return self._start.advance(offset)
 
+    def move_log_start(self, offset: Offset) -> bool:
+        """As `advance_log_start`, but only in memory: until `start_is_written` a crash may bring
+        the records back. False when the log starts there or later already.
+        """
+        self._guard.check()
+        return self._start.move(offset)
+
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """Let the log begin behind what its settings do not keep; why, or nothing.
 
-        `trusted_ms`: the time that ages go by, None when there is none. Only in memory: write the
-        log starts, and say so by `note_start_written`, before `delete_old_segments`.
+        `trusted_ms`: the time that ages go by, None when there is none. Only in memory: no file is
+        to go before `start_is_written`.
         """
         self._guard.check()
         return self._start.retain(
             high_watermark=high_watermark, wall_ms=wall_ms, trusted_ms=trusted_ms
         )
 
-    def note_start_written(self) -> None:
-        """The checkpoint of the log starts has this log's as it is now."""
-        self._bounds.start_is_written = True
+    @property
+    def start_is_written(self) -> bool:
+        """Whether the checkpoint of the log starts has this log's as it is now."""
+        return self._bounds.start_is_written
+
+    def note_start_written(self, offset: int) -> None:
+        """The checkpoint says, durably, that the log starts there."""
+        bounds = self._bounds
+        bounds.written_start = max(bounds.written_start, min(offset, bounds.start))
+
+    def start_was_refused(self, error: OSError) -> KafkaStorageError:
+        """The checkpoint could not be written; PassingStorageError when it may be later, else the
+        log is offline now.
+        """
+        return self._guard.fault(error, "writing the log start")
 
     def delete_old_segments(self, *, all_of_it_ms: int | None = None) -> list[str]:
         """Give segments wholly below the log start names that say they may go; the paths. Where

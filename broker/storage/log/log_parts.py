@@ -23,14 +23,19 @@ from pylog_broker.storage.tail_cache import TailCache
 class LogBounds:
     """`start` is the first offset that may be read, `end` the next record's. `generation` grows
     whenever records leave the end. `wall_ms` is the newest time that the log was told.
-    `start_is_written` False: the checkpoint may say an earlier one.
+    `written_start` is where it would begin after a crash, at the earliest.
     """
 
     start: int = 0
     end: int = 0
     generation: int = 0
     wall_ms: int = 0
-    start_is_written: bool = True
+    written_start: int = 0
+
+    @property
+    def start_is_written(self) -> bool:
+        """Whether a crash would bring no record back that is below the start."""
+        return self.written_start >= self.start
 
 
 @dataclass(slots=True)

@@ -67,9 +67,11 @@ class LogReader:
             )
 
     def first_at_or_after(
-        self, timestamp_ms: int, start: int, end: int
+        self, timestamp_ms: int, start: int, end: int, *, nowait: bool
     ) -> OffsetAndTimestamp | None:
-        """The first record in [start, end) at or after a time."""
+        """The first record in [start, end) at or after a time; with `nowait` it may raise
+        PagesCold.
+        """
         with self._guard.io("looking up a time", reads=True):
             return first_at_or_after(
                 self._files,
@@ -77,12 +79,15 @@ class LogReader:
                 timestamp_ms,
                 start=start,
                 end=end,
+                nowait=nowait,
             )
 
-    def largest(self, start: int, end: int) -> OffsetAndTimestamp | None:
-        """The first record in [start, end) with the largest timestamp."""
+    def largest(self, start: int, end: int, *, nowait: bool) -> OffsetAndTimestamp | None:
+        """The first record in [start, end) with the largest timestamp; with `nowait` it may raise
+        PagesCold.
+        """
         with self._guard.io("looking up the largest time", reads=True):
-            return largest(self._files, self._segments, start=start, end=end)
+            return largest(self._files, self._segments, start=start, end=end, nowait=nowait)
 
     def aborted_transactions(self, offset: int, upper_bound: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in [offset, upper_bound), by their markers."""

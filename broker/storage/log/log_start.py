@@ -30,6 +30,23 @@ class LogStart:
         self._bounds = parts.bounds
         self._writer = writer
 
+    def move(self, offset: Offset) -> bool:
+        """`Log.move_log_start`."""
+        bounds = self._bounds
+        if offset <= bounds.start:
+            return False
+        self._check(offset)
+        bounds.start = offset
+        self._durable.epochs.truncate_from_start(offset)
+        return True
+
+    def _check(self, offset: Offset) -> None:
+        if offset > self._bounds.end:
+            raise OffsetOutOfRange(
+                f"{self._parts.topic_partition} cannot start at {offset}: it ends at "
+                f"{self._bounds.end}"
+            )
+
     def advance(self, offset: Offset) -> bool:
         """`Log.advance_log_start`."""
         bounds = self._bounds
@@ -37,10 +54,7 @@ class LogStart:
             if not bounds.start_is_written:
                 self._write()
             return False
-        if offset > bounds.end:
-            raise OffsetOutOfRange(
-                f"{self._parts.topic_partition} cannot start at {offset}: it ends at {bounds.end}"
-            )
+        self._check(offset)
         before, bounds.start = bounds.start, offset
         try:
             self._write()
@@ -63,7 +77,7 @@ class LogStart:
                 for path in self.delete_segments():
                     self._files.unlink(path)
                 self._environment.log_start_moved(self._bounds.start)
-        self._bounds.start_is_written = True
+        self._bounds.written_start = self._bounds.start
 
     def retain(self, *, high_watermark: int, wall_ms: int, trusted_ms: int | None) -> str:
         """`Log.retain`."""
@@ -86,7 +100,7 @@ class LogStart:
             end = self._segments[doomed.count].base_offset
         if end <= bounds.start:
             return ""
-        bounds.start, bounds.start_is_written = end, False
+        bounds.start = end
         self._durable.epochs.truncate_from_start(Offset(end))
         return doomed.reason
 

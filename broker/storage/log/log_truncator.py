@@ -56,6 +56,7 @@ class LogTruncator:
         bounds.generation += 1
         bounds.end = end
         bounds.start = min(bounds.start, end)
+        bounds.written_start = min(bounds.written_start, end)
         self._tail.truncate(end)
         self._durable.epochs.truncate_from_end(Offset(end))
         self._carry_out(partial(self._cut_files, offset, point))
@@ -76,7 +77,7 @@ class LogTruncator:
         self._lower_recovery_point(min(offset, self._durable.point))
         bounds.generation += 1
         bounds.start = bounds.end = offset
-        bounds.start_is_written = False
+        bounds.written_start = 0
         self._tail.clear()
         self._producers.now.clear()
         self._durable.epochs.clear()
@@ -90,7 +91,7 @@ class LogTruncator:
         self._durable.point = offset
         self._durable.write_epochs()
         self._environment.log_start_moved(self._bounds.start)
-        self._bounds.start_is_written = True
+        self._bounds.written_start = self._bounds.start
 
     def restart_before(self, first: int) -> Callable[[], None]:
         """A log that holds nothing gets a batch that begins before its end, because the leader's

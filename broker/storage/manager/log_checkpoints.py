@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING
 
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
-from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask, OffsetCheckpoint
+from pylog_broker.storage.checkpoints.checkpoint_writer import (
+    CheckpointTask,
+    LogStartsTask,
+    OffsetCheckpoint,
+)
 from pylog_broker.storage.checkpoints.checkpoints import (
     HIGH_WATERMARK_CHECKPOINT,
     LOG_START_CHECKPOINT,
@@ -53,6 +57,7 @@ class LogCheckpoints:
         self._high_watermarks: Offsets = dict(self._mark_file.found)
         self._moved_here: Mapping[TopicPartition, Offset] = {}
         self._moved_away: Offsets = {}
+        self._starts_task: LogStartsTask | None = None
         self.loading = True
         """Not all logs are open: until then the files know more, and are left alone."""
 
@@ -133,7 +138,7 @@ class LogCheckpoints:
         if not self.loading:
             self._start_file.write(self._log_starts())
             for log in self._logs.values():
-                log.note_start_written()
+                log.note_start_written(log.log_start_offset)
 
     def write_high_watermarks(self, told: Mapping[TopicPartition, Offset]) -> None:
         """Keeps the last known ones of logs that are not told. OSError when the disk refuses."""
@@ -155,19 +160,48 @@ class LogCheckpoints:
     # ---- writes on a pool thread -----------------------------------------------------------------
 
     def task(self, told: Mapping[TopicPartition, Offset]) -> CheckpointTask:
-        """All three as they are now, to be written on any thread."""
+        """All three as they are now, to be written on any thread; without the log starts while
+        those are being written for somebody who waits.
+        """
         self._take(told)
-        contents = (
+        contents = [
             (self._mark_file, self._high_watermarks),
             (self._point_file, self._recovery_points()),
-            (self._start_file, self._log_starts()),
-        )
+        ]
+        if self._starts_task is None:
+            contents.append((self._start_file, self._log_starts()))
         parts = [(file, file.stage(offsets)) for file, offsets in contents]
         return CheckpointTask(self._files, self._directory, parts)
 
     def settle(self, task: CheckpointTask) -> None:
         """The task has run. KafkaStorageError when the disk failed."""
         self.checkpoint(task.settle)
+
+    def log_starts_task(self) -> LogStartsTask | None:
+        """All log starts as they are now, to be written on any thread; None when each is written,
+        and while a task runs: its end is the time to ask again.
+        """
+        if self._starts_task is not None or self.loading:
+            return None
+        if all(log.start_is_written or log.failure for log in self._logs.values()):
+            return None
+        staged = self._start_file.stage_awaited(self._log_starts())
+        task = LogStartsTask(self._files, self._directory, self._start_file, staged)
+        self._starts_task = task
+        return task
+
+    def settle_log_starts(self, task: LogStartsTask) -> bool:
+        """A step of the task has run; whether another one is to follow. OSError when the disk
+        refuses; the task is over then.
+        """
+        self._starts_task = None
+        if task.settle():
+            self._starts_task = task
+            return True
+        if task.is_written:
+            for key, log in self._logs.items():
+                log.note_start_written(task.offsets.get(key, Offset(0)))
+        return False
 
     # ---- contents --------------------------------------------------------------------------------
 

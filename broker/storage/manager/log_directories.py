@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicId, TopicPartition
 from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.storage.checkpoints.checkpoint_writer import LogStartsTask
 from pylog_broker.storage.cleaner.cleaner import DEDUPE_BYTES_MIN
 from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.errors import PassingStorageError, StartPutOff
@@ -324,6 +325,11 @@ class LogDirectories:
         self._config = config
         for manager in self.opened:
             manager.reconfigure(config_of_each(config, len(self.opened) + len(self.missing)))
+
+    def log_starts_tasks(self) -> list[tuple[LogManager, LogStartsTask]]:
+        """`LogManager.log_starts_task` of each directory that has one."""
+        tasks = ((manager, manager.log_starts_task()) for manager in self.live)
+        return [(manager, task) for manager, task in tasks if task is not None]
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """The high watermark of each log; of two for one name, the smaller."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -22,7 +23,7 @@ from typing import Self
 from pylog.errors import InvalidTopic, KafkaStorageError
 from pylog.model import BrokerId, Offset, TopicId, TopicPartition, topic_name_fault
 from pylog_broker.config import BrokerConfig, TopicConfig
-from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask
+from pylog_broker.storage.checkpoints.checkpoint_writer import CheckpointTask, LogStartsTask
 from pylog_broker.storage.cleaner.cleaner import LogCleaner
 from pylog_broker.storage.directories.claimed_directory import (
     ClaimedDirectory,
@@ -101,8 +102,12 @@ class LogManager:
             remove_later=self._upkeep.remove_later,
         )
         """Compacts the logs whose topics ask for it."""
+        self.tail_budget = tail_budget or TailBudget(config.log_tail_cache_max_bytes)
+        """The memory for newest batches; shared with the directories beside this one."""
+        self.disk_errors: Counter[str] = Counter()
+        """Errors that logs met, by kind."""
         environment = Environment(
-            tail_budget or TailBudget(config.log_tail_cache_max_bytes),
+            self.tail_budget,
             tail_bytes_max=config.log_tail_cache_partition_max_bytes,
             readers=readers,
             decompressed_bytes_max=config.message_decompressed_max_bytes,
@@ -113,6 +118,7 @@ class LogManager:
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,
             producer_budget=self.producer_budget,
+            disk_errors=self.disk_errors,
         )
         self._replicas = ReplicaLogs(
             files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
@@ -458,6 +464,22 @@ class LogManager:
         """A checkpoint task has run; errors as above."""
         self._check_open()
         self._checkpoints.settle(task)
+
+    def log_starts_task(self) -> LogStartsTask | None:
+        """The starts of all logs, when one of them has moved, to be written on a pool thread; then
+        `on_log_starts_written` here. None when there is nothing to write, and while a task runs.
+        """
+        self._check_open()
+        return self._upkeep.log_starts_task()
+
+    def on_log_starts_written(self, task: LogStartsTask) -> bool:
+        """A step of such a task has run; whether another one is to follow.
+
+        PassingStorageError when it may work later; after any other error of the disk the logs
+        whose starts it was about are offline.
+        """
+        self._check_open()
+        return self._upkeep.on_log_starts_written(task)
 
     def load_high_watermarks(self) -> dict[TopicPartition, Offset]:
         """The high watermark of each log, brought between its start and its end."""

@@ -12,8 +12,9 @@ from typing import Final
 from pylog.errors import KafkaStorageError
 from pylog.model import Offset, TopicPartition
 from pylog_broker.config import BrokerConfig
+from pylog_broker.storage.checkpoints.checkpoint_writer import LogStartsTask
 from pylog_broker.storage.directories.clock_checkpoint import ClockCheckpoint
-from pylog_broker.storage.files import NO_ROOM, Files, is_of_the_moment
+from pylog_broker.storage.files import NO_ROOM, Files, refused
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.producers.producer_budget import ProducerBudget
@@ -69,12 +70,10 @@ class LogUpkeep:
         self._clock = RetentionClock()
         self._clock_file = clock_file
         self._removals: list[tuple[int, str]] = []
-        self._now_ms = 0
+        self._now_ms = self._wall_ms = 0
         self._expiry_due_ms = 0
         self._retention_due_ms: int | None = None
         self._wants_room = False
-        self._starts_unwritten = False
-        """Retention has moved a start that the checkpoint does not say yet."""
         self.short_of_room = False
         """The last `maintain` was the first after something was refused for want of room."""
 
@@ -133,10 +132,8 @@ class LogUpkeep:
         if now_ms >= self._retention_due_ms or self._wants_room:
             self._retention_due_ms = now_ms + self.config.log_retention_check_interval_ms
             self._retain(high_watermarks, wall_ms)
-        if self._starts_unwritten:
-            self._write_log_starts(wall_ms)
-        if not self._starts_unwritten:
-            self._delete_old_segments(now_ms, wall_ms)
+        self._wall_ms = wall_ms
+        self._delete_old_segments(now_ms, wall_ms)
 
     # ---- producers ------------------------------------------------------------------------------
 
@@ -187,39 +184,50 @@ class LogUpkeep:
                 logger.warning("%s: %s", log.topic_partition, error)
                 continue
             if reason:
-                self._starts_unwritten = True
                 logger.info(
                     "%s starts at %d now: %s", log.topic_partition, log.log_start_offset, reason
                 )
 
-    def _write_log_starts(self, wall_ms: int) -> None:
-        """Durable before files go, or a start after a loss of power would miss them. Where there is
-        no room for it, room must be made first. After an error of the moment the next `maintain`
-        tries again.
+    def log_starts_task(self) -> LogStartsTask | None:
+        """`LogManager.log_starts_task`."""
+        return self._checkpoints.log_starts_task()
+
+    def on_log_starts_written(self, task: LogStartsTask) -> bool:
+        """`LogManager.on_log_starts_written`. Where there is no room to write them, files must go
+        first: deleting is what makes room. Only then does one go whose log start is not durable.
         """
         try:
-            self._write_all_starts()
+            return self._checkpoints.settle_log_starts(task)
         except OSError as error:
-            if is_of_the_moment(error):
-                logger.warning("the log starts are not written now: %s", error)
-                return
             if error.errno not in NO_ROOM:
-                raise KafkaStorageError(f"the log starts cannot be written: {error}") from error
-            logger.warning("no room to write the log starts: old segments go at once")
-            self._wants_room = True
-            self._delete_old_segments(self._now_ms, wall_ms)
-            RemovalTask(self._files, [path for _, path in self._removals]).run()
-            self._removals.clear()
-            self._checkpoints.checkpoint(self._write_all_starts)
+                raise self._refused(error) from error
+        logger.warning("no room to write the log starts: old segments go at once")
+        self._wants_room = True
+        self._delete_old_segments(self._now_ms, self._wall_ms, written_only=False)
+        RemovalTask(self._files, [path for _, path in self._removals]).run()
+        self._removals.clear()
+        self._wants_room = True
+        try:
+            self._checkpoints.write_log_starts()
+        except OSError as error:
+            raise self._refused(error) from error
+        return False
 
-    def _write_all_starts(self) -> None:
-        self._checkpoints.write_log_starts()
-        self._starts_unwritten = False
+    def _refused(self, error: OSError) -> KafkaStorageError:
+        """What is the matter with the logs whose starts could not be written."""
+        refusals = [
+            log.start_was_refused(error) for log in self.usable() if not log.start_is_written
+        ]
+        return refusals[0] if refusals else refused(error, "the log starts", self._directory)
 
-    def _delete_old_segments(self, now_ms: int, wall_ms: int) -> None:
+    def _delete_old_segments(self, now_ms: int, wall_ms: int, *, written_only: bool = True) -> None:
         at_once, self._wants_room = self._wants_room, False
         self.short_of_room = at_once
         for log in self.usable():
+            if written_only and not log.start_is_written:
+                # A start after a loss of power would miss the files. Room is wanted still.
+                self._wants_room = at_once
+                continue
             try:
                 paths = log.delete_old_segments(all_of_it_ms=wall_ms if at_once else None)
             except KafkaStorageError as error:

@@ -116,7 +116,9 @@ class ProducerHistory:
         return self._writing
 
     def settle(self, task: SnapshotTask) -> None:
-        """A task has run. A snapshot is a cache: what passes by itself is only told."""
+        """A task has run. One that met what passes by itself is tried again, unless a newer one
+        waits: retention may soon take the batches that tell the same.
+        """
         self._writing = None
         if task.unwanted:
             task.discard()
@@ -129,7 +131,12 @@ class ProducerHistory:
             task.discard()
             if error.errno not in PASSES:
                 raise
-            logger.warning("%s has no snapshot at %d: %s", self._directory, task.offset, error)
+            if not task.is_second:
+                logger.warning(
+                    "%s has no snapshot at %d as yet: %s", self._directory, task.offset, error
+                )
+            if self._waiting is None:
+                self._waiting = task.again()
         else:
             insort(self._offsets, task.offset)
 

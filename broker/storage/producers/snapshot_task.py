@@ -53,6 +53,8 @@ class SnapshotTask:
         self._entries = entries
         self._forgot = forgot
         self.offset = offset
+        self.is_second = False
+        """One like it was refused before, and that was told."""
         self.unwanted = False
         self.error: OSError | None = None
 
@@ -88,6 +90,14 @@ class SnapshotTask:
             files.write_at(handle, [file_start(version, crc)], 0)
         finally:
             files.close(handle)
+
+    def again(self) -> SnapshotTask:
+        """One that tries the same once more."""
+        task = SnapshotTask(
+            self._files, self._paths, self.offset, self._entries, forgot=self._forgot
+        )
+        task.is_second = True
+        return task
 
     def put_in_place(self) -> None:
         """Give the files their names. OSError."""

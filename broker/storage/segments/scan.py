@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from pylog.errors import CorruptMessage
 from pylog.records.batch import HEADER_SIZE, MAGIC, BatchHeader, crc_matches, read_header
-from pylog_broker.storage.files import Files
+from pylog_broker.storage.files import Buffer, Files
 
 _HEADER_WINDOW: Final = 16 * 1024
 """Read at once when only headers matter: many small batches, or little more than one large one's
 header."""
 _VERIFY_WINDOW: Final = 1024 * 1024
 _BATCH_MAX: Final = 2**31 - 1
+
+
+class Reads(Protocol):
+    """What a scan asks of a file: `Files`, or a reader that does not wait for the disk."""
+
+    def pread(self, handle: int, length: int, position: int) -> Buffer:
+        """`length` bytes from `position`; fewer only at the end of the file."""
 
 
 class BadBatch(Exception):
@@ -26,7 +33,7 @@ class BadBatch(Exception):
 
 
 def scan(
-    files: Files, handle: int, start: int, end: int, *, verify: bool
+    files: Reads, handle: int, start: int, end: int, *, verify: bool
 ) -> Iterator[tuple[int, BatchHeader]]:
     """(position, header) of each batch between two positions of a file.
 

@@ -34,6 +34,10 @@ from pylog_broker.storage.tail_cache import TailRead
 _SLACK: Final = 8 * 1024
 """Read besides the wanted bytes: about one index interval lies before the wanted batch."""
 
+WARMED_AT_LEAST: Final = 1024 * 1024
+"""What a look-up by time finds cold is brought into memory by so much: it looks at a header here
+and there, and one that has to go on through a segment would else come back for each of them."""
+
 _PLACE: Final = Struct(">qi4xbI2xi")
 """Of a batch's header: base offset, length, magic, CRC, last offset delta. The whole of it costs
 more than the check of a small batch."""
@@ -59,7 +63,9 @@ class PagesCold(Exception):
         try:
             handle = self._files.open(self.path)
             try:
-                self._files.pread(handle, self.length, self.position)
+                end = self.position + self.length
+                for position in range(self.position, end, WARMED_AT_LEAST):
+                    self._files.pread(handle, min(WARMED_AT_LEAST, end - position), position)
             finally:
                 self._files.close(handle)
         except OSError:
@@ -235,15 +241,14 @@ class SegmentReader:
         """
         segment = self._segment
         position, expected = segment.position_of(offset), segment.base_offset
+        files = _Warm(self._files, segment, position) if self._nowait else self._files
         while position < segment.size:
             for hole in segment.holes:
                 if position in (hole.position, hole.end_position):
                     position, expected = hole.end_position, hole.end_offset
             limit = self._limit(position)
             try:
-                for at, header in scan(
-                    self._files, segment.handle(), position, limit, verify=False
-                ):
+                for at, header in scan(files, segment.handle(), position, limit, verify=False):
                     if header.base_offset < expected or header.next_offset > segment.end_offset:
                         raise BadBatch(at, f"offset {header.base_offset} is not of this place")
                     position, expected = at + header.size, header.next_offset
@@ -319,3 +324,26 @@ class SegmentReader:
                 f"the batch of offsets {header.base_offset} to {header.last_offset} does not "
                 "match its CRC",
             )
+
+
+class _Warm:
+    """Reads of one segment that raise PagesCold where they would wait.
+
+    Each asks for as many bytes more as were looked at before: so a look-up that goes through a
+    whole segment begins again a few times only.
+    """
+
+    __slots__ = ("_begin", "_files", "_segment")
+
+    def __init__(self, files: Files, segment: Segment, begin: int) -> None:
+        self._files = files
+        self._segment = segment
+        self._begin = begin
+
+    def pread(self, handle: int, length: int, position: int) -> Buffer:
+        found = self._files.pread_nowait(handle, length, position)
+        if found is None:
+            more = max(length, WARMED_AT_LEAST, position - self._begin)
+            more = min(more, self._segment.size - position)
+            raise PagesCold(self._files, self._segment.log_path, position, more)
+        return found

@@ -15,9 +15,16 @@ from pylog_broker.storage.segments.segment_reader import SegmentReader
 
 
 def first_at_or_after(
-    files: Files, segments: Iterable[Segment], timestamp: int, *, start: int, end: int
+    files: Files,
+    segments: Iterable[Segment],
+    timestamp: int,
+    *,
+    start: int,
+    end: int,
+    nowait: bool = False,
 ) -> OffsetAndTimestamp | None:
-    """The first record with an offset in [start, end) that is not older than `timestamp`.
+    """The first record with an offset in [start, end) that is not older than `timestamp`; with
+    `nowait` it may raise PagesCold.
 
     A segment whose largest timestamp is older is not opened; in the others the time index tells
     where to begin.
@@ -27,7 +34,7 @@ def first_at_or_after(
             break
         if segment.max_timestamp < timestamp or segment.end_offset <= start:
             continue
-        reader = SegmentReader(files, segment)
+        reader = SegmentReader(files, segment, nowait=nowait)
         from_offset = max(start, _begin_at(reader, segment, timestamp))
         found = _first_in(reader, timestamp, from_offset, start, end)
         if found is not None:
@@ -54,15 +61,17 @@ def _begin_at(reader: SegmentReader, segment: Segment, timestamp: int) -> int:
 
 
 def largest(
-    files: Files, segments: Iterable[Segment], *, start: int, end: int
+    files: Files, segments: Iterable[Segment], *, start: int, end: int, nowait: bool = False
 ) -> OffsetAndTimestamp | None:
-    """The first of the records in [start, end) that have the largest timestamp."""
+    """The first of the records in [start, end) that have the largest timestamp; with `nowait` it
+    may raise PagesCold.
+    """
     by_segment: dict[int, tuple[int, SegmentReader, int]] = {}
     for segment in segments:
         if segment.end_offset <= start or segment.base_offset >= end:
             continue
         base = segment.base_offset
-        reader = SegmentReader(files, segment)
+        reader = SegmentReader(files, segment, nowait=nowait)
         inside = base >= start and segment.end_offset <= end
         largest_here = segment.max_timestamp if inside else _largest_in(reader, start, end)
         by_segment[base] = (largest_here, reader, max(start, base))

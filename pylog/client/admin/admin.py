@@ -46,6 +46,7 @@ from pylog.model import (
     TopicPartition,
     topic_name_fault,
 )
+from pylog.rpc import apis
 from pylog.rpc.v1 import admin_pb2, log_pb2
 
 T = TypeVar("T")
@@ -109,7 +110,7 @@ class AdminClient(Closing, Shown):
                 topics=topics, timeout_ms=int(left_s * 1000), validate_only=validate_only
             )
             server = await self._gateway()
-            response = await server.call(server.admin.CreateTopics, request, left_s)
+            response = await server.call(apis.CREATE_TOPICS, request, left_s)
             return [(t.name, admin_wire.fault_of_topic(t), t.topic_id) for t in response.topics]
 
         return self._each(wanted, attempt, timeout, "create topics")
@@ -126,7 +127,7 @@ class AdminClient(Closing, Shown):
         async def attempt(names: list[str], left_s: float) -> Answers[str, str]:
             request = admin_pb2.DeleteTopicsRequest(names=names, timeout_ms=int(left_s * 1000))
             server = await self._gateway()
-            response = await server.call(server.admin.DeleteTopics, request, left_s)
+            response = await server.call(apis.DELETE_TOPICS, request, left_s)
             for name in names:
                 self._cluster.metadata.forget_topic(name)
                 self._cluster.topics.pop(name, None)
@@ -205,7 +206,7 @@ class AdminClient(Closing, Shown):
                 topics=topics, timeout_ms=int(left_s * 1000), validate_only=validate_only
             )
             server = await self._gateway()
-            response = await server.call(server.admin.CreatePartitions, request, left_s)
+            response = await server.call(apis.CREATE_PARTITIONS, request, left_s)
             return [
                 (t.name, admin_wire.fault_of_topic(t), t.num_partitions) for t in response.topics
             ]
@@ -234,7 +235,7 @@ class AdminClient(Closing, Shown):
             request = admin_pb2.DescribeConfigsRequest(resources=questions)
             try:
                 server = await self._gateway()
-                response = await server.call(server.admin.DescribeConfigs, request, left_s)
+                response = await server.call(apis.DESCRIBE_CONFIGS, request, left_s)
             except (errors.BrokerUnreachable, errors.NotController) as error:
                 told = await configs_of_any_broker(self._cluster, request, left_s)
                 if told is None:
@@ -270,7 +271,7 @@ class AdminClient(Closing, Shown):
                 resources=resources, timeout_ms=int(left_s * 1000), validate_only=validate_only
             )
             server = await self._gateway()
-            response = await server.call(server.admin.AlterConfigs, request, left_s)
+            response = await server.call(apis.ALTER_CONFIGS, request, left_s)
             return [(*admin_wire.resource_and_fault(told), None) for told in response.resources]
 
         wanted = [(admin_wire.resource_of(change.resource), change) for change in altered]
@@ -353,9 +354,8 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.DescribeFeaturesResponse:
             server = await self._gateway()
-            response: admin_pb2.DescribeFeaturesResponse
             request = admin_pb2.DescribeFeaturesRequest()
-            response = await server.call(server.admin.DescribeFeatures, request, left_s)
+            response = await server.call(apis.DESCRIBE_FEATURES, request, left_s)
             return response
 
         response = self._retry(attempt, self._milliseconds(timeout), "describe features")
@@ -380,8 +380,7 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.UpdateFeaturesResponse:
             server = await self._gateway()
-            response: admin_pb2.UpdateFeaturesResponse
-            response = await server.call(server.admin.UpdateFeatures, request, left_s)
+            response = await server.call(apis.UPDATE_FEATURES, request, left_s)
             raise_passing(self._cluster, error_of(response.error))
             return response
 
@@ -410,8 +409,7 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.ElectLeadersResponse:
             server = await self._gateway()
-            response: admin_pb2.ElectLeadersResponse
-            response = await server.call(server.admin.ElectLeaders, request, left_s)
+            response = await server.call(apis.ELECT_LEADERS, request, left_s)
             raise_passing(self._cluster, error_of(response.error))
             return response
 
@@ -456,8 +454,7 @@ class AdminClient(Closing, Shown):
 
         async def attempt(left_s: float) -> admin_pb2.UnregisterBrokerResponse:
             server = await self._gateway()
-            response: admin_pb2.UnregisterBrokerResponse
-            response = await server.call(server.admin.UnregisterBroker, request, left_s)
+            response = await server.call(apis.UNREGISTER_BROKER, request, left_s)
             raise_passing(self._cluster, error_of(response.error, f"broker {broker}"))
             return response
 

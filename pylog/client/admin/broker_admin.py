@@ -7,19 +7,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any
 
 from pylog import errors
 from pylog.client.admin import admin_wire
 from pylog.client.admin.admin_types import LogDirDescription
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.metadata import BrokerInfo
-from pylog.client.cluster.server import Server
-from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc
-
-
-def _stub(server: Server) -> Any:
-    return admin_pb2_grpc.BrokerAdminStub(server.channel)  # type: ignore[no-untyped-call]
+from pylog.rpc import apis
+from pylog.rpc.v1 import admin_pb2
 
 
 async def log_dirs(
@@ -42,10 +37,8 @@ async def log_dirs(
             if broker not in known:
                 raise errors.BrokerUnreachable(f"broker {broker} is not live any more")
             server, known = cluster.server_of(known[broker]), {}
-            response: admin_pb2.DescribeLogDirsResponse = await server.call(
-                _stub(server).DescribeLogDirs, admin_pb2.DescribeLogDirsRequest(), left_s
-            )
-            return response
+            request = admin_pb2.DescribeLogDirsRequest()
+            return await server.call(apis.DESCRIBE_LOG_DIRS, request, left_s)
 
         return attempt
 
@@ -71,8 +64,5 @@ async def configs_of_any_broker(
     for broker in list(cluster.metadata.brokers.values()):
         server = cluster.server_of(broker)
         with contextlib.suppress(errors.BrokerUnreachable):
-            response: admin_pb2.DescribeConfigsResponse = await server.call(
-                _stub(server).DescribeConfigs, request, seconds
-            )
-            return response
+            return await server.call(apis.DESCRIBE_CONFIGS_OF_BROKER, request, seconds)
     return None

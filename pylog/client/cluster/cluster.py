@@ -10,14 +10,15 @@ import asyncio
 import contextlib
 import math
 import random
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
 from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.denials import Denial, confirm, controller_of, denied_in
-from pylog.client.cluster.framed_ports import FramedPorts
+from pylog.client.cluster.framed_calls import FramedCalls
+from pylog.client.cluster.framed_ports import FramedPorts, StreamWay
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -25,11 +26,11 @@ from pylog.client.cluster.metadata import (
     TopicInfo,
     addresses_to_ask,
 )
-from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.rpc import streams
-from pylog.rpc.channel import idle_at_most, reconnecting
+from pylog.rpc import apis, streams
+from pylog.rpc.channel import connected_within, idle_at_most, reconnecting
 from pylog.rpc.v1 import log_pb2, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
@@ -77,9 +78,14 @@ class Cluster:
         self._wanted: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[None]] = []
-        self._closing: set[asyncio.Future[None]] = set()
+        self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._ports = FramedPorts(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        self._ports = FramedPorts(
+            settings.reconnect_backoff_ms,
+            settings.reconnect_backoff_max_ms,
+            settings.setup_timeout_ms,
+            settings.setup_timeout_max_ms,
+        )
 
     # ---- servers ------------------------------------------------------------------------------
 
@@ -96,6 +102,7 @@ class Cluster:
             options = [
                 *reconnecting(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
                 *idle_at_most(settings.connections_max_idle_ms),
+                *connected_within(min(settings.setup_timeout_ms, settings.setup_timeout_max_ms)),
             ]
             server = self._servers[address, broker] = Server(address, broker, options)
         return server
@@ -110,7 +117,27 @@ class Cluster:
         if self.settings.by_gateway:
             assert self._gateway is not None, "who told of the broker?"
             return self._server(self._gateway, broker.id)
-        return self.server(broker.address)
+        server = self.server(broker.address)
+        before = server.framed
+        if self.settings.framed and (before is None or before.broker != broker.id):
+            idle_s = self.settings.connections_max_idle_ms / 1000
+            server.framed = FramedCalls(broker.id, self, str(server), idle_s)
+            if before is not None:
+                self._let_go(before.close("another broker is there by now"))
+        return server
+
+    def _server_at(self, address: Address) -> Server:
+        """The server at an address that metadata may have told of."""
+        if not self.settings.by_gateway:
+            for broker in self.metadata.brokers.values():
+                if broker.address == address:
+                    return self.server_of(broker)
+        return self.server(address)
+
+    def _let_go(self, closing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(closing)
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def stream_way(self, broker: int, kind: stream_pb2.StreamKind) -> StreamWay | None:
         """How to reach the broker's framed port; None when it is to be used over gRPC."""
@@ -119,11 +146,13 @@ class Cluster:
             return None
         if self.settings.by_gateway or not self.settings.framed:
             return None
-        if self._ports.is_let_be((info.stream, info.epoch), self.clock.monotonic_ms()):
+        port = info.stream, info.epoch
+        if self._ports.is_let_be(port, self.clock.monotonic_ms()):
             return None
         cluster, client = self.metadata.cluster_id, self.settings.client_id
         hello = streams.hello(kind, cluster, broker, client)
-        return StreamWay(broker, info.epoch, info.stream, hello)
+        connect_s = self._ports.connect_ms(port, self.rng.random()) / 1000
+        return StreamWay(broker, info.epoch, info.stream, hello, connect_s)
 
     def stream_refused(self, way: StreamWay, reason: str) -> None:
         """The broker answers over gRPC, but its framed port cannot be had."""
@@ -168,8 +197,9 @@ class Cluster:
         for waiter in self._waiters:
             waiter.cancel()
         for server in self._servers.values():
-            await server.channel.close(None)
+            await server.close()
         self._servers.clear()
+        await asyncio.gather(*self._closing, return_exceptions=True)
 
     # ---- metadata -----------------------------------------------------------------------------
 
@@ -358,9 +388,7 @@ class Cluster:
         self._ports.keep((b.stream, b.epoch) for b in brokers if b.stream is not None)
         live = self._live()
         for key in [k for k, s in self._servers.items() if k not in live and not s.waiting]:
-            closing = asyncio.ensure_future(self._servers.pop(key).channel.close(None))
-            self._closing.add(closing)
-            closing.add_done_callback(self._closing.discard)
+            self._let_go(self._servers.pop(key).close())
         if self._on_change is not None:
             try:
                 self._on_change(faulty)
@@ -410,7 +438,7 @@ class Cluster:
             address = next(remaining, None)
             while True:
                 if address is not None:
-                    server = self.server(address)
+                    server = self._server_at(address)
                     asked[asyncio.ensure_future(self._ask(server, request, timeout_s))] = address
                 address = next(remaining, None)
                 wait_s = ASK_NEXT_AFTER_S if address is not None else None
@@ -436,8 +464,7 @@ class Cluster:
     async def _ask(
         self, server: Server, request: log_pb2.MetadataRequest, timeout_s: float
     ) -> log_pb2.MetadataResponse:
-        response: log_pb2.MetadataResponse
-        response = await server.call(server.log.Metadata, request, timeout_s)
+        response = await server.call(apis.METADATA, request, timeout_s)
         if self.settings.by_gateway:
             if not response.gateway:
                 raise errors.BrokerUnreachable(

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from pylog import errors
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.server import Server
+from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 UNKNOWN_TOPIC_GRACE_MS: Final = 3_000
@@ -60,8 +61,7 @@ async def confirm(
     """
     request = log_pb2.MetadataRequest(topics=denied)
     try:
-        answer: log_pb2.MetadataResponse
-        answer = await gateway.call(gateway.log.Metadata, request, CONFIRM_S_MAX)
+        answer = await gateway.call(apis.METADATA, request, CONFIRM_S_MAX)
     except errors.PylogError:
         return frozenset()
     if not answer.gateway or answer.cluster_id != response.cluster_id:

@@ -17,6 +17,7 @@ from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
 from pylog.config import LONG_MAX
 from pylog.model import NO_EPOCH, OffsetAndTimestamp, TopicPartition
+from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 Listing = dict[TopicPartition, OffsetAndTimestamp | None]
@@ -51,7 +52,7 @@ async def list_offsets(
                 timestamp_ms=timestamp,
                 current_leader_epoch=NO_EPOCH,
             )
-        response = await server.call(server.log.ListOffsets, request, left_s)
+        response = await server.call(apis.LIST_OFFSETS, request, left_s)
         return [
             (
                 TopicPartition(p.topic, p.partition),
@@ -75,7 +76,7 @@ async def delete_records(
         request = log_pb2.DeleteRecordsRequest(timeout_ms=int(left_s * 1000))
         for (topic, partition), offset in part.items():
             request.partitions.add(topic=topic, partition=partition, offset=offset)
-        response = await server.call(server.log.DeleteRecords, request, left_s)
+        response = await server.call(apis.DELETE_RECORDS, request, left_s)
         return [
             (
                 TopicPartition(p.topic, p.partition),

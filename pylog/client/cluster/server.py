@@ -7,43 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from pylog import errors
-from pylog.client.cluster.framed_ports import Port
+from pylog.client.cluster.framed_calls import FramedCalls
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
+from pylog.clock import ticks
+from pylog.rpc.apis import RequestT, ResponseT, UnaryApi
 from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
-from pylog.rpc.v1 import admin_pb2_grpc, log_pb2_grpc
 
 WHY_NOT_CONNECTED_S: Final = 0.2
 """A refusal is instant; whoever swallows packets must not hold up the error that names him."""
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StreamWay:
-    """How to begin a framed stream to a broker."""
-
-    broker: int
-    epoch: int
-    address: Address
-    hello: bytes
-
-    @property
-    def port(self) -> Port:
-        """What failures to connect are counted for."""
-        return self.address, self.epoch
-
 
 class Server:
     """One address: its channel, and how many calls wait on it. With a `broker` the address is the
-    gateway's, and the channel ends at that broker.
+    gateway's, and the channel ends at that broker. With `framed` calls go by that where they can.
     """
 
     def __init__(
@@ -59,9 +43,9 @@ class Server:
         self.channel = aio_channel(
             str(address), message_bytes_max=self.message_bytes_max, options=[*options, *way]
         )
-        self.log = log_pb2_grpc.LogStub(self.channel)  # type: ignore[no-untyped-call]
-        self.admin = admin_pb2_grpc.AdminStub(self.channel)  # type: ignore[no-untyped-call]
+        self.framed: FramedCalls | None = None
         self.waiting = 0
+        self._methods: dict[int, Any] = {}
 
     def __str__(self) -> str:
         where = str(self.address)
@@ -73,15 +57,40 @@ class Server:
         return open_call()
 
     async def call(
-        self, method: Callable[..., Awaitable[T]], request: object, timeout_s: float
-    ) -> T:
-        """One unary call; BrokerUnreachable names the address and the fault. A request
-        that the server will never take raises the server's error, and a message that is larger
-        than a side takes MessageTooLarge.
+        self, api: UnaryApi[RequestT, ResponseT], request: RequestT, timeout_s: float
+    ) -> ResponseT:
+        """The server's answer. Nothing is tried again.
+
+        Raises BrokerUnreachable, which names the address and the fault; for a request that the
+        server will never take, the server's error; for a message that is larger than a side takes,
+        MessageTooLarge.
         """
         self.waiting += 1
+        framed, began_s = self.framed if api.is_for_brokers else None, ticks()
         try:
-            return await method(request, timeout=max(timeout_s, 0.001))
+            timeout_s = max(timeout_s, 0.001)
+            if framed is None:
+                return await self._call_over_grpc(api, request, timeout_s)
+            answer = await framed.call(api, request, timeout_s)
+            if answer is not None:
+                return self._parsed(api, answer)
+            left_s = timeout_s - (ticks() - began_s)
+            try:
+                response = await self._call_over_grpc(api, request, left_s)
+            except errors.BrokerUnreachable:
+                framed.unreachable_over_grpc()
+                raise
+            framed.answered_over_grpc()
+            return response
+        finally:
+            self.waiting -= 1
+
+    async def _call_over_grpc(
+        self, api: UnaryApi[RequestT, ResponseT], request: RequestT, timeout_s: float
+    ) -> ResponseT:
+        try:
+            response: ResponseT = await self._method(api)(request, timeout=max(timeout_s, 0.001))
+            return response
         except grpc.aio.AioRpcError as error:
             refused = refusal_of(error)
             if refused is not None:
@@ -93,8 +102,26 @@ class Server:
             if fault == NOT_CONNECTED:
                 fault = await why_not_connected(self.address)
             raise errors.BrokerUnreachable(f"{self}: {fault}") from error
-        finally:
-            self.waiting -= 1
+
+    def _parsed(self, api: UnaryApi[Any, ResponseT], answer: memoryview) -> ResponseT:
+        try:
+            return api.response.FromString(bytes(answer))
+        except DecodeError as error:
+            raise errors.BrokerUnreachable(f"{self}: its answer cannot be read: {error}") from None
+
+    async def close(self) -> None:
+        """Let go of its connections; calls that wait end."""
+        if self.framed is not None:
+            await self.framed.close()
+        await self.channel.close(None)
+
+    def _method(self, api: UnaryApi[Any, Any]) -> Any:
+        method = self._methods.get(api.key)
+        if method is None:
+            method = self._methods[api.key] = self.channel.unary_unary(
+                api.path, api.request.SerializeToString, api.response.FromString
+            )
+        return method
 
 
 async def why_not_connected(address: Address) -> str:

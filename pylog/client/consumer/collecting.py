@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from operator import length_hint
 from typing import Any, Final
 
+from pylog.client.consumer.consumer_loop import ConsumerLoop
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import UserCode
 from pylog.client.consumer.decoding import Decoder
-from pylog.client.consumer.fetch_loop import FetchLoop
 from pylog.client.fetching.fetch_state import Partition
-from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.fetching.positions import Positions
 from pylog.model import TopicPartition
 from pylog.records.record import Record
 
@@ -31,15 +31,15 @@ class Collector:
 
     def __init__(
         self,
-        loop: FetchLoop,
-        fetcher: Fetcher,
+        loop: ConsumerLoop,
+        positions: Positions,
         code: UserCode,
         *,
         max_poll_records: int,
         check_crcs: bool,
     ) -> None:
         self._loop = loop
-        self._fetcher = fetcher
+        self._positions = positions
         self._lock = loop.lock
         self._code = code
         self._max_poll_records = max_poll_records
@@ -54,7 +54,7 @@ class Collector:
         """Whether collecting would find something, or a fault. The lock is held."""
         return any(
             not p.paused and (p.buffer or p.decoding is not None or p.error is not None)
-            for p in self._fetcher.partitions.values()
+            for p in self._positions.partitions.values()
         )
 
     def records(self) -> Parts:
@@ -101,7 +101,7 @@ class Collector:
     def _in_turn(self) -> list[Partition]:
         """The partitions that may be read, another one first each time."""
         with self._lock:
-            readable = [p for p in self._fetcher.partitions.values() if not p.paused]
+            readable = [p for p in self._positions.partitions.values() if not p.paused]
         if not readable:
             return []
         self._turn += 1
@@ -117,7 +117,7 @@ class Collector:
             if not partition.buffer:
                 return None
             assert partition.position is not None
-            chunk = self._fetcher.take(partition)
+            chunk = self._positions.take(partition)
             has_room = partition.left_out
             partition.decoding = decoder = Decoder(
                 chunk,
@@ -137,7 +137,7 @@ class Collector:
                 return  # the loop moved the position meanwhile: the log was cut, or made anew
             if decoder.error is not None:
                 # What came before it was returned; the next poll raises, and a seek goes past it.
-                self._fetcher.seek(partition, decoder.position)
+                self._positions.seek(partition, decoder.position)
                 partition.fail(decoder.error)
                 return
             partition.position = decoder.position
@@ -179,14 +179,14 @@ class Collector:
             return
         with self._lock:
             for tp, offset in self.unyielded().items():
-                partition = self._fetcher.partitions.get(tp)
+                partition = self._positions.partitions.get(tp)
                 if partition is not None:
-                    self._fetcher.seek(partition, offset)
+                    self._positions.seek(partition, offset)
         self.take_pending()  # from a loop that still runs, too
 
     def drop_unassigned(self) -> None:
         """The user reads other partitions now."""
-        self.drop_pending(self.unyielded().keys() - self._fetcher.partitions.keys())
+        self.drop_pending(self.unyielded().keys() - self._positions.partitions.keys())
 
     def drop_pending(self, partitions: Iterable[TopicPartition]) -> None:
         """The user moves elsewhere in these partitions."""
@@ -203,7 +203,7 @@ class Collector:
         partitions go on where the consumer's positions are.
         """
         with self._lock:
-            positions = {tp: self._fetcher.partitions[tp].position for tp, _ in parts}
+            positions = {tp: self._positions.partitions[tp].position for tp, _ in parts}
         next_offsets = {tp: at for tp, at in positions.items() if at is not None}
         records = grouped(parts, next_offsets)
         if records and self._code.interceptors:

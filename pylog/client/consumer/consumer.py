@@ -22,14 +22,23 @@ from pylog.client.cluster.metadata import TopicInfo
 from pylog.client.cluster.offsets import list_offsets, raise_faults
 from pylog.client.cluster.shown import Shown
 from pylog.client.consumer.collecting import Collector
+from pylog.client.consumer.consumer_loop import ConsumerLoop, FetchSettings
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import UserCode, fetcher_settings, parse_settings
-from pylog.client.consumer.fetch_loop import FetchLoop, FetchSettings
 from pylog.client.consumer.one_thread import OneThread
-from pylog.client.consumer.poll_waiting import PollWaiting, not_assigned
-from pylog.client.consumer.subscription import Subscription
-from pylog.client.fetching.fetch_state import Partition
-from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.consumer.poll_waiting import PollWaiting
+from pylog.client.fetching.consumer_core import ConsumerCore
+from pylog.client.fetching.subscription import Subscription
+from pylog.client.fetching.user_events import (
+    Assign,
+    Pause,
+    Resume,
+    Seek,
+    SeekTo,
+    StartFetching,
+    Subscribe,
+    UserEvent,
+)
 from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuses
 from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.client.topics_and_partitions import (
@@ -89,22 +98,22 @@ class Consumer(Closing, Shown):
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
         self._turn = OneThread()
-        self._subscription = Subscription()
         self._exclude_internal: bool = values["exclude.internal.topics"]
         self._thread = shared_loop()
         self._cluster = Cluster(
             self._thread, ClusterSettings.of(values), rng=self._rng, on_change=self._on_metadata
         )
-        self._fetcher = Fetcher(
+        self._core = ConsumerCore(
             fetcher_settings(values),
             self._cluster.metadata,
             self._rng.random,
             self._clock.wall_ms,
         )
-        self._loop = FetchLoop(
+        self._positions = self._core.positions
+        self._loop = ConsumerLoop(
             self._thread,
             self._cluster,
-            self._fetcher,
+            self._core,
             FetchSettings(
                 min_bytes=values["fetch.min.bytes"],
                 max_bytes=values["fetch.max.bytes"],
@@ -117,13 +126,13 @@ class Consumer(Closing, Shown):
         self._lock = self._loop.lock
         self._collector = Collector(
             self._loop,
-            self._fetcher,
+            self._positions,
             code,
             max_poll_records=values["max.poll.records"],
             check_crcs=values["check.crcs"],
         )
         self._waiting = PollWaiting(
-            self._loop, self._cluster, self._fetcher, self._collector, self._clock, self._timeout_ms
+            self._loop, self._cluster, self._collector, self._clock, self._timeout_ms
         )
         close_at_exit(self)
         if topics:
@@ -149,32 +158,17 @@ class Consumer(Closing, Shown):
                     "which are not offered yet; nobody takes partitions away from this consumer"
                 )
             subscription = Subscription.of(topics, pattern, exclude_internal=self._exclude_internal)
+            self._want(Subscribe(subscription))
             with self._lock:
-                self._subscription = subscription
-                self._cluster.all_topics = subscription.pattern is not None
-                self._cluster.topics.clear()
-                self._cluster.topics.update(dict.fromkeys(subscription.topics))
-                names = subscription.matching(self._cluster.metadata.topics)
-                keep = [tp for tp in self._fetcher.partitions if tp.topic in names]
-                self._fetcher.assign(keep)
-                self._add_partitions()
                 self._collector.drop_unassigned()
-            self._thread.call(self._cluster.refresh_soon)
-            self._loop.poke()
 
     def assign(self, partitions: Partitions) -> None:
         """Read exactly these partitions; those assigned before keep their positions."""
         with self._use():
             chosen = some_partitions((partitions,))
+            self._want(Assign(tuple(chosen)))
             with self._lock:
-                self._subscription = Subscription()
-                self._cluster.all_topics = False
-                self._fetcher.assign(chosen)
                 self._collector.drop_unassigned()
-                self._cluster.topics.clear()
-                self._cluster.topics.update(dict.fromkeys(tp.topic for tp in chosen))
-            self._thread.call(self._cluster.refresh_soon)
-            self._loop.poke()
 
     def unsubscribe(self) -> None:
         """Read nothing."""
@@ -183,12 +177,12 @@ class Consumer(Closing, Shown):
     def assignment(self) -> set[TopicPartition]:
         """The partitions that are read."""
         with self._use(), self._lock:
-            return set(self._fetcher.partitions)
+            return set(self._positions.partitions)
 
     def subscription(self) -> set[str]:
         """The subscribed topics; with a pattern, those that match by now."""
         with self._use():
-            return set(self._subscription.matching(self._cluster.metadata.topics))
+            return set(self._core.subscription.matching(self._cluster.metadata.topics))
 
     def partitions_for(self, topic: str) -> list[int]:
         """The topic's partition numbers."""
@@ -253,15 +247,14 @@ class Consumer(Closing, Shown):
             metrics.poll_ended(self._clock.monotonic_ms())
 
     def _activate(self) -> None:
-        with self._lock:
-            if not self._fetcher.partitions and not self._subscription:
-                raise errors.InvalidRequest(
-                    "Consumer is not subscribed to any topics or assigned any partitions"
-                )
-            if self._fetcher.active:
-                return
-            self._fetcher.active = True
-        self._loop.poke()
+        reads = self._positions.partitions or self._core.subscription
+        if not reads or not self._core.fetcher.active:
+            self._want(StartFetching())
+
+    def _want(self, event: UserEvent) -> None:
+        """Have it, or hear why not: the core decides it by itself."""
+        self._loop.submit(event)
+        event.answer.result()
 
     # ---- positions ----------------------------------------------------------------------------
 
@@ -277,9 +270,7 @@ class Consumer(Closing, Shown):
             tp = one_partition(partition)
             number, epoch = seek_target(tp, offset)
             self._collector.drop_pending((tp,))
-            with self._lock:
-                self._fetcher.seek(self._assigned(tp), number, epoch)
-            self._loop.poke()
+            self._want(Seek(tp, number, epoch))
 
     def seek_to_beginning(self, *partitions: Partitions) -> None:
         """Go on at the first offset of these partitions (none given: all assigned)."""
@@ -293,10 +284,7 @@ class Consumer(Closing, Shown):
         with self._use():
             chosen = self._chosen(partitions)
             self._collector.drop_pending(chosen)
-            with self._lock:
-                for tp in chosen:
-                    self._fetcher.seek_to(self._assigned(tp), timestamp)
-            self._loop.poke()
+            self._want(SeekTo(tuple(chosen), timestamp))
 
     def position(self, *partitions: Partitions) -> Any:
         """The offset of the next record: an int for one partition, a dict for several or for none
@@ -304,7 +292,6 @@ class Consumer(Closing, Shown):
         """
         with self._use():
             chosen = self._chosen(partitions)
-            self._loop.poke()
             deadline = self._clock.monotonic_ms() + self._timeout_ms
             positions = {tp: self._waiting.position(tp, deadline) for tp in chosen}
             positions.update(
@@ -318,22 +305,17 @@ class Consumer(Closing, Shown):
         """
         with self._use():
             self._collector.rewind_pending()
-            with self._lock:
-                for tp in self._chosen(partitions):
-                    self._assigned(tp).paused = True
+            self._want(Pause(tuple(self._chosen(partitions))))
 
     def resume(self, *partitions: Partitions) -> None:
         """Undo `pause` (none given: all assigned)."""
         with self._use():
-            with self._lock:
-                for tp in self._chosen(partitions):
-                    self._fetcher.resume(self._assigned(tp))
-            self._loop.poke()
+            self._want(Resume(tuple(self._chosen(partitions))))
 
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
         with self._use(), self._lock:
-            return {tp for tp, p in self._fetcher.partitions.items() if p.paused}
+            return {tp for tp, p in self._positions.partitions.items() if p.paused}
 
     def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
         """The first offset of each partition (none given: all assigned)."""
@@ -384,19 +366,14 @@ class Consumer(Closing, Shown):
     def _chosen(self, partitions: tuple[Partitions, ...]) -> list[TopicPartition]:
         if partitions:
             return some_partitions(partitions)
-        if self._subscription.topics and not self._fetcher.partitions:
+        subscribed = self._core.subscription.topics
+        if subscribed and not self._positions.partitions:
             # Subscribed a moment ago: "all assigned" means the topics' partitions.
-            for topic in self._subscription.topics:
+            for topic in subscribed:
                 self._thread.run(self._cluster.topic(topic, self._timeout_ms))
             with self._lock:
-                self._add_partitions()
-        return list(self._fetcher.partitions)
-
-    def _assigned(self, tp: TopicPartition) -> Partition:
-        partition = self._fetcher.partitions.get(tp)
-        if partition is None:
-            raise not_assigned(tp)
-        return partition
+                self._core.add_partitions()
+        return list(self._positions.partitions)
 
     # ---- the rest of the surface --------------------------------------------------------------
 
@@ -409,7 +386,7 @@ class Consumer(Closing, Shown):
         minute, present levels; `<topic>-<partition>.records-lag` for each partition fetched from.
         """
         with self._lock:
-            partitions = list(self._fetcher.partitions.values())
+            partitions = list(self._positions.partitions.values())
         return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
 
     def close(self, timeout: float | None = None) -> None:
@@ -446,32 +423,19 @@ class Consumer(Closing, Shown):
 
     def _on_metadata(self, _faulty: list[TopicInfo]) -> None:
         with self._lock:
-            if self._subscription.pattern is not None:
+            if self._core.subscription.pattern is not None:
                 self._drop_deleted_topics()
-            self._add_partitions()
-        self._loop.step(self._fetcher.on_metadata)
+        self._loop.step(self._core.on_metadata)
 
     def _drop_deleted_topics(self) -> None:
         """A topic that is gone matches no pattern any more. The lock is held."""
         denied = self._cluster.denied
-        gone = {tp.topic for tp in self._fetcher.partitions if tp.topic in denied}
         now_ms = self._clock.monotonic_ms()
-        for topic in gone:
+        for topic in {tp.topic for tp in self._positions.partitions if tp.topic in denied}:
             if not denied[topic].counts(now_ms):
                 continue
             logger.warning("topic %s does not exist any more; it is read no longer", topic)
             self._cluster.metadata.forget_topic(topic)
             self._cluster.topics.pop(topic, None)
             del denied[topic]
-            self._subscription.seen.discard(topic)
-            left = [tp for tp in self._fetcher.partitions if tp.topic != topic]
-            self._fetcher.assign(left)
-
-    def _add_partitions(self) -> None:
-        """Assign what the subscription covers and metadata tells of. The lock is held."""
-        metadata = self._cluster.metadata
-        for topic in self._subscription.matching(metadata.topics):
-            later = topic in self._subscription.seen
-            self._subscription.seen.add(topic)
-            for number in range(metadata.partition_count(topic) or 0):
-                self._fetcher.add(TopicPartition(topic, number), found_later=later)
+            self._core.on_topic_gone(topic)

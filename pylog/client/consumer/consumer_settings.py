@@ -15,7 +15,7 @@ from pylog.client.background import logger
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.decoding import Deserialize
 from pylog.client.fetching.fetch_state import FetcherSettings
-from pylog.client.fetching.fetcher import BY_DURATION
+from pylog.client.fetching.positions import BY_DURATION
 from pylog.client.settings import CONSUMER_SETTINGS
 from pylog.client.user_code import chain_of, method_of
 
@@ -38,10 +38,16 @@ def parse_settings(
             f"give topics (all their partitions are read), or assign() partitions"
         )
     values = CONSUMER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
-    policy: str = values["auto.offset.reset"]
+    policy = values["auto.offset.reset"] = _in_one_case(values["auto.offset.reset"])
     if policy not in RESET_POLICIES:
         duration_ms(policy)
     return values
+
+
+def _in_one_case(policy: str) -> str:
+    """A reset policy as the rest of the client knows it: Kafka takes it in any case."""
+    name, colon, duration = policy.partition(":")
+    return f"{name.lower()}{colon}{duration.upper()}"
 
 
 def duration_ms(policy: str) -> int:

@@ -15,8 +15,8 @@ from pylog import errors
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
-from pylog.client.consumer.fetch_loop import FetchLoop
-from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.consumer.consumer_loop import ConsumerLoop
+from pylog.client.fetching.user_events import AskPosition
 from pylog.clock import Clock
 from pylog.model import TopicPartition
 
@@ -31,16 +31,15 @@ class PollWaiting:
 
     def __init__(
         self,
-        loop: FetchLoop,
+        loop: ConsumerLoop,
         cluster: Cluster,
-        fetcher: Fetcher,
         collector: Collector,
         clock: Clock,
         timeout_ms: int,
     ) -> None:
         self._loop = loop
         self._cluster = cluster
-        self._fetcher = fetcher
+        self._core = loop.core
         self._collector = collector
         self._clock = clock
         self._timeout_ms = timeout_ms
@@ -64,11 +63,13 @@ class PollWaiting:
         looked = False
         while True:
             self.raise_faults()
+            if self._core.for_user:
+                self.run_callbacks()
             found = collect()
             if found:
                 return found
             with self._loop.lock:
-                if self._woken:
+                if self._woken or self._core.for_user:
                     continue
                 self.refuse_closed()
                 left_s = (deadline - self._clock.monotonic_ms()) / 1000
@@ -98,9 +99,28 @@ class PollWaiting:
 
         with self._loop.lock:
             self._loop.listener = listener
-            if self._woken or self._loop.closed or self._collector.has_news():
+            news = self._core.for_user or self._collector.has_news()
+            if self._woken or self._loop.closed or news:
                 listener()
         return stop
+
+    def run_callbacks(self) -> None:
+        """Run what waits for the user's thread. What it raises goes to the user, and to whoever
+        waits for its answer.
+        """
+        while self._core.for_user:
+            callback = self._core.for_user.popleft()
+            try:
+                given = callback.run()
+            except BaseException as error:
+                with self._loop.lock:
+                    callback.answer.fail(error)
+                raise
+            else:
+                with self._loop.lock:
+                    callback.answer.succeed(given)
+            finally:
+                self._loop.poke()
 
     def refuse_closed(self) -> None:
         """ClientClosed after `close`."""
@@ -109,22 +129,28 @@ class PollWaiting:
 
     def position(self, tp: TopicPartition, deadline_ms: int) -> int:
         """The partition's position; waits while it is being looked up."""
-        while True:
+        asked = AskPosition(tp)
+        self._loop.submit(asked)
+        try:
+            self._await(asked, deadline_ms)
+        finally:
             with self._loop.lock:
-                partition = self._fetcher.partitions.get(tp)
-                if partition is None:
-                    raise not_assigned(tp)
-                if partition.position is not None:
-                    return partition.position
+                self._core.positions.forget(asked)
+        return asked.answer.result()
+
+    def _await(self, asked: AskPosition, deadline_ms: int) -> None:
+        """Return when it is answered."""
+        while not asked.answer.done:
             self.raise_faults(at_once=True)
             with self._loop.lock:
                 self.refuse_closed()
-                if partition.position is not None:
-                    continue
+                if asked.answer.done:
+                    return
                 left_s = (deadline_ms - self._clock.monotonic_ms()) / 1000
                 if left_s <= 0:
                     raise errors.RequestTimedOut(
-                        f"{tp}: no position within default_api_timeout_ms={self._timeout_ms}"
+                        f"{asked.topic_partition}: no position within "
+                        f"default_api_timeout_ms={self._timeout_ms}"
                     )
                 self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
@@ -148,15 +174,15 @@ class PollWaiting:
 
     def _raise_partition_fault(self, at_once: bool) -> None:
         """The lock is held."""
-        for partition in self._fetcher.partitions.values():
+        for partition in self._core.positions.partitions.values():
             error = partition.error
             if error is None or partition.paused:
                 continue
             if partition.error_seen is None:
-                partition.error_seen = self._fetcher.arrive()
+                partition.error_seen = self._core.positions.arrive()
             if partition.buffer or partition.decoding is not None:
                 continue  # first what came before
-            if not at_once and not self._fetcher.all_handed_out(partition.error_seen):
+            if not at_once and not self._core.positions.all_handed_out(partition.error_seen):
                 continue
             if partition.position is not None or partition.reset_to is not None:
                 partition.error = None  # the next poll tries again
@@ -170,10 +196,10 @@ class PollWaiting:
             return
         with self._loop.lock:
             self._arrivals = {
-                what: self._arrivals.get(what) or self._fetcher.arrive() for what in faults
+                what: self._arrivals.get(what) or self._core.positions.arrive() for what in faults
             }
             what = min(faults, key=self._arrivals.__getitem__)
-            if not at_once and not self._fetcher.all_handed_out(self._arrivals[what]):
+            if not at_once and not self._core.positions.all_handed_out(self._arrivals[what]):
                 return
         if isinstance(what, str):
             # What was raised once may be so no longer: it counts when the cluster says it again.
@@ -183,7 +209,7 @@ class PollWaiting:
 
     def _denials(self, now_ms: int) -> dict[str | TopicPartition, errors.PylogError]:
         """Subscribed topics that the cluster denies."""
-        if self._cluster.all_topics:
+        if self._core.subscription.pattern is not None:
             return {}  # a pattern stops matching a topic that is gone
         return {
             topic: denial.error
@@ -198,7 +224,7 @@ class PollWaiting:
         grace_ms = min(UNKNOWN_TOPIC_GRACE_MS, self._timeout_ms)
         topics = self._cluster.metadata.topics
         with self._loop.lock:
-            assigned = list(self._fetcher.partitions)
+            assigned = list(self._core.positions.partitions)
         self._absent_since_ms = {
             tp: self._absent_since_ms.get(tp, now_ms)
             for tp in assigned
@@ -212,8 +238,3 @@ class PollWaiting:
             for tp, since_ms in self._absent_since_ms.items()
             if now_ms - since_ms >= grace_ms
         }
-
-
-def not_assigned(tp: TopicPartition) -> errors.InvalidRequest:
-    """The error for a partition that the consumer does not read."""
-    return errors.InvalidRequest(f"{tp} is not assigned to this consumer; assign() it first")

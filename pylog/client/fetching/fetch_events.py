@@ -1,4 +1,4 @@
-"""What the fetcher is told, and what it has done: its events and effects."""
+"""What the consumer's request managers are told, and what they want done: events and effects."""
 
 from __future__ import annotations
 
@@ -86,6 +86,14 @@ class ListOffsets:
 
 
 @dataclass(frozen=True, slots=True)
+class WatchTopics:
+    """Have metadata refreshed now, and keep those of these topics fresh, or of `every` one."""
+
+    topics: tuple[str, ...]
+    every: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RefreshMetadata:
     """Leaders of these topics are unknown or wrong."""
 
@@ -99,4 +107,4 @@ class Notice:
     text: str
 
 
-Effect = Fetch | CancelFetch | ListOffsets | RefreshMetadata | Notice
+Effect = Fetch | CancelFetch | ListOffsets | WatchTopics | RefreshMetadata | Notice

@@ -1,12 +1,14 @@
-"""What the fetcher keeps of each partition and each fetch."""
+"""What a consumer keeps of each partition that it reads, and of each fetch."""
 
 from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any
+from enum import Enum
+from typing import Any, Final
 
 from pylog import errors
+from pylog.client.fetching.user_events import Answer
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
 
@@ -22,18 +24,42 @@ class Chunk:
     arrival: int = 0
 
 
+class FetchState(Enum):
+    """Kafka's names (`SubscriptionState.FetchStates`), but for RESETTING. An error that a poll is
+    to raise, and a pause, are facts of their own: they come and go in each state.
+    """
+
+    INITIALIZING = "it has no position, and none is looked up: the user must seek"
+    AWAIT_RESET = "its position is to be looked up"
+    RESETTING = "a broker was asked for its position"
+    FETCHING = "it has a position"
+
+
+NEXT_STATES: Final = {
+    FetchState.INITIALIZING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
+    FetchState.AWAIT_RESET: (FetchState.AWAIT_RESET, FetchState.RESETTING, FetchState.FETCHING),
+    FetchState.RESETTING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
+    FetchState.FETCHING: (FetchState.AWAIT_RESET, FetchState.FETCHING),
+}
+"""What each state may become: by a seek, by a seek to where a look-up tells, by the look-up's
+request, by its answer. Nothing takes a position away but what looks for another one.
+"""
+
+
 @dataclass(slots=True)
 class Partition:
     """One assigned partition.
 
-    Invariant: with a position, `position <= fetch_offset`, equal when nothing is buffered.
+    Invariants: it has a `position` when it is FETCHING, and something to look up (`reset_to`) when
+    it is AWAIT_RESET or RESETTING; with a position, `position <= fetch_offset`, equal when nothing
+    is buffered.
     """
 
     topic_partition: TopicPartition
+    state: FetchState = FetchState.INITIALIZING
     position: int | None = None
     fetch_offset: int = -1
     reset_to: int | None = None  # a timestamp to look up; None while there is a position
-    reset_in_flight: bool = False
     paused: bool = False
     urgent: bool = False  # the user acts: a running long poll may be cut
     generation: int = 0
@@ -50,6 +76,14 @@ class Partition:
     error_seen: int | None = None  # the arrival before which records come first
     decoding: Any = None  # the shell's: the chunk that is being handed out
     decoding_arrival: int = 0
+    asked: list[Answer[int]] = field(default_factory=list)  # who waits for its position
+
+    def become(self, state: FetchState) -> None:
+        """Change the state, as far as the table allows it."""
+        assert state in NEXT_STATES[self.state], (
+            f"{self.topic_partition}: {self.state.name} cannot become {state.name}"
+        )
+        self.state = state
 
     def fail(self, error: errors.PylogError) -> None:
         """Have a poll raise `error`."""
@@ -84,7 +118,7 @@ class InFlight:
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """What the fetcher needs of the consumer's settings."""
+    """What the consumer's cores need of its settings."""
 
     auto_offset_reset: str = "latest"
     read_committed: bool = False
@@ -96,3 +130,8 @@ class FetcherSettings:
     retry_backoff_ms: int = 100
     retry_backoff_max_ms: int = 1_000
     leaderless_patience_ms: int = 60_000  # then it is told that a partition has no leader
+
+    def backoff_ms(self, failures: int, jitter: float) -> int:
+        """How long to wait after so many: exponential, within 20 % (KIP-580)."""
+        wait = self.retry_backoff_ms * 2 ** min(max(failures - 1, 0), 30)
+        return int(min(wait, self.retry_backoff_max_ms) * (0.8 + 0.4 * jitter))

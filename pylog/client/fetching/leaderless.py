@@ -23,6 +23,11 @@ class Leaderless:
         self._since_ms: dict[TopicPartition, int] = {}
         self._tell_at_ms: dict[TopicPartition, int] = {}
 
+    @property
+    def knows_some(self) -> bool:
+        """Whether any is without a leader, as far as it has looked."""
+        return bool(self._tell_at_ms)
+
     def look(
         self, now_ms: int, without: Iterable[TopicPartition], metadata: ClusterMetadata
     ) -> list[str]:

@@ -22,6 +22,7 @@ from pylog.client.sending.producer_batch import Batch
 from pylog.client.sending.record_times import RecordTimes
 from pylog.client.timeouts import seconds_or_none
 from pylog.model import RecordMetadata, TopicPartition
+from pylog.records import native
 
 OnDelivery = Callable[[RecordMetadata | None, errors.PylogError | None], object]
 
@@ -292,6 +293,8 @@ def handle_on(delivery: Delivery, index: int) -> DeliveryHandle:
 
 
 def _references_of_unshared() -> int:
+    if not native.is_on():
+        return -1  # each record has its own
     keeper = types.SimpleNamespace(handle=DeliveryHandle())
     handle = keeper.handle
     return getrefcount(handle)

@@ -154,7 +154,7 @@ def batch_bytes(batch: Batch, compression: Compression) -> bytes:
         if batch.stamped_id == NO_PRODUCER_ID:  # came encoded, and was never sent
             from pylog.records.arrow_encoder import stamp_producer  # what encoded it has loaded it
 
-            stamp_producer(batch.encoded, *place)
+            batch.encoded = stamp_producer(batch.encoded, *place)
         else:
             batch.encoded = with_producer(batch.encoded, *place)
         batch.stamped_id = batch.producer_id

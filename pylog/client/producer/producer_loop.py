@@ -14,7 +14,7 @@ import contextlib
 import random
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
@@ -47,6 +47,7 @@ from pylog.clock import SYSTEM_CLOCK, Clock, busy_ns
 from pylog.deadline_timer import DeadlineTimer
 from pylog.model import NO_PRODUCER_ID
 from pylog.records import compiled, kernels
+from pylog.rpc import apis
 from pylog.rpc.produce_wire import Item
 from pylog.rpc.v1 import log_pb2
 
@@ -286,6 +287,10 @@ class ProducerLoop:
                         stream.close(abort=True)
                 case RequestProducerId():
                     self._request_producer_id()
+                case BatchDone() | BatchFailed() | BatchSplit():
+                    pass  # `_tell`
+                case _:
+                    assert_never(effect)
 
     def _tell(self, effects: list[Effect]) -> None:
         """What became of records. Users' callbacks run in here: no lock is held."""
@@ -307,6 +312,10 @@ class ProducerLoop:
                 case BatchSplit(batch, parts):
                     self.metrics.batch_split()
                     batch.delivery.split([(part.count, part.delivery) for part in parts])
+                case SendRequest() | RefreshMetadata() | Disconnect() | RequestProducerId():
+                    pass  # `_perform`
+                case _:
+                    assert_never(effect)
         if finished:
             with self.lock:
                 if self.accumulator.room_is_worth_waking:
@@ -446,7 +455,7 @@ class ProducerLoop:
             delivery_timeout_ms=self.sender.settings.delivery_timeout_ms,
         )
         timeout_s = min(cluster.settings.request_timeout_ms / 1000, PRODUCER_ID_S_MAX)
-        response = await server.call(server.log.InitProducerId, request, timeout_s)
+        response = await server.call(apis.INIT_PRODUCER_ID, request, timeout_s)
         error = error_of(response.error, "InitProducerId")
         if isinstance(error, errors.ThrottlingQuotaExceeded):
             error.throttle_time_ms = response.throttle_time_ms

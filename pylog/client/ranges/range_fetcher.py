@@ -14,6 +14,7 @@ from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
 from pylog.client.ranges.fetch_lines import FetchLines
 from pylog.model import EARLIEST_TIMESTAMP, TopicPartition
+from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 if TYPE_CHECKING:
@@ -274,9 +275,7 @@ class RangeFetcher:
             ],
         )
         timeout_s = self._settings["request.timeout.ms"] / 1000
-        response: log_pb2.ListOffsetsResponse = await server.call(
-            server.log.ListOffsets, request, timeout_s
-        )
+        response = await server.call(apis.LIST_OFFSETS, request, timeout_s)
         return sound(response.partitions)[0]
 
     def _leader(self) -> int:

@@ -33,6 +33,7 @@ from pylog.client.ranges.range_fetcher import (
 )
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import LATEST_TIMESTAMP, TopicPartition
+from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 
 __all__ = ["Batches", "Damaged", "ListedOffset", "RangeReader", "Skipped", "TopicGone"]
@@ -187,7 +188,7 @@ class RangeReader:
             await still_there(self._cluster, topic, "", timeout_s * 1000)
         answers = await self._ask_leaders(
             wanted,
-            lambda server, led: server.call(server.log.ListOffsets, request(led), timeout_s),
+            lambda server, led: server.call(apis.LIST_OFFSETS, request(led), timeout_s),
         )
         return {
             TopicPartition(p.topic, p.partition): ListedOffset(
@@ -229,9 +230,7 @@ class RangeReader:
 
         answers = await self._ask_leaders(
             list(epochs),
-            lambda server, led: server.call(
-                server.log.OffsetForLeaderEpoch, request(led), timeout_s
-            ),
+            lambda server, led: server.call(apis.OFFSET_FOR_LEADER_EPOCH, request(led), timeout_s),
         )
         return {
             TopicPartition(p.topic, p.partition): p.end_offset

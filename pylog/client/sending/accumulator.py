@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pylog.client.sending.partitioners import StickyPartition
-from pylog.client.sending.producer_batch import BATCH_OVERHEAD, Batch
+from pylog.client.sending.producer_batch import BATCH_OVERHEAD, Batch, BatchState
 from pylog.model import TopicPartition
 from pylog.records.murmur2 import partition_for_key
 
@@ -21,6 +21,7 @@ NOBODY: Final = 0
 SEVERAL: Final = -1
 OWN_AFTER_BATCHES: Final = 64
 """So many batches in a row opened by one thread make it a topic's owner (again)."""
+_RESOLVED: Final = BatchState.RESOLVED
 _KEYS_REMEMBERED_MAX: Final = 8_192
 _ROOM_BYTES: Final = 256 * 1024
 """Threads that wait for room are woken for this much: to wake one for each batch costs more than
@@ -392,14 +393,13 @@ class Accumulator:
 
     def resolve(self, batch: Batch) -> None:
         """The batch is done, one way or the other: its memory is free again."""
-        assert not batch.resolved
-        batch.resolved = True
+        batch.become(_RESOLVED)
         self.used -= batch.reserved
         del self.incomplete[batch]
 
     def replace(self, batch: Batch, parts: Sequence[Batch]) -> None:
         """`parts` take the place of `batch`, whose memory is theirs; they are as old as it is."""
-        batch.resolved = True
+        batch.become(_RESOLVED)
         parts[0].reserved = batch.reserved
         self.incomplete = dict.fromkeys(
             one for old in self.incomplete for one in (parts if old is batch else (old,))

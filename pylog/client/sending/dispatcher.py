@@ -6,15 +6,20 @@ make of a lane.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.sending.accumulator import Accumulator
 from pylog.client.sending.broker_pipes import InFlight, Pipes
 from pylog.client.sending.lanes import Lane
-from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.producer_batch import Batch, BatchState
 from pylog.client.sending.producer_id import ProducerId
 from pylog.client.sending.send_events import BatchDone, Effect, SendRequest
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.model import NO_PRODUCER_ID, TopicPartition
+
+_WAITING: Final = BatchState.WAITING
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
 
 
 class Dispatcher:
@@ -99,9 +104,9 @@ class Dispatcher:
         if lane is not None and lane.unresolved:
             head = lane.unresolved[0]
             if not lane.all_in_flight:
-                waits = head.in_flight or head.refused or lane.retry_at_ms > now_ms
+                waits = head.state is not _WAITING or lane.retry_at_ms > now_ms
                 return None if waits else head
-            if lane.broker != broker or head.overtaken:
+            if head.overtaken or not lane.is_at(broker):
                 return None
             if self.settings.idempotent and not lane.has_begun:
                 return None
@@ -147,8 +152,9 @@ class Dispatcher:
         leader = self.metadata.leader(*tp)
         assert leader is not None
         batch.leader_epoch = leader.epoch
+        batch.broker = broker
         batch.attempts += 1
-        batch.in_flight = True
+        batch.become(_IN_FLIGHT)
 
     def send(
         self, now_ms: int, broker: int, batches: tuple[Batch, ...], effects: list[Effect]
@@ -159,7 +165,6 @@ class Dispatcher:
         acked = self.settings.acks != 0
         self.pipes.track(broker, self.correlation, InFlight(now_ms, batches if acked else ()), size)
         for batch in () if acked else batches:  # nobody answers
-            batch.in_flight = False
             self.leave(self.lanes[batch.topic_partition], batch)
             self.accumulator.resolve(batch)
             effects.append(BatchDone(batch, -1, -1))

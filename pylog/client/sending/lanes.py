@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
 
-from pylog.client.sending.producer_batch import Batch
+from pylog.client.sending.producer_batch import Batch, BatchState
 from pylog.model import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, TopicPartition
 
 SEQUENCE_MAX: Final = 2**31 - 1
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
 
 
 def next_sequence(sequence: int, count: int) -> int:
@@ -19,11 +21,40 @@ def next_sequence(sequence: int, count: int) -> int:
     return following if following <= SEQUENCE_MAX else following - SEQUENCE_MAX - 1
 
 
+class LaneState(Enum):
+    """What may be sent behind what is unresolved. Without idempotence all but GAP mean the same,
+    and there is none.
+    """
+
+    FIRST = "nothing was acknowledged under its producer id: one batch at a time"
+    STEADY = "batches follow each other"
+    GAP = (
+        "a batch that had a sequence is lost or refused: nothing new follows until that is settled"
+    )
+
+    following: tuple[LaneState, ...]
+
+
+NEXT_STATES: Final = {
+    LaneState.FIRST: (LaneState.STEADY, LaneState.GAP),
+    LaneState.STEADY: (LaneState.GAP, LaneState.FIRST),
+    LaneState.GAP: (LaneState.STEADY, LaneState.FIRST),
+}
+"""What each may become: the first acknowledgement makes it steady. A gap ends where a later batch
+was accepted, or with a fresh producer id; a topic that was made anew begins with one as well.
+"""
+for _state, _following in NEXT_STATES.items():
+    _state.following = _following  # for each batch a look-up by an enum would cost too much
+_FIRST: Final = LaneState.FIRST
+_STEADY: Final = LaneState.STEADY
+_GAP: Final = LaneState.GAP
+
+
 @dataclass(slots=True)
 class Lane:
     """One partition's unresolved batches, in the order of their sequences.
 
-    Invariants: sequences in `unresolved` rise; with a `gap` nothing is taken from the accumulator.
+    Invariants: sequences in `unresolved` rise; with a gap nothing is taken from the accumulator.
     """
 
     topic_partition: TopicPartition
@@ -33,26 +64,53 @@ class Lane:
     next_sequence: int = 0
     acked_sequence: int = NO_SEQUENCE  # the last one that a broker acknowledged
     unresolved: deque[Batch] = field(default_factory=deque)
-    broker: int = -1  # where `unresolved` was last sent
+    broker: int = -1  # that one of its batches was last sent to
     retry_at_ms: int = 0
-    gap: bool = False
+    state: LaneState = LaneState.FIRST
+
+    def become(self, state: LaneState) -> None:
+        """Change the state, as far as the table allows it."""
+        assert state in self.state.following, (
+            f"{self.topic_partition}: a lane that is {self.state.name} cannot become {state.name}"
+        )
+        self.state = state
+
+    @property
+    def gap(self) -> bool:
+        """Whether a batch is missing, and what comes of it is open."""
+        return self.state is _GAP
+
+    def open_gap(self) -> None:
+        """A batch is missing."""
+        if not self.gap:
+            self.become(LaneState.GAP)
 
     @property
     def all_in_flight(self) -> bool:
         """Whether nothing in it waits to be sent (again)."""
-        return all(batch.in_flight for batch in self.unresolved)
+        for batch in self.unresolved:  # noqa: SIM110  for each batch: a generator costs twice as much
+            if batch.state is not _IN_FLIGHT:
+                return False
+        return True
 
     @property
     def any_in_flight(self) -> bool:
         """Whether an answer is still to come."""
-        return any(batch.in_flight for batch in self.unresolved)
+        return any(batch.state is _IN_FLIGHT for batch in self.unresolved)
+
+    def is_at(self, broker: int) -> bool:
+        """Whether all of it was last sent to that broker, whose stream keeps its order."""
+        for batch in self.unresolved:  # noqa: SIM110  as above
+            if batch.broker != broker:
+                return False
+        return True
 
     @property
     def has_begun(self) -> bool:
         """Whether a broker has acknowledged anything under the present producer id. Until then a
         leader that never heard of the producer might take the second of two batches as its first.
         """
-        return self.acked_sequence != NO_SEQUENCE
+        return self.state is _STEADY
 
     @property
     def may_move(self) -> bool:
@@ -84,6 +142,8 @@ class Lane:
         if batch.producer_id != self.producer_id or batch.base_sequence == NO_SEQUENCE:
             return
         self.acked_sequence = next_sequence(batch.base_sequence, batch.count - 1)
+        if self.state is _FIRST:
+            self.become(_STEADY)
         if batch.resolved:
             return
         for earlier in self.unresolved:  # none, but where a leader has lost the producer
@@ -91,7 +151,9 @@ class Lane:
                 return
             earlier.overtaken = True
             if not earlier.maybe_stored:
-                earlier.refused = self.gap = True
+                self.open_gap()
+                if earlier.state is BatchState.WAITING:
+                    earlier.become(BatchState.REFUSED)
 
     def take_back(self, batch: Batch) -> bool:
         """Give the sequence of a batch that certainly is not stored to the next one. Only the
@@ -124,15 +186,20 @@ class Lane:
         """The topic is another one: the next batch goes there as the first of a fresh id."""
         self.topic_id = topic_id
         self.producer_id, self.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
-        self.next_sequence = 0
-        self.acked_sequence = NO_SEQUENCE
+        self._begin()
 
     def adopt(self, producer_id: int, producer_epoch: int) -> None:
         """Go on under a fresh producer id, with the batches that are left, which may move."""
         assert self.may_move
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
+        self._begin()
+        for batch in self.unresolved:
+            if batch.state is BatchState.REFUSED:
+                batch.become(BatchState.WAITING)
+            self.sequence(batch)
+
+    def _begin(self) -> None:
         self.next_sequence = 0
         self.acked_sequence = NO_SEQUENCE
-        for batch in self.unresolved:
-            batch.refused = False
-            self.sequence(batch)
+        if self.state is not LaneState.FIRST:
+            self.become(LaneState.FIRST)

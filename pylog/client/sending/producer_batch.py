@@ -7,6 +7,7 @@ accumulator's decision, when it is sent the sender's.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from typing import Any, Final
 
 from pylog.client.sending.record_times import RecordTimes
@@ -21,6 +22,37 @@ MAX_RECORD_OVERHEAD).
 """
 BATCH_OVERHEAD: Final = 61
 """Bytes of a batch's header."""
+
+
+class BatchState(Enum):
+    """How far a batch has come. Whether it may be stored, and whether a later one was accepted
+    before it, are facts of their own: they are so in each state. So is that it takes records,
+    because that is looked at for each record, without the lock.
+    """
+
+    WAITING = "it is to be sent, for the first time or again"
+    IN_FLIGHT = "it was sent, and is not answered"
+    REFUSED = "for its sequence: it is not sent again under that"
+    RESOLVED = "it is acknowledged, or has failed, or its parts go instead"
+
+    following: tuple[BatchState, ...]
+
+
+NEXT_STATES: Final = {
+    BatchState.WAITING: (BatchState.IN_FLIGHT, BatchState.REFUSED, BatchState.RESOLVED),
+    BatchState.IN_FLIGHT: (BatchState.WAITING, BatchState.REFUSED, BatchState.RESOLVED),
+    BatchState.REFUSED: (BatchState.WAITING, BatchState.RESOLVED),
+    BatchState.RESOLVED: (),
+}
+"""What each may become. A waiting one is refused when a broker accepts a later one; a refused one
+waits again under a fresh producer id. One that is resolved in flight, because its time is up, may
+still be answered: that changes its lane, and not the batch.
+"""
+for _state, _following in NEXT_STATES.items():
+    _state.following = _following  # for each batch a look-up by an enum would cost too much
+_WAITING: Final = BatchState.WAITING
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
+_RESOLVED: Final = BatchState.RESOLVED
 
 
 class Batch:
@@ -46,6 +78,7 @@ class Batch:
         "_size",
         "attempts",
         "base_sequence",
+        "broker",
         "closed",
         "counted",
         "created_ms",
@@ -55,7 +88,6 @@ class Batch:
         "grew",
         "handle",
         "headers",
-        "in_flight",
         "keys",
         "leader_epoch",
         "limit",
@@ -63,11 +95,10 @@ class Batch:
         "overtaken",
         "producer_epoch",
         "producer_id",
-        "refused",
         "reserved",
-        "resolved",
         "room",
         "stamped_id",
+        "state",
         "times",
         "topic_partition",
         "values",
@@ -98,13 +129,37 @@ class Batch:
         self.producer_id: int = NO_PRODUCER_ID
         self.producer_epoch: int = NO_PRODUCER_EPOCH
         self.base_sequence: int = NO_SEQUENCE
+        self.state = _WAITING
         self.attempts = 0
-        self.in_flight = False
+        self.broker = -1  # that it was last sent to
         self.leader_epoch = -1
         self.maybe_stored = False
         self.overtaken = False  # a broker accepted a batch behind it before it
-        self.refused = False  # for its sequence: it is not sent again under that
-        self.resolved = False
+
+    def become(self, state: BatchState) -> None:
+        """Change the state, as far as the table allows it."""
+        assert state in self.state.following, (
+            f"{self.topic_partition}: a batch that is {self.state.name} cannot become {state.name}"
+        )
+        self.state = state
+
+    def come_back(self) -> None:
+        """Nothing more is to be expected of what was sent, if it was. Its place is gone where a
+        later one was accepted and this one certainly is not stored.
+        """
+        if self.state is _IN_FLIGHT:
+            gone = self.overtaken and not self.maybe_stored
+            self.become(BatchState.REFUSED if gone else _WAITING)
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether an answer is still to come, and awaited."""
+        return self.state is _IN_FLIGHT
+
+    @property
+    def resolved(self) -> bool:
+        """Whether its outcome is known."""
+        return self.state is _RESOLVED
 
     @property
     def count(self) -> int:

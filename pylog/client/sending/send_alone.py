@@ -72,5 +72,5 @@ class SendAlone:
         batch.producer_id, batch.producer_epoch = NO_PRODUCER_ID, NO_PRODUCER_EPOCH
         batch.base_sequence = NO_SEQUENCE
         batch.attempts = 0
-        batch.in_flight = False
+        batch.come_back()
         dispatcher.accumulator.put_back(batch)

@@ -9,6 +9,8 @@ Order and exactly-once, per partition (a "lane"):
 - a batch gets its sequence when it is first sent, and keeps it and its bytes for every retry;
 - new batches go out only while all earlier unresolved ones are in flight to the same broker (its
   stream keeps order); after a refusal the lane is retried one batch at a time, oldest first;
+- so at most four batches follow one that is unresolved. More must not: a broker knows the last
+  five of a producer, and an older one that is sent again it refuses, stored or not;
 - until a broker has acknowledged something under a lane's producer id, one batch is in flight: a
   leader that knows nothing of a producer cannot tell the second of two from the first;
 - a batch that fails after it had a sequence leaves a gap. Nothing new is sent into a lane with a
@@ -30,8 +32,8 @@ from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.sending.accumulator import Accumulator
 from pylog.client.sending.broker_pipes import Pipe
 from pylog.client.sending.dispatcher import Dispatcher
-from pylog.client.sending.lanes import Lane
-from pylog.client.sending.producer_batch import Batch, Split
+from pylog.client.sending.lanes import Lane, LaneState
+from pylog.client.sending.producer_batch import Batch, BatchState, Split
 from pylog.client.sending.send_events import (
     Ack,
     BatchDone,
@@ -151,10 +153,10 @@ class Sender:
             assert len(acks) == len(request.batches), "one answer per batch"
             pipe.faults = pipe.retry_at_ms = 0
             for batch, ack in zip(request.batches, acks, strict=True):
-                batch.in_flight = False
                 if ack.code in (0, errors.DuplicateSequenceNumber.code):
                     self._succeed(batch, ack, effects)
                 elif not batch.resolved:
+                    batch.come_back()
                     self._refuse(now_ms, batch, ack, stale, effects)
         if stale:
             effects.append(RefreshMetadata(tuple(stale)))
@@ -273,7 +275,7 @@ class Sender:
             return set()
         behind = batches[batches.index(guilty[0]) :]
         for batch in batches:
-            batch.in_flight = False
+            batch.come_back()
         refusal = Ack(errors.MessageTooLarge.code, fault)
         for batch in guilty:
             if not batch.resolved:
@@ -301,14 +303,14 @@ class Sender:
             lane.retry_at_ms = max(lane.retry_at_ms, now_ms)  # what it misses is still on its way
             return
         self._faults.befell(lane.topic_partition, f"{error.name}: {error}")
-        lane.gap = True
-        batch.refused = True  # whether it may move shows when all others are answered
+        lane.open_gap()
+        if batch.state is not BatchState.REFUSED:
+            batch.become(BatchState.REFUSED)  # whether it may move shows when all are answered
 
     def _topic_was_replaced(self, lane: Lane, effects: list[Effect]) -> None:
         tp = lane.topic_partition
         for batch in list(lane.unresolved):
             self._fail(batch, topic_replaced(tp.topic), effects)
-        lane.gap = False
         self._busy.pop(tp, None)
         self.dispatcher.start_over(lane, self._metadata.topic_id(tp.topic))
 
@@ -324,7 +326,8 @@ class Sender:
         lane = self._lanes.get(batch.topic_partition)
         if lane is not None and batch in lane.unresolved:
             self.dispatcher.is_unsettled = True
-            lane.gap = lane.gap or (self.settings.idempotent and not lane.take_back(batch))
+            if not lane.gap and self.settings.idempotent and not lane.take_back(batch):
+                lane.open_gap()
             self.dispatcher.leave(lane, batch)
         else:
             self._accumulator.drop(batch)
@@ -377,7 +380,7 @@ class Sender:
         self.dispatcher.is_unsettled = True
         topics: dict[str, None] = {}
         for batch in self.pipes.cut(broker):
-            batch.in_flight = False
+            batch.come_back()
             batch.maybe_stored |= batch not in unsent
             if batch.resolved:
                 continue
@@ -398,17 +401,15 @@ class Sender:
         for tp in [tp for tp in self._busy if self._lanes[tp].gap]:
             lane = self._lanes[tp]
             if lane.unresolved:
-                if lane.any_in_flight or not lane.unresolved[0].refused:
+                if lane.any_in_flight or lane.unresolved[0].state is not BatchState.REFUSED:
                     continue  # an answer, or a time-out, is still to come
                 if not lane.may_move:
                     self._fail_lane(lane, effects)
             if not lane.unresolved and lane.bridged:
-                lane.gap = False
+                lane.become(LaneState.STEADY)
                 del self._busy[tp]
-            elif self._adopt_fresh_id(now_ms, lane, effects):
-                lane.gap = False
-                if not lane.unresolved:
-                    del self._busy[tp]
+            elif self._adopt_fresh_id(now_ms, lane, effects) and not lane.unresolved:
+                del self._busy[tp]
 
     def _fail_lane(self, lane: Lane, effects: list[Effect]) -> None:
         first, *behind = lane.unresolved

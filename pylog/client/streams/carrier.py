@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
+from pylog.client.cluster.framed_ports import StreamWay
 from pylog.client.cluster.message_sizes import TooLarge
-from pylog.client.cluster.server import StreamWay
 from pylog.rpc.framing import Chunks
 from pylog.rpc.v1 import stream_pb2
 

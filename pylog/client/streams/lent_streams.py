@@ -90,7 +90,7 @@ class LentStreams:
         try:
             for at, _ in ready:
                 carrier = lent.get(at)
-                if carrier is not None and not carrier.read_here():
+                if carrier is not None and not carrier.receive():
                     self._thread.call(self.take_back)
         except BaseException:
             self._on_interrupt()

@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from pylog.client.cluster.cluster import Cluster
+from pylog.client.cluster.framed_ports import StreamWay
 from pylog.client.cluster.message_sizes import TooLarge
-from pylog.client.cluster.server import Server, StreamWay
+from pylog.client.cluster.server import Server
 from pylog.client.streams.carrier import Carrier, Message, StreamType
 from pylog.client.streams.framed_carrier import FramedCarrier
 from pylog.client.streams.grpc_carrier import GrpcCarrier

@@ -155,7 +155,6 @@ def test_an_option_like_no_other_and_a_path() -> None:
         "groupIdPrefix",
         "useDeprecatedOffsetFetching",
         "pylog.group.id",
-        "pylog.client.rack",
     ],
 )
 def test_options_of_sparks_connector_that_come_later(name: str) -> None:
@@ -169,7 +168,6 @@ def test_options_of_sparks_connector_that_come_later(name: str) -> None:
     ("name", "words"),
     [
         ("kafka.group.id", "the checkpoint holds the progress"),
-        ("kafka.client.rack", "leave the option out"),
         ("kafka.transactional.id", "at least once"),
         ("kafka.security.protocol", "without TLS"),
         ("pylog.ssl.truststore.location", "without TLS"),

@@ -46,6 +46,25 @@ def test_functions_fit_a_screen() -> None:
     assert long == LONG_FUNCTIONS
 
 
+def test_nothing_that_comes_from_outside_can_become_code() -> None:
+    """No module reads a form whose reading runs what is in it."""
+    found = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text()))
+        for name in imported(node)
+        if name.split(".")[0]
+        in {"pickle", "cloudpickle", "marshal", "shelve", "dill", "jsonpickle"}
+    }
+    assert found == set()
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) and node.module else []
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_paths_and_targets_that_documents_name_exist(document: str) -> None:
     text = (ROOT / document).read_text()

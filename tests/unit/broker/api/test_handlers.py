@@ -51,6 +51,7 @@ from pylog_broker.replication.messages import (
     LowWatermark,
     OffsetAnswer,
     OffsetQuery,
+    OffsetsListed,
     ReplicaEpochEnd,
 )
 
@@ -73,20 +74,23 @@ class Manager:
     """Answers queries by what the test says, and keeps what was deleted."""
 
     def __init__(self) -> None:
-        self.taken = 0
         self.deleting: list[object] = []
+        self.listing: list[object] = []
+        self.waits = False
         self.cancelled: list[object] = []
         self.end = ReplicaEpochEnd(TOPIC, 0, None, LeaderEpoch(3), Offset(12))
         self.asked: list[EpochEndQuery] = []
 
-    def list_offsets(self, query: OffsetQuery) -> OffsetAnswer:
-        if query.topic_partition == T1:
-            return OffsetAnswer(T1, GONE)
-        return OffsetAnswer(T0, None, TOPIC, Offset(7), 5, LeaderEpoch(2))
-
-    def take_effects(self) -> list[Effect]:
-        self.taken += 1
-        return []
+    def list_offsets(
+        self, _now_ms: int, queries: Sequence[OffsetQuery], token: object
+    ) -> list[Effect]:
+        self.listing.append(token)
+        if self.waits:
+            return []
+        found = OffsetAnswer(T0, None, TOPIC, Offset(7), 5, LeaderEpoch(2))
+        gone = OffsetAnswer(T1, GONE)
+        answers = tuple(gone if query.topic_partition == T1 else found for query in queries)
+        return [OffsetsListed(token, answers)]
 
     def epoch_ends(self, request: EpochEndQuery) -> EpochEnds:
         self.asked.append(request)
@@ -102,8 +106,10 @@ class Manager:
 
 def perform(effects: Sequence[Effect]) -> None:
     for effect in effects:
-        assert isinstance(effect, DeleteRecordsDone)
-        cast(Callable[[object], None], effect.token)(effect.watermarks)
+        assert isinstance(effect, (DeleteRecordsDone, OffsetsListed))
+        deleted = isinstance(effect, DeleteRecordsDone)
+        answer = effect.watermarks if deleted else effect.answers
+        cast(Callable[[object], None], effect.token)(answer)
 
 
 def image() -> MetadataImage:
@@ -124,13 +130,12 @@ def image() -> MetadataImage:
 
 def test_offsets_are_listed_in_order_each_with_its_own_failure() -> None:
     manager = Manager()
-    handler = ListOffsetsHandler(cast(ReplicaManager, manager), perform)
+    handler = ListOffsetsHandler(cast(ReplicaManager, manager), perform, SYSTEM_CLOCK)
     answers = run(handler.handle(CONTEXT, [OffsetQuery(T1, -1), OffsetQuery(T0, -1)]))
-    assert answers == [
+    assert list(answers) == [
         OffsetAnswer(T1, GONE),
         OffsetAnswer(T0, None, TOPIC, Offset(7), 5, LeaderEpoch(2)),
     ]
-    assert manager.taken == 1
     twice = run(handler.handle(CONTEXT, [OffsetQuery(T0, -1)] * 2))
     said = Failure(errors.InvalidRequest.code, "t-0 stands in the request more than once")
     assert twice == [OffsetAnswer(T0, said)] * 2
@@ -173,6 +178,22 @@ def test_records_are_deleted_when_the_manager_says_and_nobody_waits_in_vain() ->
         with pytest.raises(asyncio.CancelledError):
             await given_up
         assert manager.cancelled == manager.deleting[1:]
+
+    asyncio.run(main())
+
+
+def test_a_look_up_that_nobody_waits_for_is_forgotten() -> None:
+    manager = Manager()
+    manager.waits = True
+    handler = ListOffsetsHandler(cast(ReplicaManager, manager), perform, SYSTEM_CLOCK)
+
+    async def main() -> None:
+        given_up = asyncio.ensure_future(handler.handle(CONTEXT, [OffsetQuery(T0, 5)]))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+        assert manager.cancelled == manager.listing
 
     asyncio.run(main())
 

@@ -16,7 +16,7 @@ from tests.fakes.stream_world import World, fetch, produce, run
 
 TIMES = "".join(rf" {name}=(\d+\.\d{{3}})ms" for name in ("queue", "local", "remote", "response"))
 LINE = re.compile(
-    r"(\w+) client\.id='(.*)' software='' listener=(\w+) connection=(\S+) "
+    r"(\w+) client\.id='(.*)' software='[^']*' listener=(\w+) connection=(\S+) "
     rf"principal=User:ANONYMOUS{TIMES} total=(\d+\.\d{{3}})ms(.*)"
 )
 

@@ -14,7 +14,6 @@ from typing import Any, cast
 import grpc
 import pytest
 
-from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import (
     InvalidRequest,
@@ -22,27 +21,18 @@ from pylog.errors import (
     PylogError,
     ThrottlingQuotaExceeded,
 )
-from pylog.model import Offset, ProducerId, TopicPartition
+from pylog.model import Offset, TopicPartition
 from pylog.records.batch import CompressionType, read_header
 from pylog.records.builder import encode_batch
 from pylog.records.compression import Compression
 from pylog.records.kernels_pure import RecordsSummary
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.answer_memory import AnswerMemory
-from pylog_broker.api.api import Api, DataApi
+from pylog_broker.api.api import DataApi
 from pylog_broker.api.batch_checks import INLINE_BYTES_MAX, BatchChecks, codec_of
-from pylog_broker.api.metadata import MetadataHandler
-from pylog_broker.api.offsets import (
-    DeleteRecordsHandler,
-    ListOffsetsHandler,
-    OffsetForLeaderEpochHandler,
-)
-from pylog_broker.api.producer_id_quota import ProducerIdQuota
-from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
-from pylog_broker.config import BrokerConfig, TopicConfig
+from pylog_broker.config import TopicConfig
 from pylog_broker.grpc.log_service import LogService
-from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.replication.manager import ReplicaManager
@@ -116,10 +106,6 @@ class Aborted(Exception):
     """The call was ended: with which status, in which words, for which error."""
 
 
-async def no_id() -> ProducerId:
-    raise errors.CoordinatorNotAvailable
-
-
 class Bench:
     """A Log service over `Appends`, and a stream into it, of which it is the context."""
 
@@ -135,15 +121,7 @@ class Bench:
             checks=BatchChecks(self.pool, 1 << 20, CONFIGS.get), memory=RequestMemory(1 << 20),
             answers=AnswerMemory(1 << 20), counters=self.counters,
         )  # fmt: skip
-        api = Api(
-            self.data,
-            MetadataHandler(MetadataImage, lambda: None),
-            ListOffsetsHandler(manager, self._perform),
-            DeleteRecordsHandler(manager, self._perform, SYSTEM_CLOCK),
-            OffsetForLeaderEpochHandler(manager, MetadataImage),
-            InitProducerIdHandler(no_id, ProducerIdQuota(BrokerConfig), SYSTEM_CLOCK),
-        )
-        self.service = LogService(api, self.lines.append)
+        self.service = LogService(self.data, self.lines.append)
 
     def _perform(self, effects: Sequence[Effect]) -> None:
         for effect in effects:

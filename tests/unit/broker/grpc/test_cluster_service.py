@@ -12,7 +12,7 @@ from pylog.rpc.v1 import cluster_pb2
 from pylog_broker.grpc.cluster_service import RECORDS_AT_ONCE, ClusterService
 from pylog_broker.metadata import codec
 from pylog_broker.metadata.messages import MetadataBatch
-from pylog_broker.network.cluster_proof import BrokerSession
+from pylog_broker.net.cluster_proof import BrokerSession
 from pylog_broker.node.link_session import Handshake
 from tests.fakes.controller_shell import ControllerShell
 

@@ -15,8 +15,8 @@ from pylog.model import BrokerId
 from pylog_broker.grpc.front import LISTENER, PREFACE, Front, stranger
 from pylog_broker.grpc.tunnels import ESTABLISHED
 from pylog_broker.metadata.records import Endpoint
-from pylog_broker.network.quotas import Refusal
-from pylog_broker.network.strangers import REPORT_INTERVAL_MS
+from pylog_broker.net.quotas import Refusal
+from pylog_broker.net.strangers import REPORT_INTERVAL_MS
 
 KAFKA = b"\0\0\0\x23\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(20)
 

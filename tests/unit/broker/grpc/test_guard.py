@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import grpc
@@ -11,11 +12,15 @@ import pytest
 
 from pylog.rpc.channel import tune_process
 from pylog.rpc.v1 import log_pb2, log_pb2_grpc
+from pylog_broker.api.calls import Calls
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.grpc import guard
-from pylog_broker.grpc.log_service import GatewayLog
+from pylog_broker.grpc.log_service import SERVICE, add_gateway_log
 from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.protobuf.log_apis import metadata_api
+from pylog_broker.protobuf.unary import UnaryApis
 from tests.fakes.raw_http2 import Call
 
 MESSAGE = b"\0\0\0\0\x03\x0a\x01t"  # a MetadataRequest with the topic "t"
@@ -28,8 +33,9 @@ def with_server(check: Callable[[str], None]) -> None:
 
     async def main() -> None:
         server = GrpcServer(1 << 20)
-        service = GatewayLog(MetadataHandler(MetadataImage, lambda: None, is_gateway=True))
-        server.add(log_pb2_grpc.add_LogServicer_to_server, service, "pylog.v1.Log")
+        handler = MetadataHandler(MetadataImage, lambda: None, is_gateway=True)
+        apis = UnaryApis(Calls(RequestCounters()), [metadata_api(handler)])
+        server.offer(partial(add_gateway_log, apis), SERVICE)
         port = await server.start("127.0.0.1:0")
         try:
             await asyncio.get_running_loop().run_in_executor(None, check, f"127.0.0.1:{port}")
@@ -58,13 +64,13 @@ def test_a_message_that_does_not_arrive_ends_its_call(monkeypatch: pytest.Monkey
 def test_what_has_expired_on_arrival_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bad input 45."""
     done = []
-    metadata = GatewayLog.Metadata
+    metadata = MetadataHandler.handle
 
-    async def counting(self: GatewayLog, request: Any, context: Any) -> Any:
-        done.append(request)
-        return await metadata(self, request, context)
+    async def counting(self: MetadataHandler, context: Any, query: Any) -> Any:
+        done.append(query)
+        return await metadata(self, context, query)
 
-    monkeypatch.setattr(GatewayLog, "Metadata", counting)
+    monkeypatch.setattr(MetadataHandler, "handle", counting)
 
     def check(server: str) -> None:
         for timeout in [b"0n", b"0m"] * 25:

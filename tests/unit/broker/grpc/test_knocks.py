@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from pylog_broker.grpc.knocks import Ended, Knocks, parse_destroyed
 from pylog_broker.grpc.server import GrpcServer
-from pylog_broker.network.strangers import REPORT_INTERVAL_MS, StrangerReports
+from pylog_broker.net.strangers import REPORT_INTERVAL_MS, StrangerReports
 
 KAFKA = b"\0\0\0\x1e\0\x12\0\x03\0\0\0\x01\0\x07rdkafka" + bytes(13)
 TLS = b"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03" + bytes(194)

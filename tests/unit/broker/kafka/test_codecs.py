@@ -29,7 +29,7 @@ from pylog_broker.kafka.generated import (
     sasl_authenticate,
     sasl_handshake,
 )
-from pylog_broker.kafka.wire import MalformedMessage
+from pylog_broker.kafka_primitives import MalformedMessage
 
 APIS = [
     (api_versions, "request", ApiVersionsRequest),

@@ -22,7 +22,7 @@ from pylog_broker.kafka.server import LISTENER, UNPROVEN, ReplicationServer
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.metrics.counters import RequestCounters
-from pylog_broker.network.shares import UNPROVEN_MAX
+from pylog_broker.net.shares import UNPROVEN_MAX
 from pylog_broker.replication.messages import (
     Effect,
     EpochEnd,
@@ -356,17 +356,17 @@ def test_a_broker_that_asks_for_nothing_is_disconnected_and_comes_again_without_
         waiting = asyncio.ensure_future(pair.fetch(replica_fetch(offset=99)))
         while not pair.leader.held:
             await asyncio.sleep(0)
-        pair.server._idle_s_max = 0
+        pair.server.idle.seconds_max = 0
         for _ in range(2):
-            pair.server._look_for_idle()
+            pair.server.idle.look()
         assert pair.server.connections == {first}  # an answer is due
         pair.leader.held[0](ReplicaFetched())
         await waiting
         for _ in range(2):
-            pair.server._look_for_idle()
+            pair.server.idle.look()
         while pair.server.connections or not pair.client._connections[LEADER].broken:
             await asyncio.sleep(0)
-        pair.server._idle_s_max = 60
+        pair.server.idle.seconds_max = 60
         assert await pair.fetch(replica_fetch()) is not None
         assert pair.reports == []
 

@@ -11,7 +11,7 @@ from pylog.errors import FencedLeaderEpoch, from_code
 from pylog.model import BrokerEpoch, BrokerId, LeaderEpoch, Offset, topic_id_from_bytes
 from pylog_broker.kafka import follower_fetch, translate
 from pylog_broker.kafka.generated import fetch
-from pylog_broker.kafka.wire import MalformedMessage
+from pylog_broker.kafka_primitives import MalformedMessage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.replication.messages import (
     EpochEnd,

@@ -23,6 +23,7 @@ from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_directories import LogDirectories
 from pylog_broker.storage.manager.opening import Opening
+from pylog_broker.storage.segments.flush_task import FlushTask
 from tests.fakes.logs import WALL_MS, append
 from tests.fakes.memory_files import MemoryFiles
 
@@ -40,6 +41,9 @@ class Manager:
 
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
         return {TopicPartition(name, 0): Offset(len(self.told)) for name in ("a", "b")}
+
+    def on_retained(self, now_ms: int) -> list[str]:
+        return []
 
     def on_logs_failed(self, now_ms: int, logs: list[Log]) -> list[str]:
         return [log.topic_partition.topic for log in logs]
@@ -73,6 +77,9 @@ class Broker:
 
     def tell(self, event: Callable[[int], list[str]]) -> None:
         self.manager.told += event(0)
+
+    async def flush(self, task: FlushTask) -> None:
+        task.run()
 
     def delete_at_once(self, root: str) -> None:
         self.hurried.append(root)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from pylog.model import BrokerId, TopicPartition
 from pylog.records.batch import read_header
 from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.config import BrokerConfig
-from pylog_broker.metrics.counters import RequestCounters
+from pylog_broker.metrics.counters import Histogram, RequestCounters
 from pylog_broker.node import metrics
 from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
 from tests.fakes.broker_group import BrokerGroup
@@ -36,7 +37,12 @@ def group(tmp_path: Path) -> Iterator[BrokerGroup]:
 
 def parts_of(group: BrokerGroup, broker: BrokerId) -> BrokerParts:
     parts = BrokerParts(broker, "c", RequestCounters())
-    engine: Any = SimpleNamespace(manager=group.managers[broker], replication_bytes_in=7)
+    engine: Any = SimpleNamespace(
+        manager=group.managers[broker],
+        replication_bytes_in=7,
+        cold_reads=4,
+        flush_seconds=Histogram(),
+    )
     membership: Any = SimpleNamespace(image=group.images[broker], broker_epoch=3, fenced=False)
     parts.engine, parts.membership = cast(Any, engine), cast(Any, membership)
     return parts
@@ -107,6 +113,33 @@ def test_log_directories_show_their_size(group: BrokerGroup) -> None:
     size = value(samples, "pylog_log_directory_size_bytes", directory=manager.directory)
     assert size == manager.logs[0].size > 0
     assert value(samples, "pylog_offline_log_directories") == 0
+    free = value(samples, "pylog_disk_free_bytes", directory=manager.directory)
+    assert 0 < free <= value(samples, "pylog_disk_total_bytes", directory=manager.directory)
+    assert value(samples, "pylog_cold_reads_total") == 4
+    assert value(samples, "pylog_log_flush_seconds_count") == 0
+    assert value(samples, "pylog_tail_cache_bytes") > 0
+
+
+def test_errors_of_the_disk_are_counted_by_kind(group: BrokerGroup) -> None:
+    group.create_topic()
+    group.run()
+    parts = parts_of(group, ONE)
+    parts.logs = group.logs[ONE]
+    log = group.logs[ONE].logs[0]
+    for number, times in ((errno.ENOSPC, 3), (errno.EMFILE, 2), (errno.EIO, 1)):
+        for _ in range(times):
+            log.start_was_refused(OSError(number, "refused"))
+    samples, _ = scrape(parts)
+    kinds = {"no_room": 3, "of_the_moment": 2, "failed": 1}
+    found = {kind: value(samples, "pylog_disk_errors_total", kind=kind) for kind in kinds}
+    assert found == kinds
+
+
+def test_a_leader_shows_the_sessions_of_its_followers(group: BrokerGroup) -> None:
+    group.create_topic()
+    group.advance(100)
+    samples, _ = scrape(parts_of(group, ONE))
+    assert value(samples, "pylog_fetch_sessions") == 2
 
 
 def test_producer_ids_that_are_known_and_that_were_refused(group: BrokerGroup) -> None:

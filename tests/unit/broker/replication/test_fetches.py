@@ -256,7 +256,7 @@ def test_cold_pages_are_read_elsewhere_and_everything_is_checked_again(
 
 
 def offset(group: BrokerGroup, timestamp_ms: int, broker: int = 1) -> tuple[int, int]:
-    answer = group.managers[BrokerId(broker)].list_offsets(OffsetQuery(T0, timestamp_ms))
+    answer = group.offset_of(broker, OffsetQuery(T0, timestamp_ms))
     return (answer.failure.code if answer.failure else 0), answer.offset
 
 

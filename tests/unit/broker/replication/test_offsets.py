@@ -11,11 +11,15 @@ from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from pylog.records.builder import encode_batch
 from pylog_broker.replication.messages import (
+    ColdRead,
     DeleteRecords,
     DeleteRecordsDone,
     OffsetQuery,
+    OffsetsListed,
 )
+from pylog_broker.replication.offsets import COLD_READS_MAX
 from tests.fakes.broker_group import T0, TOPIC_ID, WALL_MS, BrokerGroup
+from tests.fakes.paged_files import PagedFiles
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
 T1, T99 = TopicPartition("t", 1), TopicPartition("t", 99)
@@ -30,7 +34,7 @@ def group(tmp_path: Path) -> BrokerGroup:
 
 
 def offset(group: BrokerGroup, timestamp_ms: int, broker: int = 1) -> tuple[int, int]:
-    answer = group.managers[BrokerId(broker)].list_offsets(OffsetQuery(T0, timestamp_ms))
+    answer = group.offset_of(broker, OffsetQuery(T0, timestamp_ms))
     return (answer.failure.code if answer.failure else 0), answer.offset
 
 
@@ -47,12 +51,85 @@ def test_offsets_by_time_and_by_name(group: BrokerGroup) -> None:
     assert offset(group, 2**63 - 1) == (0, -1)
     assert offset(group, -4)[0] == errors.InvalidRequest.code
     assert offset(group, -1, broker=2)[0] == errors.NotLeaderOrFollower.code
-    answer = group.managers[ONE].list_offsets(OffsetQuery(T0, -1, LeaderEpoch(4)))
+    answer = group.offset_of(1, OffsetQuery(T0, -1, LeaderEpoch(4)))
     assert answer.failure is not None
     assert answer.failure.code == errors.UnknownLeaderEpoch.code
-    answer = group.managers[ONE].list_offsets(OffsetQuery(T0, WALL_MS + 3_000))
+    answer = group.offset_of(1, OffsetQuery(T0, WALL_MS + 3_000))
     assert (answer.offset, answer.timestamp_ms, answer.leader_epoch) == (1, WALL_MS + 3_000, 0)
     assert answer.topic_id == TOPIC_ID
+
+
+def test_a_look_up_by_time_reads_cold_pages_elsewhere(tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path, 1)
+    group.create_topic((1,))
+    group.run()
+    for at in range(50):
+        group.produce(1, batch=encode_batch([b"v" * 1_000], timestamps=WALL_MS + at))
+    group.run()
+    files, manager = PagedFiles(), group.managers[ONE]
+    log = group.logs[ONE].get(T0)
+    assert log is not None
+    log._reader._files = files  # of the files that the test reads nothing is in memory
+    queries = (OffsetQuery(T0, -1), OffsetQuery(T0, WALL_MS + 40), OffsetQuery(T0, -3))
+    [effect] = manager.list_offsets(group.now_ms, queries, "token")
+    rounds = 0
+    while isinstance(effect, ColdRead):
+        assert files.waited_for == [], "the broker's loop waited for the disk"
+        assert callable(effect.read)
+        effect.read()
+        files.waited_for.clear()
+        rounds += 1
+        [effect] = manager.on_cold_read(group.now_ms, effect)
+    assert isinstance(effect, OffsetsListed)
+    assert [answer.offset for answer in effect.answers] == [50, 40, 49]
+    assert 1 <= rounds <= 3
+    assert files.waited_for == []
+
+
+def test_a_look_up_waits_for_the_disk_where_no_page_stays_in_memory(tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path, 1)
+    group.create_topic((1,))
+    group.run()
+    group.produce(1, batch=encode_batch([b"v"], timestamps=WALL_MS))
+    group.run()
+    files, manager = PagedFiles(forgets=True), group.managers[ONE]
+    log = group.logs[ONE].get(T0)
+    assert log is not None
+    log._reader._files = files
+    [effect] = manager.list_offsets(group.now_ms, (OffsetQuery(T0, WALL_MS),), "token")
+    for _ in range(COLD_READS_MAX):
+        assert isinstance(effect, ColdRead)
+        [effect] = manager.on_cold_read(group.now_ms, effect)
+    assert isinstance(effect, OffsetsListed)
+    assert [answer.offset for answer in effect.answers] == [0]
+
+
+def test_a_look_up_is_forgotten_or_answered_by_what_is_true_when_its_pages_are_there(
+    tmp_path: Path,
+) -> None:
+    group = BrokerGroup(tmp_path)
+    group.create_topic()
+    group.run()
+    group.produce(1, batch=encode_batch([b"v"], timestamps=WALL_MS))
+    group.run()
+    manager = group.managers[ONE]
+    log = group.logs[ONE].get(T0)
+    assert log is not None
+    log._reader._files = PagedFiles(forgets=True)
+    asked = (OffsetQuery(T0, WALL_MS),)
+    [first] = manager.list_offsets(group.now_ms, asked, "gives up")
+    [second] = manager.list_offsets(group.now_ms, asked, "waits")
+    manager.cancel("gives up")
+    assert isinstance(first, ColdRead)
+    assert isinstance(second, ColdRead)
+    assert manager.on_cold_read(group.now_ms, first) == []
+    group.elect(2)
+    group.tell(ONE)
+    [listed] = [e for e in manager.on_cold_read(group.now_ms, second) if e is not None][:1]
+    assert isinstance(listed, OffsetsListed)
+    failure = listed.answers[0].failure
+    assert failure is not None
+    assert failure.code == errors.NotLeaderOrFollower.code
 
 
 def test_a_new_leader_does_not_let_the_end_move_back(group: BrokerGroup) -> None:

@@ -9,14 +9,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from pylog import AdminClient, Consumer, Producer, errors
+from pylog import AdminClient, Consumer, Producer, errors, kafka_settings
 from pylog.client.not_offered import (
     ADMIN_NOT_OFFERED,
     CONSUMER_NOT_OFFERED,
     PRODUCER_NOT_OFFERED,
 )
 from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
-from pylog.client.settings_absent import ADMIN_ABSENT, CONSUMER_ABSENT, PRODUCER_ABSENT
 from pylog.config import ConfigTable
 from tests.fakes.fake_cluster import FakeCluster
 
@@ -68,9 +67,9 @@ def test_64_there_are_no_groups_whose_offsets_could_be_lost(cluster: FakeCluster
 @pytest.mark.parametrize(
     ("kind", "table", "absent"),
     [
-        (AdminClient, ADMIN_SETTINGS, ADMIN_ABSENT),
-        (Consumer, CONSUMER_SETTINGS, CONSUMER_ABSENT),
-        (Producer, PRODUCER_SETTINGS, PRODUCER_ABSENT),
+        (AdminClient, ADMIN_SETTINGS, kafka_settings.ADMIN.refused),
+        (Consumer, CONSUMER_SETTINGS, kafka_settings.CONSUMER.refused),
+        (Producer, PRODUCER_SETTINGS, kafka_settings.PRODUCER.refused),
     ],
 )
 def test_settings_that_are_not_there_give_their_reason(

@@ -254,6 +254,6 @@ def test_a_batch_stamped_later_is_the_one_stamped_at_once(compression: str) -> N
     )
     for batch, known in zip(later, at_once, strict=True):
         assert not crc_matches(batch, 0, read_header(batch))
-        stamp_producer(batch, 5, 6, 7)
+        batch = stamp_producer(batch, 5, 6, 7)
         assert batch == with_producer(known, 5, 6, 7)
         assert crc_matches(batch, 0, read_header(batch))

@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.errors import PylogError
-from pylog.records import compiled
+from pylog.records import compiled, native
 from pylog.records.batch import HEADER_SIZE, MAGIC_OFFSET, with_log_append_time
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
 from pylog.records.compression import CODEC_NAMES
@@ -26,6 +27,8 @@ headers = st.lists(
 times = st.one_of(st.integers(0, 2**41), st.integers(-(2**62), 2**62))
 rows = st.lists(st.tuples(data, data, headers, times), min_size=1, max_size=12)
 control = st.just("control")
+
+needs_native = pytest.mark.skipif(not native.is_on(), reason="about what is off")
 
 
 @contextmanager
@@ -144,6 +147,15 @@ def test_the_same_record_is_found_by_time(records: list[Any], codec: str, time_m
         assert found == plain
 
 
+@pytest.mark.parametrize("count", [1, 4, 300])
+def test_times_of_numpy_are_taken_before_the_kernels_are_there(count: int) -> None:
+    stamps = [1_000 + number * 7919 % 500 for number in range(count)]
+    with state(done=False):
+        plain = encode_batch([b"v"] * count, timestamps=stamps)
+        assert encode_batch([b"v"] * count, timestamps=np.array(stamps)) == plain
+
+
+@needs_native
 def test_what_is_small() -> None:
     small, cold = compiled.SMALL_BATCH_RECORDS, compiled.COLD_BATCH_RECORDS
     with state(done=True):
@@ -188,6 +200,7 @@ def test_many_records_to_write_load_nothing_and_many_to_read_do() -> None:
     assert "numba" in modules_after(f"{code}next(iter_records(batch, 't', 0))")
 
 
+@needs_native
 def test_background_loading_ends_with_kernels_in_use() -> None:
     code = (
         "from pylog.records import compiled, kernels\n"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pylog.errors import CorruptMessage, InvalidRecord
-from pylog.records import runs, scan_kernels
+from pylog.records import scan_kernels
 from pylog.records.batch import (
     BatchHeader,
     iter_headers,
@@ -24,10 +24,11 @@ from pylog.records.batch import (
     with_offset_and_epoch,
 )
 from pylog.records.builder import ControlType, encode_batch, encode_control_batch
-from pylog.records.raw_memory import buffer_address
+from pylog.records.native import runs
+from pylog.records.native.raw_memory import buffer_address
+from pylog.records.native.runs import read_runs
 from pylog.records.record import Record, RecordChunk
 from pylog.records.record_columns import RowColumns
-from pylog.records.runs import read_runs
 from pylog.records.sections import open_section
 from tests.fakes.guarded import GuardedMemory
 

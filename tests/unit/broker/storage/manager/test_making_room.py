@@ -19,7 +19,7 @@ from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.manager.opening import Opening
 from pylog_broker.storage.recovery.recovery import LastStop
 from tests.fakes.logs import DIRECTORY, TOPIC, TOPIC_ID, WALL_MS, append, open_log, values_of
-from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, open_manager
+from tests.fakes.managers import OTHER, OTHER_ID, ROOT, log_of, maintain, open_manager
 from tests.fakes.memory_files import MemoryFiles
 
 DELAYED = TopicConfig(segment_bytes=400, file_delete_delay_ms=60_000)
@@ -41,7 +41,7 @@ def filled(files: MemoryFiles, config: TopicConfig = DELAYED) -> tuple[LogManage
 
 def maintained(manager: LogManager, now_ms: int) -> None:
     marks = {log.topic_partition: log.log_end_offset for log in manager.logs}
-    manager.maintain(now_ms, WALL_MS + now_ms, marks)
+    maintain(manager, now_ms, WALL_MS + now_ms, marks)
     if (removal := manager.removal_task(now_ms)) is not None:
         removal.run()
 

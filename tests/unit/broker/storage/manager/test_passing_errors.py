@@ -27,7 +27,7 @@ from pylog_broker.storage.log.validator import INTERNAL
 from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.producers.producer_entry import unpack
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of, read_all
-from tests.fakes.managers import log_of, open_manager
+from tests.fakes.managers import log_of, open_manager, write_log_starts
 from tests.fakes.memory_files import MemoryFiles
 from tests.fakes.short_files import Shortage, refuse_one_of
 
@@ -238,6 +238,8 @@ class Life:
             self.now_ms += 300_000
             marks = {log.topic_partition: log.log_end_offset for log in self.manager.logs}
             self.manager.maintain(self.now_ms, self.wall_ms, marks | {TOPIC: Offset(self.mark)})
+            with suppress(PassingStorageError):
+                write_log_starts(self.manager)
             for log, task in self.manager.flush_tasks():
                 task.run()
                 with suppress(PassingStorageError):

@@ -211,6 +211,30 @@ def test_what_passes_costs_the_snapshot_and_not_the_log(code: int) -> None:
     assert [int(name[:20]) for name in names(files)] == [11, 11]
 
 
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [("open", errno.ENOSPC), ("write_at", errno.ENOSPC), ("rename", errno.ENOMEM)],
+)
+def test_what_passed_is_tried_again_with_what_was_known_then(
+    operation: str, code: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = MemoryFiles()
+    log = crowded(files)
+    known = log.producers.unpacked()
+    log.roll(WALL_MS)
+    batch = batch_of(b"v", producer=(7, 0, 1))
+    log.append_as_leader(batch, leader_epoch=LeaderEpoch(0), wall_ms=WALL_MS)
+    files.fail(operation, ".snapshot.tmp", code, times=3)
+    for _ in range(4):
+        task = task_of(log)
+        task.run()
+        log.on_snapshot(task)
+    assert log.snapshot_task() is None
+    assert stored(files, 10) == known
+    assert names(files) == [f"{10:020d}.producers", f"{10:020d}.snapshot"]
+    assert caplog.text.count("as yet") == 1
+
+
 def test_a_disk_that_fails_takes_the_log_offline() -> None:
     files = MemoryFiles()
     log = crowded(files)

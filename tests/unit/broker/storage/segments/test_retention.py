@@ -15,6 +15,7 @@ from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.manager import LogManager
 from pylog_broker.storage.segments.retention import JUMP_MS, RetentionClock
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, append, batch_of, open_log, values_of
+from tests.fakes.managers import maintain
 from tests.fakes.memory_files import MemoryFiles
 
 DAY = 86_400_000
@@ -234,7 +235,7 @@ def test_what_retention_took_stays_away_after_any_end() -> None:
         files = MemoryFiles()
         manager, log = filled(files)
         log.flush()
-        manager.maintain(0, WALL_MS + 8001, {TOPIC: Offset(10)})
+        maintain(manager, 0, WALL_MS + 8001, {TOPIC: Offset(10)})
         assert log.log_start_offset == 4
         assert log.segments[0].base_offset == 4
         if ending == "clean":
@@ -330,8 +331,8 @@ def test_a_log_without_a_high_watermark_keeps_everything() -> None:
 def test_a_full_disk_is_made_room_on() -> None:
     files = MemoryFiles()
     manager, log = filled(files)
-    files.fail("open", "log-start-offset-checkpoint.tmp", errno.ENOSPC)
-    manager.maintain(0, WALL_MS + 8001, {TOPIC: Offset(10)})
+    files.fail("open", "log-start-offset-checkpoint", errno.ENOSPC)
+    maintain(manager, 0, WALL_MS + 8001, {TOPIC: Offset(10)})
     assert log.log_start_offset == 4
     assert not [name for name in files.listdir(f"{ROOT}/t-0") if name.endswith(".deleted")]
     assert b"t 0 4" in files.read_all(f"{ROOT}/log-start-offset-checkpoint")
@@ -364,7 +365,7 @@ def test_a_random_kill_never_brings_deleted_records_back(seed: int) -> None:
     for round_ in range(12):
         mark = rng.randrange(log.log_start_offset, log.log_end_offset + 1)
         wall_ms = WALL_MS + rng.randrange(20_000)
-        manager.maintain(round_ * 2000, wall_ms, {TOPIC: Offset(mark)})
+        maintain(manager, round_ * 2000, wall_ms, {TOPIC: Offset(mark)})
         start = max(start, int(log.log_start_offset))
         assert start <= max(mark, start)
         append(log, b"w" * 50, timestamps=wall_ms)

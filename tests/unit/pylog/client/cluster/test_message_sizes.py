@@ -55,11 +55,9 @@ def at_once(cluster: FakeCluster, call: Callable[[], Any], words: str) -> None:
     assert cluster.bootstrap_servers[0] in str(caught.value)
 
 
-def admin(cluster: FakeCluster) -> AdminClient:
-    timeout_ms = int(LATE_S * 1000)
-    return AdminClient(
-        bootstrap_servers=cluster.bootstrap_servers, default_api_timeout_ms=timeout_ms
-    )
+def admin(cluster: FakeCluster, **config: Any) -> AdminClient:
+    given: dict[str, Any] = {"default_api_timeout_ms": int(LATE_S * 1000), **config}
+    return AdminClient(bootstrap_servers=cluster.bootstrap_servers, **given)
 
 
 def producer(cluster: FakeCluster, **config: Any) -> Producer:
@@ -112,9 +110,16 @@ def test_a_request_over_the_clients_limit(modest: FakeCluster) -> None:
 
 def test_an_answer_over_the_clients_limit(modest: FakeCluster) -> None:
     make_many_topics(modest)
-    with admin(modest) as client:
+    with admin(modest, client_transport="grpc") as client:
         at_once(modest, client.list_topics, rf"an answer of \d+ bytes is {CLIENTS} takes over gRPC")
         assert list(client.describe_topics("t")) == ["t"]
+
+
+def test_an_answer_over_the_limit_of_grpc_goes_over_frames(modest: FakeCluster) -> None:
+    make_many_topics(modest)
+    with admin(modest) as client:
+        assert list(client.describe_topics("t")) == ["t"]  # the client knows a broker from then on
+        assert len(client.list_topics()) == 301
 
 
 def test_metadata_over_the_clients_limit(

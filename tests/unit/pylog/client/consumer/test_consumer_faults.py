@@ -163,7 +163,7 @@ def test_a_position_that_the_loop_moves_meanwhile_stays_moved(
 
         def cut_while_decoding(decoder: Decoder, count: int) -> list[Record]:
             with c._lock:
-                c._fetcher.seek(c._fetcher.partitions[T0], 2)
+                c._positions.seek(c._positions.partitions[T0], 2)
             monkeypatch.undo()
             return take(decoder, count)
 
@@ -177,7 +177,7 @@ def arrived(c: Consumer, *partitions: TopicPartition) -> None:
     """Wait until records or a fault of each of these have come."""
 
     def here() -> bool:
-        found = [c._fetcher.partitions.get(tp) for tp in partitions]
+        found = [c._positions.partitions.get(tp) for tp in partitions]
         return all(p is not None and (p.buffer or p.error is not None) for p in found)
 
     eventually(5, here, f"something of {partitions}")

@@ -10,7 +10,9 @@ import pytest
 from pylog import errors
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.consumer.consumer_settings import duration_ms
+from pylog.client.consumer.consumer_settings import duration_ms, parse_settings
+from pylog.client.fetching.request_manager import Polled
+from pylog.client.fetching.user_events import Callback
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
@@ -277,6 +279,15 @@ def test_a_start_some_time_ago(cluster: FakeCluster) -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "taken"),
+    [("Earliest", "earliest"), ("LATEST", "latest"), ("By_Duration:pt4h", "by_duration:PT4H")],
+)
+def test_a_reset_policy_may_be_in_any_case(given: str, taken: str) -> None:
+    values = parse_settings("a:1", None, {"auto_offset_reset": given})
+    assert values["auto.offset.reset"] == taken
+
+
+@pytest.mark.parametrize(
     "policy", ["smallest", "by_duration:", "by_duration:P", "by_duration:-PT5M"]
 )
 def test_reset_policies_that_are_none(policy: str) -> None:
@@ -406,3 +417,72 @@ def test_what_an_iteration_left_says_where_it_goes_on(cluster: FakeCluster) -> N
         records = c.poll(5)
         assert [r.offset for r in records] == [1, 2]
         assert records.next_offsets == {T0: 8} == {T0: c.position(T0)}
+
+
+# ---- what must run on the user's thread ----------------------------------------------------------
+
+
+def test_a_callback_runs_on_the_thread_that_polls(cluster: FakeCluster) -> None:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(threading.get_ident)
+        consumer._core.for_user.append(callback)
+        consumer.poll(0)
+        assert callback.answer.result() == threading.get_ident()
+
+
+def test_a_callback_ends_the_waiting(cluster: FakeCluster) -> None:
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(consumer.wakeup)
+
+        def call_back() -> None:
+            consumer._core.for_user.append(callback)
+            consumer._loop.notify_soon()
+
+        consumer._thread.loop.call_soon_threadsafe(
+            consumer._thread.loop.call_later, 0.05, call_back
+        )
+        with pytest.raises(errors.WokenUp):
+            consumer.poll(30)
+        assert callback.answer.result() is None
+
+
+def test_a_manager_calls_back_when_its_time_has_come(cluster: FakeCluster) -> None:
+    """As a group's membership does whose session has run out."""
+    callback = Callback(lambda: "called")
+
+    class Membership:
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 50
+
+        def poll(self, now_ms: int) -> Polled:
+            if now_ms < self.deadline_ms:
+                return Polled([], self.deadline_ms)
+            if not callback.answer.done and callback not in consumer._core.for_user:
+                consumer._core.for_user.append(callback)
+            return Polled([], None)
+
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer._core.managers = (*consumer._core.managers, Membership())
+        consumer.assign([("t", 0)])
+        consumer.pause(("t", 0))
+        deadline_ms = SYSTEM_CLOCK.monotonic_ms() + 10_000
+        while not callback.answer.done:
+            assert SYSTEM_CLOCK.monotonic_ms() < deadline_ms
+            consumer.poll(0.2)
+        assert callback.answer.result() == "called"
+
+
+def test_what_a_callback_raises_a_poll_raises(cluster: FakeCluster) -> None:
+    def fail() -> None:
+        raise KeyError("of the user's code")
+
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        consumer.assign([("t", 0)])
+        callback = Callback(fail)
+        consumer._core.for_user.append(callback)
+        with pytest.raises(KeyError, match="of the user's code"):
+            consumer.poll(0)
+        with pytest.raises(KeyError):
+            callback.answer.result()
+        consumer.poll(0)

@@ -12,7 +12,7 @@ import pytest
 from pylog import errors
 from pylog.client.consumer.async_consumer import AsyncConsumer
 from pylog.client.consumer.consumer import Consumer
-from pylog.client.consumer.fetch_loop import FetchLoop
+from pylog.client.consumer.consumer_loop import ConsumerLoop
 from pylog.client.fetching.fetch_answers import Answers
 from pylog.client.producer.producer import Producer
 from pylog.client.streams import lent_streams
@@ -72,13 +72,13 @@ def values(consumer: Consumer, count: int, timeout: float = 30) -> list[bytes | 
 def readers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that read past the loop, as they do."""
     threads: list[int] = []
-    read = FramedCarrier.read_here
+    read = FramedCarrier.receive
 
     def told(self: FramedCarrier) -> bool:
         threads.append(threading.get_ident())
         return read(self)
 
-    monkeypatch.setattr(FramedCarrier, "read_here", told)
+    monkeypatch.setattr(FramedCarrier, "receive", told)
     return threads
 
 
@@ -126,14 +126,14 @@ def test_an_answer_is_told_before_anybody_reads_the_next_one(
     """A fetch that stands is answered again, and the loop may read that before the thread that has
     read the answer before gets on with it: it would be taken for that one, which would be missing.
     """
-    tell = FetchLoop._on_response
+    tell = ConsumerLoop._on_response
     overtaken = threading.Event()
     held: list[bool] = []
 
-    async def take_back(loop: FetchLoop) -> None:
+    async def take_back(loop: ConsumerLoop) -> None:
         loop.lent.take_back()
 
-    def held_once(self: FetchLoop, broker: int, response: Answers) -> None:
+    def held_once(self: ConsumerLoop, broker: int, response: Answers) -> None:
         if not any(len(answer.batches) for answer in response.partitions):
             tell(self, broker, response)
         elif threading.current_thread() is threading.main_thread() and not held:
@@ -148,7 +148,7 @@ def test_an_answer_is_told_before_anybody_reads_the_next_one(
     with reading(fake, fetch_max_wait_ms=30_000) as consumer:
         send(sending, b"0")
         lent(consumer)
-        monkeypatch.setattr(FetchLoop, "_on_response", held_once)
+        monkeypatch.setattr(ConsumerLoop, "_on_response", held_once)
         for stream in consumer._loop._streams.values():
             monkeypatch.setattr(stream, "_on_response", consumer._loop._on_response)
         sending.send("t", b"1", partition=0)

@@ -13,6 +13,7 @@ from pylog.client.cluster.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_events import (
     CancelFetch,
     Effect,
@@ -25,7 +26,6 @@ from pylog.client.fetching.fetch_events import (
     RefreshMetadata,
 )
 from pylog.client.fetching.fetch_state import FetcherSettings, Partition
-from pylog.client.fetching.fetcher import Fetcher
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
 from pylog.records.builder import encode_batch
 
@@ -42,8 +42,9 @@ class World:
         self.metadata = ClusterMetadata()
         self.lead(*leaders)
         settings = FetcherSettings(auto_offset_reset=policy, max_partition_fetch_bytes=1_000)
-        self.fetcher = Fetcher(settings, self.metadata, lambda: 0.5, lambda: 1_000_000)
-        self.fetcher.active = True
+        self.core = ConsumerCore(settings, self.metadata, lambda: 0.5, lambda: 1_000_000)
+        self.core.fetcher.active = True
+        self.positions = self.core.positions
 
     def lead(self, *leaders: int, epoch: int = 0, topic_id: str = "id") -> None:
         brokers = tuple(BrokerInfo(b, Address("h", b)) for b in (1, 2, 3))
@@ -52,17 +53,29 @@ class World:
         self.metadata.update(ClusterSnapshot("c", 1, brokers, None, (topic,)))
 
     def at(self, tp: TopicPartition, offset: int) -> Partition:
-        self.fetcher.add(tp, found_later=False)
-        partition = self.fetcher.partitions[tp]
-        self.fetcher.seek(partition, offset)
+        self.positions.add(tp, found_later=False)
+        partition = self.positions.partitions[tp]
+        self.positions.seek(partition, offset)
         return partition
 
     def poll(self, after_ms: int = 0) -> list[Effect]:
         self.now_ms += after_ms
-        return self.fetcher.poll(self.now_ms)
+        return self.core.poll(self.now_ms).requests
+
+    def fetch_failed(
+        self, broker: int, lane: int = 0, error: errors.PylogError | None = None
+    ) -> list[Effect]:
+        failed = self.core.fetcher.on_fetch_failed(self.now_ms, broker, lane, error)
+        return failed + self.poll()
+
+    def listed(self, answers: list[Listed]) -> list[Effect]:
+        return self.core.look_ups.on_listed(self.now_ms, answers) + self.poll()
+
+    def on_metadata(self) -> list[Effect]:
+        return self.core.on_metadata(self.now_ms) + self.poll()
 
     def answer(self, broker: int, correlation: int, *answers: Fetched) -> list[Effect]:
-        return self.fetcher.on_fetched(self.now_ms, broker, correlation, answers)
+        return self.core.on_fetched(self.now_ms, broker, correlation, answers).requests
 
 
 def item(tp: TopicPartition, offset: int, epoch: int = 0, last: int = -1) -> FetchItem:
@@ -71,20 +84,20 @@ def item(tp: TopicPartition, offset: int, epoch: int = 0, last: int = -1) -> Fet
 
 def test_a_start_position_is_looked_up_at_the_leader() -> None:
     world = World("latest")
-    world.fetcher.assign([T0, T1])
+    world.positions.assign([T0, T1])
     assert world.poll() == [
         ListOffsets(1, ((T0, LATEST_TIMESTAMP, 0, 0),)),
         ListOffsets(2, ((T1, LATEST_TIMESTAMP, 0, 0),)),
     ]
     assert world.poll() == []
-    effects = world.fetcher.on_listed(world.now_ms, [Listed(T0, 0, offset=42)])
+    effects = world.listed([Listed(T0, 0, offset=42)])
     assert effects == [Fetch(1, 1, 500, (item(T0, 42),))]
-    assert world.fetcher.partitions[T0].position == 42
+    assert world.positions.partitions[T0].position == 42
 
 
 def test_nothing_is_fetched_before_the_first_poll() -> None:
     world = World()
-    world.fetcher.active = False
+    world.core.fetcher.active = False
     world.at(T0, 0)
     assert world.poll() == []
 
@@ -102,7 +115,7 @@ def test_one_fetch_per_broker_and_the_next_while_the_user_works() -> None:
     (following,) = world.answer(1, 1, Fetched(T0, high_watermark=9, batches=batch(5, 3, epoch=2)))
     assert isinstance(following, Fetch)
     assert set(following.items) == {item(T0, 8, last=2), item(T2, 7)}
-    partition = world.fetcher.partitions[T0]
+    partition = world.positions.partitions[T0]
     assert (partition.position, partition.fetch_offset, partition.readable_end) == (5, 8, 9)
 
 
@@ -110,7 +123,7 @@ def test_an_answer_from_before_a_partition_was_given_up_is_not_taken() -> None:
     world = World()
     world.at(T0, 5)
     assert world.poll() == [Fetch(1, 1, 500, (item(T0, 5),))]
-    world.fetcher.assign([])
+    world.positions.assign([])
     partition = world.at(T0, 0)
     assert world.poll() == [CancelFetch(1), Fetch(1, 2, 500, (item(T0, 0),))]
     assert world.answer(1, 1, Fetched(T0, batches=batch(5))) == []
@@ -138,7 +151,7 @@ def test_a_full_buffer_is_left_out_until_the_user_has_read() -> None:
     (fetch,) = world.answer(1, 1, Fetched(T0, batches=batch(0, size=2_000)))
     assert fetch == Fetch(1, 2, 500, (item(T2, 0),))
     assert world.poll(100) == []
-    world.fetcher.take(full)
+    world.positions.take(full)
     assert world.poll() == [Fetch(1, 3, 500, (item(T0, 1, last=0),), lane=1)]
     assert world.poll() == []
     (fetch,) = world.answer(1, 3, Fetched(T0, batches=batch(1)))
@@ -154,11 +167,11 @@ def test_two_long_polls_that_leave_out_what_the_user_came_to_are_made_one() -> N
     large = batch(0, size=2_000)
     (fetch,) = world.answer(1, 1, Fetched(T1, batches=large), Fetched(T2, batches=large))
     assert fetch == Fetch(1, 2, 500, (item(T0, 0),))
-    world.fetcher.take(second)
+    world.positions.take(second)
     assert world.poll() == [Fetch(1, 3, 500, (item(T1, 1, last=0),), lane=1)]
-    world.fetcher.take(third)
+    world.positions.take(third)
     assert world.poll(5) == []  # they may bring data yet
-    assert world.fetcher.next_deadline_ms(world.now_ms) == world.now_ms + 15
+    assert world.core.poll(world.now_ms).deadline_ms == world.now_ms + 15
     *cuts, fetch = world.poll(15)
     assert cuts == [CancelFetch(1, 0), CancelFetch(1, 1)]
     assert isinstance(fetch, Fetch)
@@ -173,7 +186,7 @@ def test_what_one_long_poll_asks_for_is_not_asked_for_again() -> None:
     world.poll()
     world.at(T1, 0)
     assert world.poll() == [Fetch(1, 2, 500, (item(T1, 0),), lane=1)]
-    assert world.fetcher.on_fetch_failed(world.now_ms, 1, 1) == [RefreshMetadata(("t",))]
+    assert world.fetch_failed(1, 1) == [RefreshMetadata(("t",))]
     assert world.poll() == []
     assert world.poll(150) == [Fetch(1, 3, 500, (item(T1, 0),), lane=1)]
 
@@ -182,7 +195,7 @@ def test_a_seek_cuts_the_long_poll_and_drops_its_answer() -> None:
     world = World()
     partition = world.at(T0, 0)
     world.poll()
-    world.fetcher.seek(partition, 100)
+    world.positions.seek(partition, 100)
     assert world.poll() == [CancelFetch(1), Fetch(1, 2, 500, (item(T0, 100),))]
     assert world.answer(1, 1, Fetched(T0, batches=batch(0))) == []
     assert not partition.buffer
@@ -194,7 +207,7 @@ def test_a_paused_partition_is_not_fetched() -> None:
     partition = world.at(T0, 0)
     partition.paused = True
     assert world.poll() == []
-    world.fetcher.resume(partition)
+    world.positions.resume(partition)
     assert world.poll() == [Fetch(1, 1, 500, (item(T0, 0),))]
 
 
@@ -216,7 +229,7 @@ def test_a_passing_error_keeps_the_position(error: type[errors.PylogError]) -> N
     assert world.answer(1, 1, Fetched(T0, error.code)) == [RefreshMetadata(("t",))]
     assert partition.position == 7
     assert world.poll(99) == []
-    assert world.fetcher.next_deadline_ms(world.now_ms) == world.now_ms + 1
+    assert world.core.poll(world.now_ms).deadline_ms == world.now_ms + 1
     assert world.poll(1) == [Fetch(1, 2, 500, (item(T0, 7),))]
 
 
@@ -264,14 +277,14 @@ def test_without_a_policy_an_offset_out_of_range_is_the_users() -> None:
     assert "t-0" in str(partition.error)
     assert "seek()" in str(partition.error)
     assert world.poll(1_000) == []
-    world.fetcher.seek(partition, 10)
+    world.positions.seek(partition, 10)
     assert world.poll() == [Fetch(1, 2, 500, (item(T0, 10),))]
 
 
 def test_without_a_policy_there_is_no_start() -> None:
     world = World("none")
-    world.fetcher.assign([T0])
-    assert isinstance(world.fetcher.partitions[T0].error, errors.NoOffsetForPartition)
+    world.positions.assign([T0])
+    assert isinstance(world.positions.partitions[T0].error, errors.NoOffsetForPartition)
     assert world.poll() == []
 
 
@@ -313,7 +326,7 @@ def test_a_cut_of_what_only_the_buffer_holds_is_not_the_users_concern() -> None:
 def test_a_seek_with_an_epoch_lets_the_leader_check_it() -> None:
     world = World()
     partition = world.at(T0, 0)
-    world.fetcher.seek(partition, 7, 3)
+    world.positions.seek(partition, 7, 3)
     assert world.poll() == [Fetch(1, 1, 500, (item(T0, 7, last=3),))]
 
 
@@ -345,7 +358,7 @@ def test_what_has_rotted_is_told_at_once_with_where_to_go_on() -> None:
     assert str(partition.error) == "t-0: x.log is damaged"
     assert partition.error.next_offset == 9
     assert world.poll(10_000) == []
-    world.fetcher.seek(partition, 9)
+    world.positions.seek(partition, 9)
     assert world.poll() == [Fetch(1, 2, 500, (item(T0, 9),))]
 
 
@@ -362,14 +375,14 @@ def test_whole_batches_before_broken_bytes_are_kept_and_the_rest_is_asked_for_ag
 
 def test_a_partition_without_a_leader_is_told_of_once_a_minute() -> None:
     world = World(leaders=(1, 2, -1))
-    world.fetcher.assign([T2])
+    world.positions.assign([T2])
     said = [e.text for _ in range(0, 130_000, 500) for e in world.poll(500) if _is_notice(e)]
     why = "its replicas are on brokers []; none is known to have all records and may lead"
     assert said == [
         f"nothing is read of t-2, which has had no leader for {s} s: {why}" for s in (60, 120)
     ]
     world.lead(1, 2, 1, epoch=1)
-    world.fetcher.on_metadata(world.now_ms)
+    world.on_metadata()
     world.lead(1, 2, -1, epoch=2)
     assert not [e for _ in range(100) for e in world.poll(500) if _is_notice(e)]
 
@@ -382,9 +395,9 @@ def test_a_broken_stream_keeps_positions_and_asks_for_leaders() -> None:
     world = World()
     partition = world.at(T0, 7)
     world.poll()
-    assert world.fetcher.on_fetch_failed(world.now_ms, 1) == [RefreshMetadata(("t",))]
+    assert world.fetch_failed(1) == [RefreshMetadata(("t",))]
     world.lead(3, 2, 1, epoch=1)
-    assert world.fetcher.on_metadata(world.now_ms) == []
+    assert world.on_metadata() == []
     assert world.poll(100) == [Fetch(3, 2, 500, (item(T0, 7, epoch=1),))]
     assert partition.position == 7
 
@@ -394,11 +407,11 @@ def test_an_answer_too_large_is_the_users_to_know_before_it_is_asked_for_again()
     partition = world.at(T0, 7)
     world.poll()
     error = errors.MessageTooLarge("h:1: an answer")
-    assert world.fetcher.on_fetch_failed(world.now_ms, 1, 0, error) == [RefreshMetadata(("t",))]
+    assert world.fetch_failed(1, 0, error) == [RefreshMetadata(("t",))]
     assert isinstance(partition.error, errors.MessageTooLarge)
     assert str(partition.error) == "t-0: h:1: an answer"
     assert world.poll(10_000) == []
-    world.fetcher.seek(partition, 8)
+    world.positions.seek(partition, 8)
     assert world.poll() == [Fetch(1, 2, 500, (item(T0, 8),))]
 
 
@@ -408,7 +421,7 @@ def test_a_silent_leader_is_left_for_its_successor() -> None:
     world.poll()
     assert world.poll(1_500) == [RefreshMetadata(("t",))]
     world.lead(3, 2, 1, epoch=1)
-    assert world.fetcher.on_metadata(world.now_ms) == [
+    assert world.on_metadata() == [
         CancelFetch(1),
         Fetch(3, 2, 500, (item(T0, 7, epoch=1),)),
     ]
@@ -423,10 +436,10 @@ def test_an_unknown_leader_asks_for_metadata() -> None:
 
 def test_partitions_that_a_topic_gains_are_read_from_their_start() -> None:
     world = World("latest")
-    world.fetcher.add(T0, found_later=False)
-    world.fetcher.add(T1, found_later=True)
-    assert world.fetcher.partitions[T0].reset_to == LATEST_TIMESTAMP
-    assert world.fetcher.partitions[T1].reset_to == EARLIEST_TIMESTAMP
+    world.positions.add(T0, found_later=False)
+    world.positions.add(T1, found_later=True)
+    assert world.positions.partitions[T0].reset_to == LATEST_TIMESTAMP
+    assert world.positions.partitions[T1].reset_to == EARLIEST_TIMESTAMP
 
 
 def test_a_topic_created_anew_is_read_from_its_start() -> None:
@@ -434,38 +447,36 @@ def test_a_topic_created_anew_is_read_from_its_start() -> None:
     partition = world.at(T0, 7)
     world.poll()
     world.lead(1, 2, 1, topic_id="other")
-    effects = world.fetcher.on_metadata(world.now_ms)
+    effects = world.on_metadata()
     assert partition.reset_to == EARLIEST_TIMESTAMP
     assert any(isinstance(e, ListOffsets) for e in effects)
 
 
 def test_a_start_in_the_log_of_a_deleted_topic_is_looked_up_again() -> None:
     world = World()
-    world.fetcher.assign([T0])
-    partition = world.fetcher.partitions[T0]
+    world.positions.assign([T0])
+    partition = world.positions.partitions[T0]
     world.poll()
     world.lead(1, 2, 1, topic_id="other")
     lagging = Listed(T0, partition.generation, offset=559, topic_id="id")
-    assert world.fetcher.on_listed(world.now_ms, [lagging]) == [RefreshMetadata(("t",))]
+    assert world.listed([lagging]) == [RefreshMetadata(("t",))]
     assert partition.position is None
     assert world.poll(100) == [ListOffsets(1, ((T0, EARLIEST_TIMESTAMP, 0, partition.generation),))]
     found = Listed(T0, partition.generation, offset=0, topic_id="other")
     fetch = Fetch(1, 1, 500, (FetchItem(T0, "other", 0, 0, -1),))
-    assert world.fetcher.on_listed(world.now_ms, [found]) == [fetch]
+    assert world.listed([found]) == [fetch]
 
 
 def test_a_topic_created_anew_between_look_up_and_fetch_is_read_from_its_start() -> None:
     world = World("latest")
-    world.fetcher.assign([T0])
-    world.fetcher.active = False
-    partition = world.fetcher.partitions[T0]
+    world.positions.assign([T0])
+    world.core.fetcher.active = False
+    partition = world.positions.partitions[T0]
     world.poll()
-    world.fetcher.on_listed(
-        world.now_ms, [Listed(T0, partition.generation, offset=559, topic_id="id")]
-    )
+    world.listed([Listed(T0, partition.generation, offset=559, topic_id="id")])
     assert partition.position == 559
     world.lead(1, 2, 1, topic_id="other")
-    notice, look_up = world.fetcher.on_metadata(world.now_ms)
+    notice, look_up = world.on_metadata()
     assert isinstance(notice, Notice)
     assert look_up == ListOffsets(1, ((T0, EARLIEST_TIMESTAMP, 0, partition.generation),))
 
@@ -473,7 +484,7 @@ def test_a_topic_created_anew_between_look_up_and_fetch_is_read_from_its_start()
 def test_a_time_later_than_all_records_means_the_end() -> None:
     world = World()
     partition = world.at(T0, 0)
-    world.fetcher.seek_to(partition, 99_999)
+    world.positions.seek_to(partition, 99_999)
     world.poll()
-    effects = world.fetcher.on_listed(world.now_ms, [Listed(T0, partition.generation, offset=-1)])
+    effects = world.listed([Listed(T0, partition.generation, offset=-1)])
     assert effects == [ListOffsets(1, ((T0, LATEST_TIMESTAMP, 0, partition.generation),))]

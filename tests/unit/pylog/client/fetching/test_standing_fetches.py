@@ -17,10 +17,11 @@ from pylog.client.cluster.metadata import (
     PartitionInfo,
     TopicInfo,
 )
+from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_events import CancelFetch, Effect, Fetch, Fetched, FetchItem
 from pylog.client.fetching.fetch_state import FetcherSettings, Partition
-from pylog.client.fetching.fetcher import STUCK_AFTER_MS, Fetcher
 from pylog.client.fetching.flights import CUT_AFTER_MS, LANES
+from pylog.client.fetching.leader_finder import STUCK_AFTER_MS
 from pylog.model import TopicPartition
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
@@ -44,20 +45,21 @@ class World:
         topic = TopicInfo("t", "id", False, (PartitionInfo(1, 0),) * 3)
         metadata.update(ClusterSnapshot("c", 1, brokers, None, (topic,)))
         settings = FetcherSettings(max_partition_fetch_bytes=1_000)
-        self.fetcher = Fetcher(settings, metadata, lambda: 0.5, lambda: 1_000_000)
-        self.fetcher.active = True
+        self.core = ConsumerCore(settings, metadata, lambda: 0.5, lambda: 1_000_000)
+        self.core.fetcher.active = True
+        self.positions = self.core.positions
 
     def at(self, tp: TopicPartition, offset: int) -> Partition:
-        self.fetcher.add(tp, found_later=False)
-        partition = self.fetcher.partitions[tp]
-        self.fetcher.seek(partition, offset)
+        self.positions.add(tp, found_later=False)
+        partition = self.positions.partitions[tp]
+        self.positions.seek(partition, offset)
         return partition
 
     def poll(self) -> list[Effect]:
-        return self.fetcher.poll(self.now_ms)
+        return self.core.poll(self.now_ms).requests
 
     def answer(self, correlation: int, *answers: Fetched, stands: bool = True) -> list[Effect]:
-        return self.fetcher.on_fetched(self.now_ms, 1, correlation, answers, stands)
+        return self.core.on_fetched(self.now_ms, 1, correlation, answers, stands).requests
 
 
 def test_a_fetch_that_stands_is_not_asked_again() -> None:
@@ -78,7 +80,7 @@ def test_each_answer_gives_it_time() -> None:
     world.poll()
     world.now_ms += 400
     world.answer(1)
-    assert world.fetcher.next_deadline_ms(world.now_ms) == world.now_ms + 500 + STUCK_AFTER_MS
+    assert world.core.poll(world.now_ms).deadline_ms == world.now_ms + 500 + STUCK_AFTER_MS
 
 
 def test_a_seek_takes_its_place_on_the_same_stream() -> None:
@@ -86,7 +88,7 @@ def test_a_seek_takes_its_place_on_the_same_stream() -> None:
     partition = world.at(T0, 0)
     world.poll()
     world.answer(1, Fetched(T0, batches=batch(0)))
-    world.fetcher.seek(partition, 100)
+    world.positions.seek(partition, 100)
     assert world.poll() == [Fetch(1, 2, 500, (item(T0, 100),))]
     assert world.answer(1, Fetched(T0, batches=batch(1))) == []
     assert not partition.buffer
@@ -99,7 +101,7 @@ def test_a_seek_to_where_it_stands_is_another_question() -> None:
     partition = world.at(T0, 0)
     world.poll()
     world.answer(1, Fetched(T0, batches=batch(0)))
-    world.fetcher.seek(partition, 1)
+    world.positions.seek(partition, 1)
     assert world.poll() == [Fetch(1, 2, 500, (item(T0, 1),))]
     assert world.answer(1, Fetched(T0, batches=batch(1))) == []
     assert not partition.buffer
@@ -136,7 +138,7 @@ def test_a_partition_given_up_and_taken_again_begins_anew() -> None:
     world.at(T0, 0)
     world.poll()
     world.answer(1, Fetched(T0, batches=batch(0)))
-    world.fetcher.assign([])
+    world.positions.assign([])
     partition = world.at(T0, 1)
     world.answer(1, Fetched(T0, batches=batch(1)))
     assert not partition.buffer
@@ -192,7 +194,7 @@ class Broker:
 def test_whatever_the_user_does_he_reads_on_from_where_he_is(seed: int) -> None:
     rng = random.Random(seed)
     world, broker = World(), Broker(rng)
-    fetcher = world.fetcher
+    positions = world.positions
     for tp in (T0, T1, T2):
         world.at(tp, 0)
 
@@ -205,12 +207,12 @@ def test_whatever_the_user_does_he_reads_on_from_where_he_is(seed: int) -> None:
 
     def read(partition: Partition) -> None:
         if partition.buffer and not partition.paused:
-            chunk = fetcher.take(partition)
+            chunk = positions.take(partition)
             assert read_header(chunk.batches, 0).base_offset == partition.position
             partition.position = chunk.next_offset
 
     def act() -> None:
-        partition = rng.choice(list(fetcher.partitions.values()))
+        partition = rng.choice(list(positions.partitions.values()))
         lane = broker.lanes[rng.choice(LANES)]
         match rng.randrange(12):
             case 0 | 1:
@@ -228,19 +230,19 @@ def test_whatever_the_user_does_he_reads_on_from_where_he_is(seed: int) -> None:
             case 10:
                 partition.paused = not partition.paused
             case 11 if rng.random() < 0.3:
-                fetcher.seek(partition, rng.randrange(broker.ends[partition.topic_partition] + 1))
+                positions.seek(partition, rng.randrange(broker.ends[partition.topic_partition] + 1))
             case 11 if rng.random() < 0.2:
-                fetcher.assign(rng.sample((T0, T1, T2), 2))
+                positions.assign(rng.sample((T0, T1, T2), 2))
                 for tp in (T0, T1, T2):
-                    if tp not in fetcher.partitions:
+                    if tp not in positions.partitions:
                         world.at(tp, rng.randrange(broker.ends[tp] + 1))
         perform(world.poll())
         world.now_ms += rng.choice((0, 0, 1, 15))
 
     for _ in range(600):
         act()
-    for partition in fetcher.partitions.values():
-        fetcher.resume(partition)
+    for partition in positions.partitions.values():
+        positions.resume(partition)
     for _ in range(400):  # all is delivered in the end
         perform(world.poll())
         for lane in broker.lanes.values():
@@ -250,9 +252,9 @@ def test_whatever_the_user_does_he_reads_on_from_where_he_is(seed: int) -> None:
             while lane.answers:
                 correlation, found, stands = lane.answers.popleft()
                 perform(world.answer(correlation, *found, stands=stands))
-        for partition in fetcher.partitions.values():
+        for partition in positions.partitions.values():
             read(partition)
         world.now_ms += CUT_AFTER_MS
-    for tp, partition in fetcher.partitions.items():
+    for tp, partition in positions.partitions.items():
         assert partition.error is None
         assert partition.position == broker.ends[tp]

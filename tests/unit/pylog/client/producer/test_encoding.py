@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pylog.client.producer.encoding import LOADING_NS, PlainTime, batch_bytes
 from pylog.client.sending.producer_batch import Batch
 from pylog.model import TopicPartition
+from pylog.records import native
 from pylog.records.arrow_encoder import ArrowEncoder, BatchSettings
 from pylog.records.batch import crc_matches, read_header
 from pylog.records.compression import Compression
@@ -50,6 +51,7 @@ def sequence(batch: Batch, producer_id: int, epoch: int, base_sequence: int) -> 
     batch.base_sequence = base_sequence
 
 
+@pytest.mark.skipif(not native.is_on(), reason="about what is off")
 def test_the_first_stamp_is_put_in_place() -> None:
     batch = from_arrow()
     before = batch.encoded

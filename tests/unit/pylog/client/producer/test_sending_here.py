@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from pylog import errors
+from pylog.client.connection import tcp
+from pylog.client.connection.tcp import TcpConnection
 from pylog.client.producer import at_hand
 from pylog.client.producer.async_producer import AsyncProducer
 from pylog.client.producer.producer import Producer
-from pylog.client.streams import connection
-from pylog.client.streams.connection import Connection
 from pylog.records.reader import iter_records
 from tests.fakes.fake_cluster import FakeCluster
 from tests.fakes.interrupted import interrupt_everywhere
@@ -45,13 +45,13 @@ def stored(fake: FakeCluster, partition: int = 0) -> list[bytes | None]:
 def writers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The threads that write, as they do."""
     threads: list[int] = []
-    write = Connection.write
+    write = TcpConnection.write
 
-    def told(self: Connection, pieces: Any) -> None:
+    def told(self: TcpConnection, pieces: Any) -> None:
         threads.append(threading.get_ident())
         write(self, pieces)
 
-    monkeypatch.setattr(connection.Connection, "write", told)
+    monkeypatch.setattr(tcp.TcpConnection, "write", told)
     return threads
 
 
@@ -266,7 +266,7 @@ def test_what_the_kernel_does_not_take_the_loop_writes() -> None:
         here.setblocking(False)
         room = asyncio.Event()
         with there:
-            made = Connection(here, loop, on_readable=lambda: None, on_room=room.set)
+            made = TcpConnection(here, loop, on_readable=lambda: None, on_room=room.set)
             pieces = [bytes([number % 251]) * 10_000 for number in range(200)]
             other = threading.Thread(target=made.write, args=(list(pieces),))
             other.start()
@@ -295,7 +295,7 @@ def test_a_lent_connection_is_watched_again_when_it_comes_back() -> None:
         here.setblocking(False)
         came = asyncio.Event()
         with there:
-            made = Connection(here, loop, on_readable=came.set, on_room=lambda: None)
+            made = TcpConnection(here, loop, on_readable=came.set, on_room=lambda: None)
             made.lend()
             there.send(b"1")
             await asyncio.sleep(0)

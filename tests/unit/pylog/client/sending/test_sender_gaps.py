@@ -248,6 +248,7 @@ def test_any_schedule_stores_each_acknowledged_batch_once_and_in_order(
             return OK
         expected = recent[-1][0] + recent[-1][1] if recent else sequence if takes_any else 0
         if sequence != expected:
+            assert batch not in log, "stored, and forgotten by the broker"
             return refused(errors.OutOfOrderSequenceNumber)
         recent.append((sequence, batch.count))
         log.append(batch)

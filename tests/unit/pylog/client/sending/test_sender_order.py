@@ -136,6 +136,41 @@ def test_without_idempotence_nothing_waits() -> None:
     assert world.poll() == [SendRequest(1, 1, (a,)), SendRequest(1, 2, (b,))]
 
 
+# ---- a batch that is sent again must be among the last five of its producer ----------------------
+
+
+def test_nothing_new_goes_to_a_leader_while_the_one_before_has_not_answered_for_all() -> None:
+    world = begun()
+    first, second = world.add(), world.add()
+    world.poll()
+    new = world.add()
+    moved = refused(errors.NotLeaderOrFollower, leader=3, leader_epoch=1)
+    assert world.acks(1, 4, moved)[1:] == [SendRequest(3, 6, (first,))]
+    assert world.acks(3, 6, OK) == [BatchDone(first, 0, -1)]
+    world.acks(1, 5, moved)
+    assert world.poll(100) == [SendRequest(3, 7, (second,)), SendRequest(3, 8, (new,))]
+
+
+@pytest.mark.parametrize(
+    "error", [errors.NotEnoughReplicasAfterAppend, errors.RequestTimedOut, errors.KafkaStorageError]
+)
+def test_at_most_four_batches_follow_one_that_may_be_sent_again(
+    error: type[errors.PylogError],
+) -> None:
+    world = begun()
+    oldest, *behind = (world.add() for _ in range(4))
+    world.poll()
+    world.acks(1, 4, refused(error))  # it is stored, perhaps
+    assert world.poll(100) == [SendRequest(1, 8, (oldest,))]
+    new = world.add()
+    assert [world.acks(1, number, OK) for number in (5, 6, 7)] == [
+        [BatchDone(batch, 0, -1)] for batch in behind
+    ]
+    world.sender.on_disconnected(world.now_ms, 1, "reset")
+    assert world.poll(200) == [SendRequest(1, 9, (oldest,))]
+    assert world.acks(1, 9, OK) == [BatchDone(oldest, 0, -1), SendRequest(1, 10, (new,))]
+
+
 # ---- batches that may not be sent again ----------------------------------------------------------
 
 

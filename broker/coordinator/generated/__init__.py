@@ -1,0 +1,1 @@
+"""Codecs generated from broker/coordinator/schemas: do not edit."""

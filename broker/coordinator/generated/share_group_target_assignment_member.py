@@ -1,0 +1,180 @@
+"""ShareGroupTargetAssignmentMember (record type 13), versions 0 to 0.
+
+Generated from broker/coordinator/schemas/share_group_target_assignment_member.txt by tools/kafka_codecs.py: do not edit.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final, NamedTuple
+
+from pylog_broker.kafka_primitives import (
+    DECODE_FAULTS,
+    ZERO_UUID,
+    MalformedMessage,
+    count_refused,
+    null_refused,
+    read_varint,
+    skip_tagged_fields,
+    truncated,
+    write_varint,
+)
+
+TYPE: Final = 13
+VERSIONS: Final = range(0, 1)
+
+_U: Final = Struct(">16s")
+_h: Final = Struct(">h")
+_i: Final = Struct(">i")
+
+
+class ShareGroupTargetAssignmentMemberKey(NamedTuple):
+    """The key."""
+
+    group_id: str = ""
+    member_id: str = ""
+
+
+class AssignedTopic(NamedTuple):
+    """topic_partitions of ShareGroupTargetAssignmentMemberValue."""
+
+    topic_id: bytes = ZERO_UUID
+    partitions: tuple[int, ...] = ()
+
+
+class ShareGroupTargetAssignmentMemberValue(NamedTuple):
+    """The value."""
+
+    topic_partitions: tuple[AssignedTopic, ...] = ()
+
+
+def _encode_key(key: ShareGroupTargetAssignmentMemberKey) -> bytearray:
+    out = bytearray()
+    value_a = key.group_id
+    text_a = value_a.encode()
+    out += _h.pack(len(text_a))
+    out += text_a
+    value_b = key.member_id
+    text_b = value_b.encode()
+    out += _h.pack(len(text_b))
+    out += text_b
+    return out
+
+
+def _decode_key(buffer: memoryview, position: int) -> tuple[ShareGroupTargetAssignmentMemberKey, int]:
+    length = len(buffer)
+    size, = _h.unpack_from(buffer, position)
+    position += 2
+    if size < 0:
+        null_refused("group_id")
+    if size > length - position:
+        truncated("group_id", size, length - position)
+    key_group_id = str(buffer[position : position + size], "utf-8")
+    position += size
+    size, = _h.unpack_from(buffer, position)
+    position += 2
+    if size < 0:
+        null_refused("member_id")
+    if size > length - position:
+        truncated("member_id", size, length - position)
+    key_member_id = str(buffer[position : position + size], "utf-8")
+    position += size
+    assert position <= length
+    return ShareGroupTargetAssignmentMemberKey(group_id=key_group_id, member_id=key_member_id), position
+
+
+def encode_key(key: ShareGroupTargetAssignmentMemberKey) -> bytes:
+    """The record's key, which begins with its type."""
+    return _h.pack(TYPE) + _encode_key(key)
+
+
+def decode_key(buffer: memoryview) -> ShareGroupTargetAssignmentMemberKey:
+    """The key that fills `buffer`; MalformedMessage says why not."""
+    try:
+        number, = _h.unpack_from(buffer)
+        if number != TYPE:
+            raise MalformedMessage(f"ShareGroupTargetAssignmentMemberKey: type {number} is not known")
+        key, end = _decode_key(buffer, 2)
+    except DECODE_FAULTS as error:
+        raise MalformedMessage(f"ShareGroupTargetAssignmentMemberKey: {error}") from None
+    if end != len(buffer):
+        raise MalformedMessage(f"ShareGroupTargetAssignmentMemberKey: {len(buffer) - end} bytes too many")
+    return key
+
+
+def _encode_value_v0(value: ShareGroupTargetAssignmentMemberValue) -> bytearray:
+    out = bytearray()
+    value_a = value.topic_partitions
+    write_varint(out, len(value_a) + 1)
+    for a in value_a:
+        out += _U.pack(a.topic_id)
+        value_b = a.partitions
+        write_varint(out, len(value_b) + 1)
+        for b in value_b:
+            out += _i.pack(b)
+        out.append(0)
+    out.append(0)
+    return out
+
+
+def _decode_value_v0(buffer: memoryview, position: int) -> tuple[ShareGroupTargetAssignmentMemberValue, int]:
+    length = len(buffer)
+    size, position = read_varint(buffer, position)
+    size -= 1
+    if size < 0:
+        null_refused("topic_partitions")
+    value_topic_partitions: tuple[AssignedTopic, ...]
+    if size * 18 > length - position:
+        count_refused("topic_partitions", size, length - position)
+    found_a: list[AssignedTopic] = []
+    for _ in range(size):
+        b_topic_id, = _U.unpack_from(buffer, position)
+        position += 16
+        size, position = read_varint(buffer, position)
+        size -= 1
+        if size < 0:
+            null_refused("partitions")
+        b_partitions: tuple[int, ...]
+        if size * 4 > length - position:
+            count_refused("partitions", size, length - position)
+        found_c: list[int] = []
+        for _ in range(size):
+            element_d, = _i.unpack_from(buffer, position)
+            position += 4
+            found_c.append(element_d)
+        b_partitions = tuple(found_c)
+        if buffer[position]:
+            position = skip_tagged_fields(buffer, position)
+        else:
+            position += 1
+        found_a.append(AssignedTopic(topic_id=b_topic_id, partitions=b_partitions))
+    value_topic_partitions = tuple(found_a)
+    if buffer[position]:
+        position = skip_tagged_fields(buffer, position)
+    else:
+        position += 1
+    assert position <= length
+    return ShareGroupTargetAssignmentMemberValue(topic_partitions=value_topic_partitions), position
+
+
+_ENCODE: Final = {0: _encode_value_v0}
+_DECODE: Final = {0: _decode_value_v0}
+
+
+def encode_value(value: ShareGroupTargetAssignmentMemberValue, version: int) -> bytes:
+    """The record's value, which begins with its version."""
+    return _h.pack(version) + _ENCODE[version](value)
+
+
+def decode_value(buffer: memoryview) -> ShareGroupTargetAssignmentMemberValue:
+    """The value that fills `buffer`; MalformedMessage says why not."""
+    try:
+        number, = _h.unpack_from(buffer)
+        if number not in _DECODE:
+            raise MalformedMessage(f"ShareGroupTargetAssignmentMemberValue: version {number} is not known")
+        value, end = _DECODE[number](buffer, 2)
+    except DECODE_FAULTS as error:
+        raise MalformedMessage(f"ShareGroupTargetAssignmentMemberValue: {error}") from None
+    if end != len(buffer):
+        raise MalformedMessage(f"ShareGroupTargetAssignmentMemberValue: {len(buffer) - end} bytes too many")
+    return value

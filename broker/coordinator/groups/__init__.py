@@ -1,0 +1,1 @@
+"""Groups: their members, what these own, and the offsets that they have committed."""

@@ -1,0 +1,32 @@
+"""What coordinators of groups go by, under Kafka's names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConfig:
+    """Defaults are Kafka's."""
+
+    min_session_timeout_ms: int = 6_000
+    """group.min.session.timeout.ms"""
+    max_session_timeout_ms: int = 1_800_000
+    """group.max.session.timeout.ms"""
+    max_size: int = 2**31 - 1
+    """group.max.size: members of one group."""
+    initial_rebalance_delay_ms: int = 3_000
+    """group.initial.rebalance.delay.ms: how long the first member of an empty group is let wait for
+    others.
+    """
+    new_member_join_timeout_ms: int = 5 * 60 * 1000
+    """How long a new member may wait in a join without being heard of: its client gives up before.
+    """
+    offset_metadata_max_bytes: int = 4_096
+    """offset.metadata.max.bytes"""
+    offsets_retention_ms: int = 7 * _DAY_MS
+    """offsets.retention.minutes"""
+    offsets_retention_check_interval_ms: int = 10 * 60 * 1000
+    """offsets.retention.check.interval.ms"""

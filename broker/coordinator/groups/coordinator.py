@@ -1,0 +1,258 @@
+"""The group coordinator: one shard's groups, of all types, and their offsets. Pure.
+
+A `Coordinator` of the runtime. Each operation takes a request as a value and gives a `Decision`
+whose reply is the answer as a value; a PylogError that it raises is the answer, too. What members
+do is decided by the protocol of their group's type, in a package of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable
+from typing import Final
+
+from pylog.errors import (
+    GroupIdNotFound,
+    IllegalGeneration,
+    InvalidGroupId,
+    NonEmptyGroup,
+    PylogError,
+)
+from pylog.model import Offset
+from pylog_broker.coordinator.generated.group_metadata import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+)
+from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
+from pylog_broker.coordinator.groups.classic.group import ClassicGroup, ClassicState
+from pylog_broker.coordinator.groups.classic.messages import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    SyncGroup,
+)
+from pylog_broker.coordinator.groups.classic.protocol import (
+    ClassicProtocol,
+    JoinTimer,
+    PendingTimer,
+    SessionTimer,
+    SyncTimer,
+)
+from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.messages import (
+    DeleteGroups,
+    DescribedGroup,
+    DescribedMember,
+    GroupsDeleted,
+    ListedGroup,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+)
+from pylog_broker.coordinator.groups.offsets import GroupOffsets
+from pylog_broker.coordinator.runtime.decision import (
+    Decision,
+    Record,
+    Reply,
+    RequestId,
+    SetTimer,
+)
+
+EXPIRY: Final = "expiry"
+"""The timer of the pass that forgets what nobody has needed for long."""
+
+
+class GroupCoordinator:
+    """Invariant: whoever has a position or a member is in `groups`."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self._config = config
+        self.groups: dict[str, Group] = {}
+        self.offsets = GroupOffsets(config)
+        self.classic = ClassicProtocol(self.groups, config)
+
+    # ---- as any coordinator ----------------------------------------------------------------------
+
+    def replay(self, record: Record, offset: Offset) -> None:
+        """Takes in a record."""
+        key, value = record
+        match key:
+            case OffsetCommitKey():
+                assert value is None or isinstance(value, OffsetCommitValue)
+                self.offsets.replay(key, value)
+                if value is not None and key.group not in self.groups:
+                    self.groups[key.group] = ClassicGroup(key.group)
+            case GroupMetadataKey():
+                assert value is None or isinstance(value, GroupMetadataValue)
+                self.classic.replay(key, value)
+            case _:
+                raise NotImplementedError(f"{type(key).__name__} at offset {offset}")
+
+    def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
+        """Members have a session time-out to be heard of."""
+        decision = self.classic.on_loaded()
+        decision.effects.append(self._expiry_timer())
+        return decision
+
+    def on_timer(self, now_ms: int, wall_ms: int, key: Hashable) -> Decision:
+        """The time of a member, of a phase, or of old positions has come."""
+        match key:
+            case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer():
+                return self.classic.on_timer(wall_ms, key)
+            case _:
+                assert key == EXPIRY, key
+                return self._expire(wall_ms)
+
+    def _expiry_timer(self) -> SetTimer:
+        return SetTimer(EXPIRY, self._config.offsets_retention_check_interval_ms)
+
+    # ---- the classic protocol --------------------------------------------------------------------
+
+    def join(self, wall_ms: int, request_id: RequestId, request: JoinGroup) -> Decision:
+        """`Joined`; see `ClassicProtocol`."""
+        return self.classic.join(wall_ms, request_id, request)
+
+    def sync(self, wall_ms: int, request_id: RequestId, request: SyncGroup) -> Decision:
+        """`Synced`; see `ClassicProtocol`."""
+        return self.classic.sync(wall_ms, request_id, request)
+
+    def heartbeat(self, request_id: RequestId, request: Heartbeat) -> Decision:
+        """None, or RebalanceInProgress; see `ClassicProtocol`."""
+        return self.classic.heartbeat(request_id, request)
+
+    def leave(self, wall_ms: int, request_id: RequestId, request: LeaveGroup) -> Decision:
+        """`Left`; see `ClassicProtocol`."""
+        return self.classic.leave(wall_ms, request_id, request)
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    def commit_offsets(
+        self, wall_ms: int, request_id: RequestId, request: OffsetCommit
+    ) -> Decision:
+        """`OffsetsCommitted`. Raises what the group's `check_commit` raises, InvalidGroupId, and
+        IllegalGeneration where a member of a group that is not there commits.
+        """
+        if not request.group_id:
+            raise InvalidGroupId("group_id is empty")
+        group = self.groups.get(request.group_id)
+        if group is None:
+            if request.caller.epoch >= 0:
+                raise IllegalGeneration(
+                    f"group {request.group_id!r} does not exist, so it has no generation "
+                    f"{request.caller.epoch}"
+                )
+        else:
+            group.check_commit(request.caller)
+        decision = self.offsets.commit(wall_ms, request_id, request)
+        if isinstance(group, ClassicGroup):
+            self.classic.heard_of(group, request.caller.member_id, decision)
+        return decision
+
+    def fetch_offsets(self, request_id: RequestId, request: OffsetFetch) -> Decision:
+        """`OffsetsFetched`; of a group that does not exist nothing is committed."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            group.check_fetch(request.caller)
+        return self.offsets.fetch(request_id, request)
+
+    def delete_offsets(self, request_id: RequestId, request: OffsetDelete) -> Decision:
+        """`OffsetsDeleted`. Raises GroupIdNotFound; NonEmptyGroup where members of the group speak
+        of no topics, so that nobody knows what they read.
+        """
+        group = self._group(request.group_id)
+        if isinstance(group, ClassicGroup) and group.members and group.topics is None:
+            raise NonEmptyGroup(
+                f"group {group.group_id!r} has members, and what they read is not known: stop them "
+                "first"
+            )
+        return self.offsets.delete(request_id, request, group)
+
+    # ---- groups as such --------------------------------------------------------------------------
+
+    def _group(self, group_id: str) -> Group:
+        group = self.groups.get(group_id)
+        if group is None:
+            raise GroupIdNotFound(f"there is no group {group_id!r}")
+        return group
+
+    def list_groups(self, request_id: RequestId) -> Decision:
+        """A list of `ListedGroup`."""
+        listed = [
+            ListedGroup(
+                group.group_id,
+                group.type,
+                (group.protocol_type or "") if isinstance(group, ClassicGroup) else "consumer",
+                group.state_name,
+            )
+            for group in self.groups.values()
+        ]
+        return Decision(effects=[Reply(request_id, listed)])
+
+    def describe_classic(self, request_id: RequestId, group_id: str) -> Decision:
+        """`DescribedGroup`. Raises GroupIdNotFound."""
+        group = self._group(group_id)
+        if not isinstance(group, ClassicGroup):
+            raise GroupIdNotFound(f"group {group_id!r} is no group of the classic protocol")
+        shows = group.state is ClassicState.STABLE
+        protocol = (group.protocol or "") if shows else ""
+        members = tuple(
+            DescribedMember(
+                member.member_id,
+                member.instance_id,
+                member.client_id,
+                member.client_host,
+                member.metadata_for(protocol),
+                member.assignment if shows else b"",
+            )
+            for member in group.members.values()
+        )
+        described = DescribedGroup(
+            group_id, group.state_name, group.protocol_type or "", protocol, members
+        )
+        return Decision(effects=[Reply(request_id, described)])
+
+    def delete_groups(self, request_id: RequestId, request: DeleteGroups) -> Decision:
+        """`GroupsDeleted`: each has GroupIdNotFound, or NonEmptyGroup while it has members. The
+        group's own tombstone comes last: a crash in the middle leaves a group to delete again.
+        """
+        decision = Decision(is_atomic=False)
+        outcomes: dict[str, PylogError | None] = {}
+        for group_id in request.group_ids:
+            outcomes[group_id] = None
+            try:
+                group = self._group(group_id)
+            except GroupIdNotFound as error:
+                outcomes[group_id] = error
+                continue
+            if not group.is_empty:
+                outcomes[group_id] = NonEmptyGroup(
+                    f"group {group_id!r} has members: stop them first"
+                )
+                continue
+            decision.records += self.offsets.forget_all(group_id)
+            decision.records.append(self._tombstone(group))
+        decision.effects.append(Reply(request_id, GroupsDeleted(outcomes)))
+        return decision
+
+    def _tombstone(self, group: Group) -> Record:
+        assert isinstance(group, ClassicGroup)
+        return Record(GroupMetadataKey(group.group_id), None)
+
+    # ---- what nobody asked for -------------------------------------------------------------------
+
+    def on_topics_deleted(self, topics: Collection[str]) -> Decision:
+        """Positions in topics that are gone go, too: one of that name is another topic."""
+        return Decision(self.offsets.forget_topics(topics), is_atomic=False)
+
+    def _expire(self, wall_ms: int) -> Decision:
+        """Positions that nobody has needed for so long go, and groups without any and without
+        members.
+        """
+        decision = Decision(effects=[self._expiry_timer()], is_atomic=False)
+        for group in self.groups.values():
+            expired = self.offsets.expired(wall_ms, group)
+            decision.records += expired
+            nothing_is_left = len(expired) == len(self.offsets.of(group.group_id))
+            if nothing_is_left and group.is_unused:
+                decision.records.append(self._tombstone(group))
+        return decision

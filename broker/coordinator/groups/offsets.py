@@ -1,0 +1,152 @@
+"""The offsets that groups have committed. Pure.
+
+A position is kept by group and partition, as a record of its own: the newest one counts, and
+compaction keeps it. A commit without a group that exists makes a group without members (KIP-211
+calls it simple). A position goes when its group is deleted, when somebody deletes it, with its
+topic, and when nobody has needed it for `offsets.retention.minutes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from pylog.errors import GroupSubscribedToTopic, OffsetMetadataTooLarge, PylogError
+from pylog.model import LeaderEpoch, TopicPartition, topic_id_from_bytes, topic_id_to_bytes
+from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
+from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.messages import (
+    CommittedOffset,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
+from pylog_broker.coordinator.runtime.decision import Decision, Record, Reply, RequestId
+
+Positions = dict[TopicPartition, OffsetCommitValue]
+
+
+class GroupOffsets:
+    """All positions of one shard. Invariant: no group has an empty table."""
+
+    def __init__(self, config: GroupConfig) -> None:
+        self._config = config
+        self._by_group: dict[str, Positions] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_group.values()))
+
+    @property
+    def group_ids(self) -> Collection[str]:
+        """Groups that have positions."""
+        return self._by_group.keys()
+
+    def of(self, group_id: str) -> Positions:
+        """The group's positions. To look at, not to change."""
+        return self._by_group.get(group_id, {})
+
+    def replay(self, key: OffsetCommitKey, value: OffsetCommitValue | None) -> None:
+        """Takes in a record."""
+        tp = TopicPartition(key.topic, key.partition)
+        if value is not None:
+            self._by_group.setdefault(key.group, {})[tp] = value
+            return
+        positions = self._by_group.get(key.group)
+        if positions is not None and positions.pop(tp, None) is not None and not positions:
+            del self._by_group[key.group]
+
+    # ---- requests, of groups that allow them -----------------------------------------------------
+
+    def commit(self, wall_ms: int, request_id: RequestId, request: OffsetCommit) -> Decision:
+        """`OffsetsCommitted`; each partition by itself has OffsetMetadataTooLarge."""
+        expires_ms = -1 if request.retention_ms < 0 else wall_ms + request.retention_ms
+        decision = Decision()
+        outcomes: dict[TopicPartition, PylogError | None] = {}
+        for tp, committed in request.offsets.items():
+            outcomes[tp] = fault = self._too_large(tp, committed.metadata)
+            if fault is None:
+                value = OffsetCommitValue(
+                    offset=committed.offset,
+                    leader_epoch=committed.leader_epoch,
+                    metadata=committed.metadata,
+                    commit_timestamp=wall_ms,
+                    expire_timestamp=expires_ms,
+                    topic_id=topic_id_to_bytes(committed.topic_id),
+                )
+                decision.records.append(Record(_key(request.group_id, tp), value))
+        decision.effects.append(Reply(request_id, OffsetsCommitted(outcomes)))
+        return decision
+
+    def _too_large(self, tp: TopicPartition, metadata: str) -> OffsetMetadataTooLarge | None:
+        limit = self._config.offset_metadata_max_bytes
+        if len(metadata) <= limit:
+            return None
+        return OffsetMetadataTooLarge(
+            f"{tp}: the metadata of the commit has {len(metadata)} characters, more than the "
+            f"broker's offset.metadata.max.bytes={limit}"
+        )
+
+    def fetch(self, request_id: RequestId, request: OffsetFetch) -> Decision:
+        """`OffsetsFetched`."""
+        positions = self.of(request.group_id)
+        wanted = positions.keys() if request.partitions is None else request.partitions
+        found = {tp: _shown(positions.get(tp)) for tp in wanted}
+        return Decision(effects=[Reply(request_id, OffsetsFetched(found))])
+
+    def delete(self, request_id: RequestId, request: OffsetDelete, group: Group) -> Decision:
+        """`OffsetsDeleted`; a partition of a topic that members read has GroupSubscribedToTopic."""
+        decision = Decision()
+        positions = self.of(request.group_id)
+        outcomes: dict[TopicPartition, PylogError | None] = {}
+        for tp in request.partitions:
+            outcomes[tp] = None
+            if group.subscribes_to(tp.topic):
+                outcomes[tp] = GroupSubscribedToTopic(
+                    f"group {request.group_id!r} reads {tp.topic}: stop its members first"
+                )
+            elif tp in positions:
+                decision.records.append(Record(_key(request.group_id, tp), None))
+        decision.effects.append(Reply(request_id, OffsetsDeleted(outcomes)))
+        return decision
+
+    # ---- what nobody asked for -------------------------------------------------------------------
+
+    def forget_all(self, group_id: str) -> list[Record]:
+        """Tombstones for all positions of a group."""
+        return [Record(_key(group_id, tp), None) for tp in self.of(group_id)]
+
+    def forget_topics(self, topics: Collection[str]) -> list[Record]:
+        """Tombstones for all positions in topics that are gone."""
+        return [
+            Record(_key(group_id, tp), None)
+            for group_id, positions in self._by_group.items()
+            for tp in positions
+            if tp.topic in topics
+        ]
+
+    def expired(self, wall_ms: int, group: Group) -> list[Record]:
+        """Tombstones for the group's positions that nobody has needed for so long."""
+        return [*self._expired(wall_ms, group)]
+
+    def _expired(self, wall_ms: int, group: Group) -> Iterable[Record]:
+        retention_ms = self._config.offsets_retention_ms
+        for tp, position in self.of(group.group_id).items():
+            if group.subscribes_to(tp.topic):
+                continue
+            expires_ms = group.expires_at(position, retention_ms)
+            if expires_ms is not None and expires_ms <= wall_ms:
+                yield Record(_key(group.group_id, tp), None)
+
+
+def _key(group_id: str, tp: TopicPartition) -> OffsetCommitKey:
+    return OffsetCommitKey(group_id, tp.topic, tp.partition)
+
+
+def _shown(value: OffsetCommitValue | None) -> CommittedOffset | None:
+    if value is None:
+        return None
+    topic_id = topic_id_from_bytes(value.topic_id)
+    return CommittedOffset(value.offset, LeaderEpoch(value.leader_epoch), value.metadata, topic_id)

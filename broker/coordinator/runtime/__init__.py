@@ -1,0 +1,1 @@
+"""What all coordinators share: shards of an internal topic, loaded, led, written and unloaded."""

@@ -1,0 +1,46 @@
+"""The Log service's unary APIs, bound to a broker's handlers, and the gateway's part of them."""
+
+from __future__ import annotations
+
+from pylog.rpc import apis
+from pylog_broker.api.api import Api
+from pylog_broker.api.metadata import MetadataHandler
+from pylog_broker.protobuf import metadata, offsets
+from pylog_broker.protobuf.unary import AnyBound, Bound
+
+
+def log_apis(api: Api) -> tuple[AnyBound, ...]:
+    """What clients ask of a broker, beside produce and fetch."""
+    return (
+        metadata_api(api.metadata),
+        Bound(
+            apis.LIST_OFFSETS,
+            offsets.queries_from,
+            api.list_offsets.handle,
+            offsets.offsets_listed,
+        ),
+        Bound(
+            apis.DELETE_RECORDS,
+            offsets.cuts_from,
+            api.delete_records.handle,
+            offsets.low_watermarks,
+        ),
+        Bound(
+            apis.OFFSET_FOR_LEADER_EPOCH,
+            offsets.epoch_queries_from,
+            api.offset_for_leader_epoch.handle,
+            offsets.epochs_ended,
+        ),
+        Bound(
+            apis.INIT_PRODUCER_ID,
+            offsets.init_from,
+            api.init_producer_id.handle,
+            offsets.id_given,
+            offsets.no_id,
+        ),
+    )
+
+
+def metadata_api(handler: MetadataHandler) -> AnyBound:
+    """What brokers and the gateway tell of the cluster."""
+    return Bound(apis.METADATA, metadata.query_from, handler.handle, metadata.metadata_response)
