@@ -272,9 +272,9 @@ def test_calls_of_a_client_that_reads_no_answers_hold_up_nobody(
         ]
         sender = threading.Thread(target=stream.socket.sendall, args=(b"".join(sent),))
         sender.start()
-        raw = RawClient(cluster.bootstrap_servers)
-        answer = raw.log(raw.servers[0]).Metadata(log_pb2.MetadataRequest(topics=[topic]))
-        assert [len(each.partitions) for each in answer.topics] == [3]
+        with RawClient(cluster.bootstrap_servers) as raw:
+            answer = raw.metadata(topic)
+            assert [len(each.partitions) for each in answer.topics] == [3]
         answered = set()
         for _ in numbers:
             number, said = calls.read_answer(memoryview(stream.frame()))
