@@ -263,9 +263,10 @@ _OWN_BROKER_KEYS: Final = (
               "count. pylog's own.", low=1, high=86_400),
     ConfigKey("queued.max.request.bytes", int, 256 * _MIB,
               "Bytes of requests in work on one broker, over all connections: what has come of "
-              "those that are not whole, and batches whose acknowledgement is due. Above it no "
-              "more are read, and a connection that leaves its request unfinished is closed. "
-              "Kafka's default, no limit, would break the rule that everything is bounded.",
+              "those that are not whole, batches whose acknowledgement is due, and calls over "
+              "framed connections that are not answered. Above it no more are read, and a "
+              "connection that leaves its request unfinished is closed. Kafka's default, no "
+              "limit, would break the rule that everything is bounded.",
               low=_MIB),
     ConfigKey("queued.max.response.bytes", int, 256 * _MIB,
               "Bytes of fetched records that clients of one broker have not taken, over all "

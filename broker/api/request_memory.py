@@ -1,11 +1,12 @@
 """How many bytes of requests a broker holds, over all its connections, and who reads on.
 
 Two kinds count: what has come of requests that are not handed over yet, by the size of the buffers
-that were made for it, and the batches whose acknowledgement is due. Above the limit
-(`queued.max.request.bytes`) connections stop reading. Requests that are whole are always handed
-over, so what is due drains by itself. What may not drain is a lot of half requests: then one
-connection at a time goes on reading above the limit until its request is whole, and who holds
-memory and does not go on is named by `look`, to be closed.
+that were made for it, and what is in work: the batches whose acknowledgement is due, and the
+requests of calls that are not answered. Above the limit (`queued.max.request.bytes`) connections
+stop reading. Requests that are whole are always handed over, so what is due drains by itself. What
+may not drain is a lot of half requests: then one connection at a time goes on reading above the
+limit until its request is whole, and who holds memory and does not go on is named by `look`, to be
+closed.
 
 Pure: connections are told by `resume`, which does no more than read on.
 """
@@ -48,7 +49,7 @@ class RequestMemory:
     def __init__(self, bytes_max: int) -> None:
         self.bytes_max = bytes_max
         self.in_flight = 0
-        """Of batches whose acknowledgement is due."""
+        """Of batches whose acknowledgement is due, and of open calls."""
         self.receiving = 0
         """Of requests that are not handed over yet."""
         self._held: dict[Receiver, int] = {}
@@ -118,10 +119,10 @@ class RequestMemory:
         self.hold(member, 0)
         self._serve()
 
-    # ---- batches -------------------------------------------------------------------------------
+    # ---- what is in work -----------------------------------------------------------------------
 
     def handed_over(self, size: int) -> None:
-        """Batches of so many bytes wait for their acknowledgement."""
+        """Batches, or a call, of so many bytes wait for their answer."""
         self.in_flight += size
 
     def answered(self, size: int) -> None:

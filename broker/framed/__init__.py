@@ -1,1 +1,1 @@
-"""The edge for framed streams: produce and fetch of pylog's clients without HTTP/2."""
+"""The edge for framed TCP: produce, fetch and unary calls of pylog's clients without HTTP/2."""

@@ -368,7 +368,8 @@ class StreamConnection(Connection):
             self._greet(body)
             return
         if self._calls is not None:
-            self._calls.begin(body, ticks() if came is None else came)
+            if self.state is State.CALLS:
+                self._calls.begin(body, ticks() if came is None else came)
             return
         if not len(body) or body[0] != streams.MESSAGE:
             kind = body[0] if len(body) else "none"

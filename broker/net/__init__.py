@@ -1,1 +1,1 @@
-"""Who may connect to a process: how many at a time, from one address, in a second."""
+"""Who may connect to a process, and what a connection is, below every protocol."""

@@ -16,7 +16,7 @@ from pylog.client.streams.framed_carrier import FramedCarrier
 from pylog.client.streams.grpc_carrier import GrpcCarrier
 from pylog.clock import SYSTEM_CLOCK
 from pylog.records.builder import encode_batch
-from pylog.rpc import streams
+from pylog.rpc import apis, calls, streams
 from pylog.rpc.framing import FrameCutter
 from pylog.rpc.produce_wire import Item, Request, encode_message
 from pylog.rpc.v1 import log_pb2
@@ -256,3 +256,48 @@ def test_a_slow_replication_holds_a_framed_stream_back(cluster: LocalCluster, to
                 cluster.resume(broker)
     assert codes == [errors.RequestTimedOut.code] * 10
     assert times_ms[7] - times_ms[6] > 1_500  # its time began when it was read
+
+
+def test_calls_of_a_client_that_reads_no_answers_hold_up_nobody(
+    cluster: LocalCluster, topic: str
+) -> None:
+    request = log_pb2.MetadataRequest(topics=[topic]).SerializeToString()
+    count = 10_000
+    with RawStream(cluster, 1) as stream:
+        stream.socket.sendall(streams.hello(streams.CALLS, _cluster_id(cluster), 1, ""))
+        assert stream.frame()[0] == streams.WELCOME
+        numbers = range(count)
+        sent = [
+            b"".join(calls.call_frame(n, apis.METADATA.key, 0, 60_000, request)) for n in numbers
+        ]
+        sender = threading.Thread(target=stream.socket.sendall, args=(b"".join(sent),))
+        sender.start()
+        with RawClient(cluster.bootstrap_servers) as raw:
+            answer = raw.metadata(topic)
+            assert [len(each.partitions) for each in answer.topics] == [3]
+        answered = set()
+        for _ in numbers:
+            number, said = calls.read_answer(memoryview(stream.frame()))
+            assert isinstance(said, memoryview)
+            answered.add(number)
+        sender.join(10)
+    assert answered == set(numbers)
+
+
+def test_half_a_call_that_is_cut_leaves_the_broker_as_it_was(
+    cluster: LocalCluster, topic: str
+) -> None:
+    request = log_pb2.MetadataRequest(topics=[topic]).SerializeToString()
+    whole = b"".join(calls.call_frame(7, apis.METADATA.key, 0, 60_000, request))
+    for end in (3, 9, len(whole) - 1, len(whole)):
+        with RawStream(cluster, 1) as stream:
+            stream.socket.sendall(streams.hello(streams.CALLS, _cluster_id(cluster), 1, ""))
+            assert stream.frame()[0] == streams.WELCOME
+            stream.socket.sendall(whole[:end])
+    with RawStream(cluster, 1) as stream:
+        stream.socket.sendall(streams.hello(streams.CALLS, _cluster_id(cluster), 1, ""))
+        assert stream.frame()[0] == streams.WELCOME
+        stream.socket.sendall(whole)
+        number, said = calls.read_answer(memoryview(stream.frame()))
+        assert number == 7
+        assert isinstance(said, memoryview)

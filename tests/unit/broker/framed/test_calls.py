@@ -209,7 +209,10 @@ def test_what_a_handler_raises_is_told_and_the_connection_lives_on(
         def breaks() -> Any:
             raise KeyError("a secret of the broker")
 
-        for fault in (fails, breaks, lambda: "no message", asyncio.CancelledError):
+        def gives_up() -> Any:
+            raise asyncio.CancelledError
+
+        for fault in (fails, breaks, lambda: "no message", gives_up):
             world.handlers.at_once = fault
             world.call(1, key=EPOCHS)
             await turns()
@@ -220,11 +223,11 @@ def test_what_a_handler_raises_is_told_and_the_connection_lives_on(
             (1, errors.NotLeaderOrFollower),
             (1, errors.UnknownServerError),
             (1, errors.UnknownServerError),
-            (1, errors.UnknownServerError),
+            (1, errors.RequestTimedOut),
         ]
         assert [line.getMessage() for line in caplog.records] == [
             "OffsetForLeaderEpoch failed unexpectedly"
-        ] * 3
+        ] * 2
         assert world.connection.state is State.CALLS
 
     with caplog.at_level(logging.ERROR):
@@ -416,6 +419,17 @@ def test_a_connection_with_open_calls_is_not_idle() -> None:
         await turns()
         world.answers()
         assert world.connection.is_idle
+
+    scene(play)
+
+
+def test_a_connection_that_is_closing_takes_no_calls() -> None:
+    async def play(world: Caller) -> None:
+        world.connection.close()
+        world.transport.closing = False  # what the kernel had read comes all the same
+        world.call(1)
+        await turns()
+        assert world.handlers.waiting == []
 
     scene(play)
 
