@@ -156,6 +156,11 @@ class FramedCalls:
             if self._refusals > 1:  # after the first one the broker may just have come back
                 self.ports.stream_refused(*refused)
 
+    def unreachable_over_grpc(self) -> None:
+        """The server is not there at all, which is no fault of its framed port."""
+        self._refused = None
+        self._refusals = 0
+
     async def close(self) -> None:
         """End all calls; returns when nothing of them is left."""
         self._closed = True
@@ -332,10 +337,8 @@ class _CallConnection:
     def _send(self, call: _Call) -> None:
         core, socket = self.core, self._link.socket
         assert socket is not None
-        assert core.agreed is not None
-        size = calls.CALL_HEAD_BYTES + len(call.request)
-        if not core.takes(size):
-            limit = core.agreed.frame_bytes_max
+        size, limit = calls.CALL_HEAD_BYTES + len(call.request), core.frame_bytes_max
+        if size > limit:
             too_large = TooLarge(size, limit, by_server=True, is_answer=False)
             call.fail(too_large.error(self._owner.name))
             return

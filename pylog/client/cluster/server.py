@@ -68,14 +68,27 @@ class Server:
         self.waiting += 1
         framed, began_s = self.framed if api.is_for_brokers else None, ticks()
         try:
-            if framed is not None:
-                answer = await framed.call(api, request, timeout_s)
-                if answer is not None:
-                    return self._parsed(api, answer)
+            if framed is None:
+                return await self._call_over_grpc(api, request, timeout_s)
+            answer = await framed.call(api, request, timeout_s)
+            if answer is not None:
+                return self._parsed(api, answer)
             left_s = timeout_s - (ticks() - began_s)
-            response: ResponseT = await self._method(api)(request, timeout=max(left_s, 0.001))
-            if framed is not None:
-                framed.answered_over_grpc()
+            try:
+                response = await self._call_over_grpc(api, request, left_s)
+            except errors.BrokerUnreachable:
+                framed.unreachable_over_grpc()
+                raise
+            framed.answered_over_grpc()
+            return response
+        finally:
+            self.waiting -= 1
+
+    async def _call_over_grpc(
+        self, api: UnaryApi[RequestT, ResponseT], request: RequestT, timeout_s: float
+    ) -> ResponseT:
+        try:
+            response: ResponseT = await self._method(api)(request, timeout=max(timeout_s, 0.001))
             return response
         except grpc.aio.AioRpcError as error:
             refused = refusal_of(error)
@@ -88,8 +101,6 @@ class Server:
             if fault == NOT_CONNECTED:
                 fault = await why_not_connected(self.address)
             raise errors.BrokerUnreachable(f"{self}: {fault}") from error
-        finally:
-            self.waiting -= 1
 
     def _parsed(self, api: UnaryApi[Any, ResponseT], answer: memoryview) -> ResponseT:
         try:

@@ -95,17 +95,18 @@ class ClientConnection(Generic[CallT]):
         """From the moment at which the broker greeted."""
         self.frames = 0
         """So many have come."""
+        self.frame_bytes_max = 0
+        """That the broker takes, as its greeting tells."""
         self._kind = kind
+        self._takes_messages = False
         self._broker = broker
         self._cutter = FrameCutter(streams.GREETING_BYTES_MAX)
+        self.free_buffer = self._cutter.free_buffer
+        """Gives where the next bytes go; never empty."""
         self._calls: dict[int, CallT | None] = {}
         self._next = 0
 
     # ---- what comes ----------------------------------------------------------------------------
-
-    def free_buffer(self) -> memoryview:
-        """Where the next bytes go; never empty."""
-        return self._cutter.free_buffer()
 
     def received(self, count: int) -> list[Event[CallT]]:
         """What `count` more bytes in the last buffer say, in order. `Ended` is the last of all."""
@@ -120,12 +121,10 @@ class ClientConnection(Generic[CallT]):
         events: list[Event[CallT]] = []
         try:
             for body in frames:
-                if self.state is State.OPEN and self._kind != streams.CALLS:
-                    events.append(self._message(body))
-                elif self.state is State.OPEN:
-                    self._on_answer(body, events)
+                if self._takes_messages and len(body) and body[0] == streams.MESSAGE:
+                    events.append(body[1:])
                 else:
-                    events.append(self._on_welcome(body))
+                    self._on_frame(body, events)
             if refused is not None:
                 raise refused
         except errors.PylogError as error:
@@ -144,14 +143,17 @@ class ClientConnection(Generic[CallT]):
         """End it from this side, without an event: the calls that were not answered."""
         return self._end("").calls
 
-    def _message(self, body: memoryview) -> memoryview:
-        if len(body) and body[0] == streams.MESSAGE:
-            return body[1:]
-        raise _fault_in(body)
+    def _on_frame(self, body: memoryview, events: list[Event[CallT]]) -> None:
+        if self.state is State.GREETING:
+            events.append(self._on_welcome(body))
+        elif len(body) and body[0] == streams.ERROR:
+            raise streams.read_fault(body)
+        elif self._takes_messages:
+            raise errors.InvalidRequest("a frame of a kind that no broker sends")
+        else:
+            self._on_answer(body, events)
 
     def _on_answer(self, body: memoryview, events: list[Event[CallT]]) -> None:
-        if len(body) and body[0] == streams.ERROR:
-            raise streams.read_fault(body)
         number, said = calls.read_answer(body)
         if number not in self._calls:
             raise errors.InvalidRequest(
@@ -172,6 +174,8 @@ class ClientConnection(Generic[CallT]):
         if self._kind == streams.CALLS and said.calls_max <= 0:
             raise errors.UnsupportedVersion("it takes no calls")
         self._cutter.frame_bytes_max = ANSWER_BYTES_MAX
+        self._takes_messages = self._kind != streams.CALLS
+        self.frame_bytes_max = said.frame_bytes_max
         self.state = State.OPEN
         self.agreed = Agreed(
             said.broker_epoch,
@@ -190,10 +194,6 @@ class ClientConnection(Generic[CallT]):
         return Ended(reason, error, left)
 
     # ---- what goes -----------------------------------------------------------------------------
-
-    def takes(self, size: int) -> bool:
-        """Whether the broker takes a frame of that size."""
-        return self.agreed is not None and size <= self.agreed.frame_bytes_max
 
     @property
     def may_call(self) -> bool:
@@ -222,10 +222,3 @@ class ClientConnection(Generic[CallT]):
         """
         if self._calls.get(number) == call:
             self._calls[number] = None
-
-
-def _fault_in(body: memoryview) -> errors.PylogError:
-    """Why a frame that is no message ends a stream."""
-    if len(body) and body[0] == streams.ERROR:
-        return streams.read_fault(body)
-    return errors.InvalidRequest("a frame of a kind that no broker sends")

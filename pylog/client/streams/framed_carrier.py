@@ -121,11 +121,11 @@ class FramedCarrier:
                 return
             pieces, told = stream.next_message()
             size = 1 + sum(map(len, pieces))
-            if not core.takes(size):
+            if size > core.frame_bytes_max:
                 # Nothing may go past it, and the broker would end the stream as well.
-                assert core.agreed is not None
-                limit = core.agreed.frame_bytes_max
-                self._too_large = TooLarge(size, limit, by_server=True, is_answer=False)
+                self._too_large = TooLarge(
+                    size, core.frame_bytes_max, by_server=True, is_answer=False
+                )
                 self._loop.call_soon_threadsafe(self._fail, str(self._too_large))
                 return
             socket.write(streams.framed(streams.MESSAGE, pieces))

@@ -69,9 +69,12 @@ def test_clients_of_a_parent_are_refused_in_its_child() -> None:
                 for client in (producer, consumer, admin):
                     client.close()
 
+            made = cluster.streams[1].connections, cluster.streams[1].call_connections
             assert in_child(check) == FINE
             producer.send("t", b"z").result(30)  # the parent's go on
             assert [r.value for r in consumer.poll(30)] == [b"z"]
+            assert admin.list_topics() == ["t"]
+            assert made == (cluster.streams[1].connections, cluster.streams[1].call_connections)
 
 
 @pytest.mark.parametrize("kind", [Producer, Consumer, AdminClient])

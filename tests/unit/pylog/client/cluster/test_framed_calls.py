@@ -457,6 +457,19 @@ def test_a_port_that_closes_before_it_greets_is_the_ports_fault_the_second_time(
     run(test)
 
 
+def test_a_broker_that_is_not_there_at_all_is_no_fault_of_its_port() -> None:
+    async def test(world: World) -> None:
+        world.port.hangs_up = True
+        for _ in range(3):
+            assert await world.start("a") is None
+            world.calls.unreachable_over_grpc()
+        assert await world.start("b") is None
+        world.calls.answered_over_grpc()  # it came back in between
+        assert world.ports.told == ["broke"] * 4
+
+    run(test)
+
+
 def test_a_port_where_nobody_listens() -> None:
     async def test(world: World) -> None:
         with socket.socket() as bound:
