@@ -86,6 +86,23 @@ _COMMON: Final = (
         high=LONG_MAX,
     ),
     ConfigKey(
+        "socket.connection.setup.timeout.ms",
+        int,
+        10_000,
+        "How long one attempt to connect may take. For a framed port it doubles with each failure "
+        "in a row, within 20 %, and is 2 s at most: then gRPC is used.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
+        "socket.connection.setup.timeout.max.ms",
+        int,
+        30_000,
+        "The longest that an attempt to connect gets after failures.",
+        low=1,
+        high=LONG_MAX,
+    ),
+    ConfigKey(
         "connections.max.idle.ms",
         int,
         540_000,

@@ -85,8 +85,7 @@ def channel_options(message_bytes_max: int = MESSAGE_BYTES_MAX) -> list[tuple[st
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 0),
         *reconnecting(50, 1_000),
-        # Despite its name the time that one attempt to connect gets.
-        ("grpc.min_reconnect_backoff_ms", 3_000),
+        *connected_within(3_000),
         ("grpc.enable_retries", 0),
         # Each channel has connections of its own: one stuck peer must not hold up another's user.
         ("grpc.use_local_subchannel_pool", 1),
@@ -99,6 +98,12 @@ def reconnecting(first_ms: int, longest_ms: int) -> list[tuple[str, int]]:
         ("grpc.initial_reconnect_backoff_ms", min(first_ms, longest_ms, INT_MAX)),
         ("grpc.max_reconnect_backoff_ms", min(longest_ms, INT_MAX)),
     ]
+
+
+def connected_within(attempt_ms: int) -> list[tuple[str, int]]:
+    """How long one attempt to connect may take."""
+    # Despite its name.
+    return [("grpc.min_reconnect_backoff_ms", min(attempt_ms, INT_MAX))]
 
 
 def idle_at_most(idle_ms: int) -> list[tuple[str, int]]:

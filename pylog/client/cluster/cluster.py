@@ -30,7 +30,7 @@ from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import metadata_request, snapshot_of
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.rpc import apis, streams
-from pylog.rpc.channel import idle_at_most, reconnecting
+from pylog.rpc.channel import connected_within, idle_at_most, reconnecting
 from pylog.rpc.v1 import log_pb2, stream_pb2
 
 ASK_NEXT_AFTER_S: Final = 0.3
@@ -80,7 +80,12 @@ class Cluster:
         self._waiters: list[asyncio.Future[None]] = []
         self._closing: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._ports = FramedPorts(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms)
+        self._ports = FramedPorts(
+            settings.reconnect_backoff_ms,
+            settings.reconnect_backoff_max_ms,
+            settings.setup_timeout_ms,
+            settings.setup_timeout_max_ms,
+        )
 
     # ---- servers ------------------------------------------------------------------------------
 
@@ -97,6 +102,7 @@ class Cluster:
             options = [
                 *reconnecting(settings.reconnect_backoff_ms, settings.reconnect_backoff_max_ms),
                 *idle_at_most(settings.connections_max_idle_ms),
+                *connected_within(min(settings.setup_timeout_ms, settings.setup_timeout_max_ms)),
             ]
             server = self._servers[address, broker] = Server(address, broker, options)
         return server
@@ -140,11 +146,13 @@ class Cluster:
             return None
         if self.settings.by_gateway or not self.settings.framed:
             return None
-        if self._ports.is_let_be((info.stream, info.epoch), self.clock.monotonic_ms()):
+        port = info.stream, info.epoch
+        if self._ports.is_let_be(port, self.clock.monotonic_ms()):
             return None
         cluster, client = self.metadata.cluster_id, self.settings.client_id
         hello = streams.hello(kind, cluster, broker, client)
-        return StreamWay(broker, info.epoch, info.stream, hello)
+        connect_s = self._ports.connect_ms(port, self.rng.random()) / 1000
+        return StreamWay(broker, info.epoch, info.stream, hello, connect_s)
 
     def stream_refused(self, way: StreamWay, reason: str) -> None:
         """The broker answers over gRPC, but its framed port cannot be had."""

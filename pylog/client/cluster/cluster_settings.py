@@ -29,6 +29,8 @@ class ClusterSettings:
     """`client.transport=auto`: framed streams where brokers offer them."""
     connections_max_idle_ms: int = 540_000
     """-1: no limit."""
+    setup_timeout_ms: int = 10_000
+    setup_timeout_max_ms: int = 30_000
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> ClusterSettings:
@@ -47,6 +49,8 @@ class ClusterSettings:
             values["client.routing"] == "gateway",
             values["client.transport"] == "auto",
             values["connections.max.idle.ms"],
+            values["socket.connection.setup.timeout.ms"],
+            values["socket.connection.setup.timeout.max.ms"],
         )
 
     def backoff_s(self, attempts: int, jitter: float) -> float:

@@ -312,8 +312,8 @@ class _CallConnection:
     async def _connect(self) -> None:
         while rest_s := self._owner.ports.stream_rest_s(self.way):
             await asyncio.sleep(rest_s)
-        address = self.way.address
-        fault = await self._link.connect(address.host, address.port, self.way.hello)
+        address, within_s = self.way.address, self.way.connect_s
+        fault = await self._link.connect(address.host, address.port, self.way.hello, within_s)
         if fault is not None:
             self._timer.cancel()
             self._owner.not_had(self, fault)

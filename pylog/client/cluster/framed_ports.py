@@ -4,6 +4,7 @@ and how long one is let be that cannot be had at all. Pure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,8 @@ class StreamWay:
     epoch: int
     address: Address
     hello: bytes
+    connect_s: float = math.inf
+    """How long an attempt to connect may take."""
 
     @property
     def port(self) -> Port:
@@ -49,15 +52,27 @@ class FramedPorts:
     time within 20 %, until a connection is greeted.
     """
 
-    def __init__(self, first_ms: int, longest_ms: int) -> None:
+    def __init__(
+        self, first_ms: int, longest_ms: int, setup_ms: int = 10_000, setup_longest_ms: int = 30_000
+    ) -> None:
+        """`setup_ms`: what an attempt to connect may take at first, and after failures at most."""
         self._first_ms = min(first_ms, longest_ms)
         self._longest_ms = longest_ms
+        self._setup_ms = min(setup_ms, setup_longest_ms)
+        self._setup_longest_ms = setup_longest_ms
         self._states: dict[Port, _State] = {}
 
     def rest_ms(self, port: Port, now_ms: int) -> int:
         """How long to wait before the next attempt to connect."""
         state = self._states.get(port)
         return 0 if state is None else max(state.rests_until_ms - now_ms, 0)
+
+    def connect_ms(self, port: Port, jitter: float) -> int:
+        """How long the next attempt to connect may take. `jitter`: from 0 to 1."""
+        state = self._states.get(port)
+        failures = 0 if state is None else min(state.failures, 62)
+        within_ms = min(self._setup_ms << failures, self._setup_longest_ms)
+        return int(within_ms * (0.8 + 0.4 * jitter)) if failures else within_ms
 
     def broke(self, port: Port, now_ms: int, jitter: float) -> None:
         """An attempt failed, or a connection broke. What is heard while the port rests is of the

@@ -85,10 +85,10 @@ class FramedCarrier:
             await self._ended
 
     async def _connect(self) -> None:
-        address = self._way.address
+        address, within_s = self._way.address, self._way.connect_s
         while rest_s := self._stream.rest_s(self._way):
             await asyncio.sleep(rest_s)
-        fault = await self._link.connect(address.host, address.port, self._way.hello)
+        fault = await self._link.connect(address.host, address.port, self._way.hello, within_s)
         if fault is not None and not self._closed:
             self._closed = True
             self._stream.fall_back(self._way, fault.reason)

@@ -17,6 +17,7 @@ from pylog.client.cluster.cluster_settings import ClusterSettings
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.server import Server
 from pylog.client.settings import ADMIN_SETTINGS
+from pylog.clock import SYSTEM_CLOCK
 from pylog.rpc import apis
 from pylog.rpc.v1 import log_pb2
 from tests.fakes.fake_cluster import FakeCluster
@@ -106,6 +107,28 @@ def test_a_reason_that_grpc_lost_is_asked_of_the_kernel(listening: bool, words: 
         port = held.getsockname()[1]
         with pytest.raises(errors.BrokerUnreachable, match=f"^127.0.0.1:{port}: {words}$"):
             shared_loop().run(call(port))
+
+
+def test_a_connection_over_grpc_gets_as_long_as_it_may_take() -> None:
+    """Nobody says anything at this port."""
+    thread = shared_loop()
+
+    async def call() -> None:
+        cluster = Cluster(thread, settings)
+        try:
+            server = cluster.server(settings.bootstrap[0])
+            await server.call(apis.METADATA, log_pb2.MetadataRequest(), 30)
+        finally:
+            await cluster.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        given = {"bootstrap_servers": f"127.0.0.1:{silent.getsockname()[1]}"}
+        given |= {"socket_connection_setup_timeout_ms": "50"}
+        settings = ClusterSettings.of(ADMIN_SETTINGS.parse(given))
+        began_ms = SYSTEM_CLOCK.monotonic_ms()
+        with pytest.raises(errors.BrokerUnreachable):
+            thread.run(call())
+        assert SYSTEM_CLOCK.monotonic_ms() - began_ms < 5_000  # of 10 without the setting
 
 
 def test_a_time_out_tells_the_last_fault_also_in_the_midst_of_an_attempt() -> None:

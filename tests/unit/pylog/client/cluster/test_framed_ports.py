@@ -37,6 +37,19 @@ def test_a_fifth_more_or_less(jitter: float, first: int) -> None:
     assert rests(FramedPorts(100, 1_000), 0, 1, jitter) == [first]
 
 
+def test_an_attempt_gets_more_time_after_each_failure_up_to_the_longest() -> None:
+    ports = FramedPorts(1, 1, 100, 500)
+    given = [ports.connect_ms(PORT, MIDDLE)]
+    for now_ms in range(0, 40, 10):
+        ports.broke(PORT, now_ms, MIDDLE)
+        given.append(ports.connect_ms(PORT, MIDDLE))
+    assert given == [100, 200, 400, 500, 500]
+    assert (ports.connect_ms(PORT, 0.0), ports.connect_ms(PORT, 1.0)) == (400, 600)
+    ports.greeted(PORT)
+    assert ports.connect_ms(PORT, 1.0) == 100
+    assert FramedPorts(1, 1, 500, 100).connect_ms(PORT, MIDDLE) == 100
+
+
 def test_the_rest_runs_out() -> None:
     ports = FramedPorts(50, 1_000)
     ports.broke(PORT, 1_000, MIDDLE)

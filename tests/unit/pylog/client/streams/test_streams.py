@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -135,6 +136,19 @@ def test_a_port_that_swallows_everything_is_given_up(
         assert 1 <= silent.call_connections <= 2
     assert f"{WARNING}, which" in caplog.text
     assert "no answer within 0.05 s" in caplog.text
+
+
+def test_a_port_gets_as_long_as_connections_may_take(
+    fake: FakeCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    service: Any = None
+    with closing(FakeStreamPort(1, service, service, silent=True)) as silent:
+        fake.announced[1] = silent.port
+        given = {"socket_connection_setup_timeout_ms": 10, "reconnect_backoff_ms": 1}
+        with producer(fake, socket_connection_setup_timeout_max_ms=20, **given) as sending:
+            for number in range(5):
+                sending.send("t", b"%d" % number).result(10)
+    assert re.search(r"cannot be used: no answer within 0\.0[12]", caplog.text)
 
 
 def test_closing_while_connecting_does_not_hang(fake: FakeCluster) -> None:
