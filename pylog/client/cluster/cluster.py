@@ -123,7 +123,7 @@ class Cluster:
             idle_s = self.settings.connections_max_idle_ms / 1000
             server.framed = FramedCalls(broker.id, self, str(server), idle_s)
             if before is not None:
-                self._let_go(before.close())
+                self._let_go(before.close("another broker is there by now"))
         return server
 
     def _server_at(self, address: Address) -> Server:

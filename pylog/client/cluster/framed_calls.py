@@ -161,11 +161,19 @@ class FramedCalls:
         self._refused = None
         self._refusals = 0
 
-    async def close(self) -> None:
-        """End all calls; returns when nothing of them is left."""
+    async def close(self, fault: str = "") -> None:
+        """End all calls; returns when nothing of them is left. `fault`: why it is not the client
+        that is closed.
+        """
         self._closed = True
+
+        def ended() -> errors.PylogError:
+            if fault:
+                return errors.BrokerUnreachable(f"{self.name}: {fault}")
+            return errors.ClientClosed("the client was closed while the call waited")
+
         for call in self._queue:
-            call.fail(errors.ClientClosed("the client is closed"))
+            call.fail(ended())
         ending = [*self._left]
         if self._current is not None:
             ending.append(self._current)
@@ -173,7 +181,7 @@ class FramedCalls:
         self._current = None
         for connection in ending:
             for call in connection.core.close():
-                call.fail(errors.ClientClosed("the client was closed while the call waited"))
+                call.fail(ended())
             connection.close()
         await asyncio.gather(*(c.connecting for c in ending), return_exceptions=True)
 

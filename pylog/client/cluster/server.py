@@ -68,6 +68,7 @@ class Server:
         self.waiting += 1
         framed, began_s = self.framed if api.is_for_brokers else None, ticks()
         try:
+            timeout_s = max(timeout_s, 0.001)
             if framed is None:
                 return await self._call_over_grpc(api, request, timeout_s)
             answer = await framed.call(api, request, timeout_s)

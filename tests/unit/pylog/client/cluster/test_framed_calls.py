@@ -247,6 +247,18 @@ def test_a_close_ends_every_call_by_name() -> None:
     run(test, calls_max=2)
 
 
+def test_a_close_of_one_broker_alone_is_no_end_of_the_client() -> None:
+    async def test(world: World) -> None:
+        asked = [world.start(name) for name in "ab"]
+        await world.arrived(1)
+        await world.calls.close("another broker is there by now")
+        for call in asked:
+            with pytest.raises(errors.BrokerUnreachable, match=r"^here:1: another broker is there"):
+                await call
+
+    run(test, calls_max=1)
+
+
 def test_a_close_while_connecting_ends_every_call_by_name() -> None:
     async def test(world: World) -> None:
         world.port.greeting = b""
