@@ -69,7 +69,8 @@ class FakeStreamPort:
         self.connections = 0
         """Of streams, as far as they have said that they are some."""
         self.call_connections = 0
-        self._call = answer_call
+        self.answer_call = answer_call
+        """What answers a call; None: calls are refused, as before there were any."""
         self._answers = {streams.PRODUCE: produce, streams.FETCH: fetch}
         self._silent = silent
         self._open: set[socket.socket] = set()
@@ -123,7 +124,7 @@ class FakeStreamPort:
         self._open.discard(connection)
 
     def _answer_calls(self, connection: socket.socket) -> None:
-        if self._call is None:
+        if self.answer_call is None:
             fault = errors.UnsupportedVersion("streams of kind 3 are not offered")
             connection.sendall(streams.fault_frame(fault))
             return
@@ -134,7 +135,7 @@ class FakeStreamPort:
             api = _BY_KEY[call.key]
             try:
                 request = api.request.FromString(bytes(call.request))
-                answer = self._call(api, request, _Context(connection))
+                answer = self.answer_call(api, request, _Context(connection))
                 frame = calls.answer_frame(call.number, [answer.SerializeToString()])
             except errors.PylogError as error:
                 frame = calls.failure_frame(call.number, error)

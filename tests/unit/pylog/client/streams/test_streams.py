@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
 import pytest
 
-from pylog import Consumer, Producer, TopicPartition
+from pylog import AdminClient, Consumer, Producer, TopicPartition
 from pylog.client.cluster import framed_ports
 from pylog.client.connection import framed_link
 from pylog.client.streams import stream
-from pylog.errors import InvalidConfig
+from pylog.errors import ClientClosed, InvalidConfig
 from tests.fakes.fake_cluster import FakeCluster
-from tests.fakes.fake_streams import FakeStreamPort
+from tests.fakes.fake_streams import Dropped, FakeStreamPort
 from tests.fakes.waiting import eventually
 
 WARNING = "broker 1 is used over gRPC"
@@ -51,6 +52,55 @@ def test_both_clients_take_the_framed_port(fake: FakeCluster) -> None:
         sending.send("t", b"1").result(10)
     assert consume(fake, 1) == [b"1"]
     assert fake.streams[1].connections == 2
+
+
+def test_calls_take_a_framed_connection_of_their_own(fake: FakeCluster) -> None:
+    with AdminClient(bootstrap_servers=fake.bootstrap_servers) as admin:
+        for _ in range(3):
+            assert admin.list_offsets({TopicPartition("t", 0): "latest"})
+    assert (fake.streams[1].connections, fake.streams[1].call_connections) == (0, 1)
+
+
+def test_a_broker_that_takes_no_calls_over_frames_is_called_over_grpc(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with FakeCluster(framed_calls=False) as older:
+        older.create_topic("t")
+        with producer(older) as sending:
+            for number in range(3):
+                sending.send("t", b"%d" % number).result(10)
+            sending._thread.run(sending._loop.cluster.refresh())
+        assert consume(older, 3) == [b"0", b"1", b"2"]
+        assert older.streams[1].connections == 2  # its streams are taken as ever
+        assert older.streams[1].call_connections == 2  # each client asked once
+    assert not caplog.records
+
+
+def test_a_close_ends_a_call_that_waits_for_its_answer(fake: FakeCluster) -> None:
+    called, over = threading.Event(), threading.Event()
+
+    def never(*_call: object) -> Any:
+        called.set()
+        over.wait(30)
+        raise Dropped
+
+    fake.streams[1].answer_call = never
+    admin = AdminClient(bootstrap_servers=fake.bootstrap_servers)
+    faults: list[BaseException] = []
+
+    def call() -> None:
+        try:
+            admin.list_offsets({TopicPartition("t", 0): "latest"})
+        except BaseException as fault:  # noqa: BLE001
+            faults.append(fault)
+
+    waiting = threading.Thread(target=call)
+    waiting.start()
+    assert called.wait(30)
+    admin.close()
+    waiting.join(30)
+    over.set()
+    assert [type(fault) for fault in faults] == [ClientClosed]
 
 
 def test_large_batches_travel_whole(fake: FakeCluster) -> None:
