@@ -102,8 +102,6 @@ _CLIENTS_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "metrics.sample.window.ms": _METRICS,
     "receive.buffer.bytes": _BUFFERS,
     "send.buffer.bytes": _BUFFERS,
-    "socket.connection.setup.timeout.max.ms": _CONNECT,
-    "socket.connection.setup.timeout.ms": _CONNECT,
 }
 _CLIENTS_REFUSED: Final[Mapping[str, str]] = {
     "config.providers": _PROVIDERS,

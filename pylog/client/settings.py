@@ -27,9 +27,9 @@ _COMMON: Final = (
         "client.transport",
         str,
         "auto",
-        "What producers and consumers use: a framed TCP connection to each broker that offers one "
-        "and can be reached there, else gRPC (auto); always gRPC (grpc), as with "
-        "client.routing=gateway. pylog's own.",
+        "What clients use for records and calls: framed TCP connections to each broker that offers "
+        "them and can be reached there, else gRPC (auto); always gRPC (grpc), as with "
+        "client.routing=gateway and for what the controller's gateway answers. pylog's own.",
         choices=("auto", "grpc"),
     ),
     ConfigKey(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 from functools import lru_cache
-from importlib import metadata
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError
@@ -51,6 +50,7 @@ def framed(kind: int, pieces: Chunks) -> Chunks:
     return [b"".join((head, *pieces))] if size <= JOINED_BYTES_MAX else [head, *pieces]
 
 
+@lru_cache(256)
 def hello(kind: stream_pb2.StreamKind, cluster_id: str, broker_id: int, client_id: str) -> bytes:
     """A client's first frame."""
     said = stream_pb2.StreamHello(
@@ -86,6 +86,8 @@ def welcome(
 @lru_cache(1)
 def software_version() -> str:
     """The installed package's version."""
+    from importlib import metadata  # costs 10 ms: only who greets needs it
+
     try:
         return metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:

@@ -137,8 +137,12 @@ class FakeStreamPort:
                 request = api.request.FromString(bytes(call.request))
                 answer = self.answer_call(api, request, _Context(connection))
                 frame = calls.answer_frame(call.number, [answer.SerializeToString()])
-            except errors.PylogError as error:
-                frame = calls.failure_frame(call.number, error)
+            except Dropped:
+                raise
+            except Exception as error:  # noqa: BLE001  a broker lives on, and says that it failed
+                known = isinstance(error, errors.PylogError)
+                fault = error if known else errors.UnknownServerError(repr(error))
+                frame = calls.failure_frame(call.number, fault)
             connection.sendall(b"".join(frame))
 
 

@@ -6,7 +6,6 @@ Loop only, like all of `cluster`, which keeps the servers.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from pylog import errors
 from pylog.client.cluster.framed_calls import FramedCalls
 from pylog.client.cluster.metadata import Address
 from pylog.client.cluster.wire import NOT_CONNECTED, fault_of, refusal_of, too_large_of
+from pylog.client.connection.tcp import reason_of
 from pylog.clock import ticks
 from pylog.rpc.apis import RequestT, ResponseT, UnaryApi
 from pylog.rpc.channel import MESSAGE_BYTES_MAX, aio_channel, through_gateway
@@ -132,8 +132,6 @@ async def why_not_connected(address: Address) -> str:
     except TimeoutError:
         return NOT_CONNECTED
     except OSError as error:
-        # asyncio tells of several addresses in one text without a number.
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return reason.lower()
+        return reason_of(error)
     writer.close()
     return NOT_CONNECTED

@@ -7,7 +7,6 @@ what carries a stream.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Final, Generic
 
@@ -19,7 +18,7 @@ from pylog.client.connection.client_connection import (
     Greeted,
     State,
 )
-from pylog.client.connection.tcp import TcpConnection, connected
+from pylog.client.connection.tcp import TcpConnection, connected, reason_of
 from pylog.rpc import streams
 
 CONNECT_S_MAX: Final = 2.0
@@ -66,7 +65,7 @@ class FramedLink(Generic[CallT]):
         except TimeoutError:
             return Ended(f"no answer within {within_s:.3g} s")
         except OSError as error:
-            return Ended(_reason(error))
+            return Ended(reason_of(error))
         finally:
             if self.core.state is not State.OPEN:
                 self.close()
@@ -82,7 +81,7 @@ class FramedLink(Generic[CallT]):
             try:
                 count = socket.receive_into(buffer)
             except OSError as error:
-                events += core.broke(_reason(error))
+                events += core.broke(reason_of(error))
                 break
             if count == 0:
                 events += core.closed_by_broker()
@@ -102,8 +101,3 @@ class FramedLink(Generic[CallT]):
         self.core.close()
         if self.socket is not None:
             self.socket.close()
-
-
-def _reason(error: OSError) -> str:
-    # asyncio tells of several addresses in one text without a number.
-    return (os.strerror(error.errno) if error.errno else str(error)).lower()

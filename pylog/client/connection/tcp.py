@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import sys
@@ -41,6 +42,14 @@ async def connected(loop: asyncio.AbstractEventLoop, host: str, port: int) -> so
         else:
             return raw
     raise fault or OSError(f"{host} has no address")
+
+
+def reason_of(error: OSError) -> str:
+    """Why the kernel, or the look-up of a name, refused, in a few words."""
+    if isinstance(error, socket.gaierror):  # its numbers are others
+        return (error.strerror or str(error)).lower()
+    # asyncio tells of several addresses in one text without a number.
+    return (os.strerror(error.errno) if error.errno else str(error)).lower()
 
 
 class _Watch:

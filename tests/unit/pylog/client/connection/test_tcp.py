@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import struct
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog.client.background import LoopThread, shared_loop
-from pylog.client.connection.tcp import TcpConnection, connected
+from pylog.client.connection.tcp import TcpConnection, connected, reason_of
 
 TIMEOUT_S = 30.0
 
@@ -135,3 +136,15 @@ def test_room_is_told_until_all_has_gone(peer: socket.socket) -> None:
 
     got = asyncio.run_coroutine_threadsafe(write(), shared_loop().loop).result(60)
     assert got == data
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connect call failed"), "connection refused"),
+        (OSError("Multiple exceptions: one, two"), "multiple exceptions: one, two"),
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "name or service not kn"),
+    ],
+)
+def test_reasons_in_words(fault: OSError, words: str) -> None:
+    assert reason_of(fault).startswith(words)
