@@ -36,6 +36,8 @@ from pylog.rpc.v1 import log_pb2, stream_pb2
 ASK_NEXT_AFTER_S: Final = 0.3
 """One address that swallows packets must not hold up the others."""
 METADATA_ANSWER_S_MAX: Final = 10.0
+WHOLE_ATTEMPT_S: Final = 0.1
+"""An attempt that had less time, because a deadline was near, says less than the one before it."""
 
 T = TypeVar("T")
 
@@ -450,7 +452,8 @@ class Cluster:
                     if task.exception() is None:
                         self.faults.pop(asker, None)
                         return task.result()
-                    self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
+                    if timeout_s >= WHOLE_ATTEMPT_S or asker not in self.faults:
+                        self.faults[asker] = str(task.exception()).removeprefix(f"{asker}: ")
                     if isinstance(task.exception(), errors.MessageTooLarge):
                         too_large = task.exception()
                 if not asked and address is None:

@@ -136,4 +136,4 @@ def test_too_many_items_are_refused_before_the_controller_hears_of_them() -> Non
 
 def test_the_cluster_is_described_as_committed() -> None:
     described = run(handler(Asked(None)).describe_cluster(CONTEXT, None))
-    assert described == ClusterDescription("", -1, [], Endpoint("gate", 1))
+    assert described == ClusterDescription("", -1, [], Endpoint("gate", 1), 0)
