@@ -243,6 +243,11 @@ def delete_until_killed(directory: Path, pipe: int, seed: int) -> None:
             log.advance_log_start(Offset(rng.randint(log.log_start_offset, mark)))
         else:
             manager.maintain(now_ms, _WALL_MS, {PARTITION: mark})
+            starts = manager.log_starts_task()
+            if starts is not None:
+                starts.run()
+                while manager.on_log_starts_written(starts):
+                    starts.run()
             removal = manager.removal_task(now_ms)
             if removal is not None:
                 removal.run()
