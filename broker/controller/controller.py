@@ -82,8 +82,8 @@ class Controller:
     monotonic clock's.
 
     For one session time-out after the start nobody is taken for dead because it has not called
-    yet, and no unclean election takes place: brokers may be about to return. Who has called, and
-    then broke off, is judged as ever.
+    yet, and no unclean election takes place: brokers may be about to return. A broker
+    that has called, and then broke off, is judged as ever.
     """
 
     def __init__(

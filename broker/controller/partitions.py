@@ -1,7 +1,7 @@
 """How one partition changes: its leader, ISR and eligible leader replicas (KIP-841, KIP-966).
 
-Pure functions from a partition record to the next one. Who is live, and when to call, is decided
-by the callers.
+Pure functions from a partition record to the next one. Callers decide
+which brokers are live, and when to call.
 
 What holds in every record that comes out (and what I9 of the simulator checks):
 

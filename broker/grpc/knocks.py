@@ -1,4 +1,4 @@
-"""Who knocks on a broker's gRPC port without speaking HTTP/2: told by the kernel, afterwards.
+"""Clients that come to a broker's gRPC port without HTTP/2: told by the kernel, afterwards.
 
 gRPC hangs up on such a client without a word. What was tried to get one, with grpcio 1.85:
 

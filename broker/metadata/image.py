@@ -1,7 +1,7 @@
 """The cluster's metadata as a replay of its log: the same code in the controller and in brokers.
 
-Covers the state, its replay record by record, and what a batch changed (`MetadataDelta`). Who may
-change what, and how records reach a log or a broker, is not decided here.
+Covers the state, its replay record by record, and what a batch changed (`MetadataDelta`). It does
+not decide who may change what, nor how records reach a log or a broker.
 
 A registration's or a partition's state *is* the last record about it: records state whole values,
 so no second set of classes could say anything else.

@@ -167,7 +167,7 @@ class MetricsServer:
         return asyncio.StreamReaderProtocol(reader, handle, self._loop)
 
     def _make_room(self) -> bool:
-        """Who has not asked yet gives way to who comes."""
+        """A connection that has not asked yet gives way to the one that comes."""
         for writer, place in self._silent.items():
             del self._silent[writer]
             place.leave(Refusal.UNPROVEN)

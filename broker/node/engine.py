@@ -100,7 +100,7 @@ class Engine:
         self.manager = manager
         self.connections: LeaderConnections | None = None
         self.leaderships: LeadershipListener | None = None
-        """Who hears of the internal partitions that are led here; set before the first metadata."""
+        """The one that hears of the internal partitions led here; set before the first metadata."""
         self._clock = clock
         self._pool = pool
         self._alter_partition = alter_partition

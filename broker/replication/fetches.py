@@ -230,7 +230,7 @@ class Fetches:
             return None
         wanted: dict[Partition, PartitionFetch] = {}
         for data, (partition, item) in zip(found, read.items(), strict=True):
-            # Who names no epoch would not learn that the log was cut meanwhile.
+            # A consumer that sends no epoch would not learn that the log was truncated meanwhile.
             if data.failure is not None or data.diverging or item.current_leader_epoch < 0:
                 return None
             wanted[partition] = _behind(item, data.records)

@@ -79,7 +79,7 @@ class FetchSession:
         # a full answer does not starve the others
         self.touched: dict[Partition, None] = {}
         # partitions in whose ISR the follower is not, though it holds enough: every fetch is a
-        # chance to join. Who holds less joins by a fetch from further on, which names them.
+        # chance to join. A follower that holds less joins by a later fetch, which names them.
         self.outside: dict[Partition, None] = {}
         self.parked: ParkedFetch | None = None
 
@@ -225,7 +225,7 @@ class FetchSessions:
         return sooner
 
     def isr_changed(self, partition: Partition) -> None:
-        """Who is not in the ISR has a chance to join with each fetch."""
+        """A follower outside the ISR has a chance to join with each fetch."""
         leading = partition.leading
         for session in self._watching.get(partition, ()):
             if (

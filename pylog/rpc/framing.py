@@ -98,8 +98,8 @@ class FrameCutter:
         return max(growth, min(self._size, self._usual) - self.held) if growth else 0
 
     def grow(self, more: int) -> None:
-        """Make the large frame's buffer larger by so much. Who does not call it, and asks for a
-        buffer all the same, has it grow as usual.
+        """Make the large frame's buffer larger by so much. A caller that asks for a buffer
+        without this call has it grow as usual.
         """
         before, self._large = self._large, memoryview(bytearray(self.held + more))
         assert before is not None

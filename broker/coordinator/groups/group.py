@@ -18,7 +18,7 @@ class GroupType(Enum):
 
 
 class Caller(NamedTuple):
-    """Who commits, or asks, in the name of a group. An admin client, or a consumer that assigns
+    """The one that commits, or asks, in a group's name. An admin client, or a consumer that assigns
     itself, has no member id and the generation -1.
     """
 

@@ -116,7 +116,7 @@ class Fetcher:
         return wanted
 
     def _ask(self, now_ms: int, broker: int, lane: int, partitions: list[Partition]) -> Fetch:
-        # Who comes first gets the bytes: everybody in turn (KIP-74).
+        # The first partition gets the bytes: each is first in turn (KIP-74).
         self._turn += 1
         first = self._turn % len(partitions)
         items = []

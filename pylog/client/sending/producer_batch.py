@@ -66,9 +66,9 @@ class Batch:
     a statement sees what an earlier one of any thread did (the interpreter's lock): who closes sets
     `closed` first and counts then; who adds looks at `closed` last. If it is not set, the record
     was counted; if it is, whether the record's index is below the count tells, under the lock. A
-    record that came too late stays behind the count, where nobody looks. Who adds has the batch in
-    hand before it looks who the owner is: if that is another thread by then, the batch is closed;
-    and the lists before it looks for room: a batch that is closed and done has others.
+    record that came too late stays behind the count, where nobody looks. A thread that adds has
+    the batch in hand before it looks at the owner: if that is another thread by then, the batch is
+    closed; and the lists before it looks for room: a batch that is closed and done has others.
 
     `delivery` (who waits for the batch) and `handle` (the last one given out) belong to the shell;
     the sender owns all that stands below them.

@@ -338,7 +338,7 @@ class ClassicProtocol:
             self._complete_join(wall_ms, group, decision)
 
     def _complete_join(self, wall_ms: int, group: ClassicGroup, decision: Decision) -> None:
-        """Who has joined makes up the next generation."""
+        """The members that have joined make up the next generation."""
         for member in [*group.members.values()]:
             if member.joining is None and member.instance_id is None:
                 group.remove(member.member_id)
