@@ -37,7 +37,12 @@ class Worker:
 
     def __init__(self, world: World, number: int, *, static: bool) -> None:
         self.world = world
-        self.client = Client(world.shard, f"w{number}", f"i{number}" if static else None)
+        self.client = Client(
+            world.shard,
+            f"w{number}",
+            f"i{number}" if static else None,
+            rebalance_timeout_ms=world.rebalance_timeout_ms,
+        )
         self.doing = Doing.NOTHING
         self.owned: set[int] = set()
 
@@ -112,8 +117,9 @@ class World:
         self.faults_are_over = False
         self._owners: dict[tuple[int, int], str] = {}
         self._offset = 0
+        self.rebalance_timeout_ms = rng.choice((2_000, 30_000))
         count = rng.randint(1, 5)
-        self.workers = [Worker(self, n, static=rng.random() < 0.3) for n in range(count)]
+        self.workers = [Worker(self, n, static=rng.random() < 0.5) for n in range(count)]
 
     def group(self) -> ClassicGroup:
         found = self.shard.coordinator.groups[G]
