@@ -383,10 +383,12 @@ class ProducerApp(Actor):
         sent.add(batch.base_sequence)
 
     def _must_follow(self, batch: Batch, broker: int) -> None:
-        """What is new goes where all is that was sent before it, whose stream keeps the order."""
+        """What is new goes where all is that was sent before it, whose stream keeps the order. A
+        part of a batch that was sent is not new.
+        """
         sent = self._unsettled.setdefault(batch.topic_partition, {})
         others = [at for older, at in sent.items() if at != broker and not older.resolved]
-        if batch not in sent and others:
+        if batch.attempts == 1 and batch not in sent and others:
             raise Violation(
                 "C",
                 f"{self.name}: {batch.topic_partition} sends the new sequence "
