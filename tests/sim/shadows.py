@@ -417,7 +417,8 @@ class Shadows:
                 "I15",
                 f"broker {broker} recovered {batch}; written there: {written.get(batch.base)}",
             )
-        must_reach = reading.must_reach if not shadow.intact else reach
+        # ... nor further than it reached: it may have been truncated since the power was lost.
+        must_reach = reach if shadow.intact else min(reading.must_reach, reach)
         if first > max(begin, ghost.deleted_to):
             raise Violation(
                 "I15",
