@@ -83,7 +83,7 @@ def assign_uniform(members: Members, topics: Iterable[SubscribedTopic]) -> Assig
 
 class _Uniform:
     """One computation. Invariant: every partition of `shares` is of a topic that its member
-    subscribes to, and in one share only.
+    subscribes to, and in one share only; `loads` has how many each share has.
     """
 
     def __init__(self, members: Members, topics: Iterable[SubscribedTopic]) -> None:
@@ -94,6 +94,7 @@ class _Uniform:
             if topic.partition_count > 0 and (readers := _subscribers(members, topic))
         }
         self._shares: dict[str, set[TopicIdPartition]] = {name: set() for name in members}
+        self._loads = dict.fromkeys(members, 0)
         self._has_racks = any(member.rack_id is not None for member in members.values())
 
     def assign(self) -> Assignment:
@@ -118,6 +119,7 @@ class _Uniform:
             kept = {p for p in member.present if p.partition < readable.get(p.topic_id, 0)} - taken
             taken |= kept
             self._shares[name] = kept
+            self._loads[name] = len(kept)
         return {
             topic: [each.partition for each in topic.partitions() if each not in taken]
             for topic in self._subscribers
@@ -130,7 +132,8 @@ class _Uniform:
         still left.
         """
         total = sum(topic.partition_count for topic in self._subscribers)
-        share = -(-total // len(self._members))
+        share, more = divmod(total, len(self._members))
+        more -= sum(load > share for load in self._loads.values())
         still: dict[SubscribedTopic, list[int]] = {}
         for topic, partitions in left.items():
             still[topic] = []
@@ -138,11 +141,13 @@ class _Uniform:
                 near = [
                     name
                     for name in self._subscribers[topic]
-                    if self._is_near(name, topic, partition) and len(self._shares[name]) < share
+                    if self._is_near(name, topic, partition)
+                    and self._loads[name] < share + (more > 0)
                 ]
                 if near:
-                    name = min(near, key=self._load)
-                    self._shares[name].add(TopicIdPartition(topic.topic_id, partition))
+                    name = min(near, key=self._loads.__getitem__)
+                    more -= self._loads[name] == share
+                    self._give(name, TopicIdPartition(topic.topic_id, partition))
                 else:
                     still[topic].append(partition)
         return still
@@ -152,41 +157,54 @@ class _Uniform:
         for topic in sorted(left, key=lambda each: (len(self._subscribers[each]), each.name)):
             if not left[topic]:
                 continue
-            heap = [(self._load(name), name) for name in self._subscribers[topic]]
+            heap = [(self._loads[name], name) for name in self._subscribers[topic]]
             heapify(heap)
             for partition in left[topic]:
                 load, name = heap[0]
-                self._shares[name].add(TopicIdPartition(topic.topic_id, partition))
+                self._give(name, TopicIdPartition(topic.topic_id, partition))
                 heapreplace(heap, (load + 1, name))
 
     def _balance(self) -> None:
         """Partitions move from who has more to who has less, while that makes shares more even.
 
-        One of a topic in each pass, so that topics are spread, too. Each move makes the sum of the
-        shares' squares smaller, so it ends.
+        They move from those who have most of all readers of the topic, so that nobody gives away
+        what must come back from another; from others only where those have none of any topic to
+        give. One of a topic in each pass, so that topics are spread, too. Each move makes the sum
+        of the shares' squares smaller, so it ends.
         """
-        moved = True
-        while moved:
-            moved = False
-            for topic, readers in self._subscribers.items():
-                if self._is_even():
-                    return
-                moved |= self._move_one(topic, readers)
+        while self._move_some(from_fullest=True) or self._move_some(from_fullest=False):
+            pass
+
+    def _move_some(self, *, from_fullest: bool) -> bool:
+        """Whether anything moved: from others than the fullest one partition at most."""
+        moved = False
+        for topic, readers in self._subscribers.items():
+            if self._is_even():
+                return False
+            if self._move_one(topic, readers, from_fullest):
+                moved = True
+                if not from_fullest:
+                    return True
+        return moved
 
     def _is_even(self) -> bool:
-        loads = [len(share) for share in self._shares.values()]
+        loads = self._loads.values()
         return max(loads) - min(loads) <= 1
 
-    def _move_one(self, topic: SubscribedTopic, readers: list[str]) -> bool:
-        receiver = min(readers, key=self._load)
-        for giver in sorted(readers, key=self._load, reverse=True):
-            if self._load(giver) - self._load(receiver) <= 1:
-                return False
+    def _move_one(self, topic: SubscribedTopic, readers: list[str], from_fullest: bool) -> bool:
+        loads = self._loads
+        receiver = min(readers, key=loads.__getitem__)
+        enough = loads[receiver] + 2
+        if from_fullest:
+            enough = max(enough, max(map(loads.__getitem__, readers)))
+        givers = [name for name in readers if loads[name] >= enough]
+        for giver in sorted(givers, key=loads.__getitem__, reverse=True):
             mine = [each for each in self._shares[giver] if each.topic_id == topic.topic_id]
             if mine:
                 moving = max(mine, key=lambda each: self._fitness(each, topic, giver, receiver))
                 self._shares[giver].remove(moving)
-                self._shares[receiver].add(moving)
+                loads[giver] -= 1
+                self._give(receiver, moving)
                 return True
         return False
 
@@ -201,8 +219,9 @@ class _Uniform:
         rack_id = self._members[name].rack_id
         return partition < len(topic.racks) and rack_id in topic.racks[partition]
 
-    def _load(self, name: str) -> int:
-        return len(self._shares[name])
+    def _give(self, name: str, partition: TopicIdPartition) -> None:
+        self._shares[name].add(partition)
+        self._loads[name] += 1
 
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = MappingProxyType(
