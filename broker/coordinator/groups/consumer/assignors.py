@@ -1,4 +1,4 @@
-"""Who should read what: the assignors that the broker has, by Kafka's names. Pure.
+"""The assignors that the broker has, by Kafka's names: they say what each member should read. Pure.
 
 `uniform` gives every member about as many partitions, and moves as few as that takes. Where members
 subscribe to the same topics, their shares differ by one at most. Racks decide among shares that are

@@ -147,7 +147,7 @@ class ConsumerGroup:
     def check_commit(self, caller: Caller, *, transactional: bool = False) -> None:
         """Whether the caller may commit offsets; see `Group`."""
         if caller.epoch < 0 and self.is_empty:
-            return  # who assigns itself, or an operator
+            return  # a consumer that assigns itself, or an operator
         self._check_epoch(caller)
 
     def check_fetch(self, caller: Caller) -> None:

@@ -14,7 +14,7 @@ LEAVING_FOR_A_WHILE: Final = -2
 
 class ConsumerHeartbeat(NamedTuple):
     """A member lives, wants to become one, or goes. What is None has not changed since its last
-    request; who joins says everything.
+    request; one that joins says everything.
     """
 
     group_id: str

@@ -475,13 +475,13 @@ def _fault(request: ConsumerHeartbeat) -> str | None:
 
 def _fault_of_join(request: ConsumerHeartbeat) -> str | None:
     if request.rebalance_timeout_ms == -1:
-        return "rebalance_timeout_ms is missing, and who joins must give it"
+        return "rebalance_timeout_ms is missing, and a member that joins gives it"
     if request.owned is None:
-        return "owned (the topic partitions) is missing, and who joins must give it"
+        return "owned (the topic partitions) is missing, and a member that joins gives it"
     if request.owned:
-        return "owned (the topic partitions) is not empty: who joins must have given up all"
+        return "owned (the topic partitions) is not empty: a member that joins has given up all"
     if not request.subscribed_names:
-        return "subscribed_names is missing or empty, and who joins must give it"
+        return "subscribed_names is missing or empty, and a member that joins gives it"
     return None
 
 

@@ -591,7 +591,6 @@ class Slow:
     consumer: Consumer
     told: Partitions | None = None
     """What it was told to read, and has not taken up; it still reads the rest of `owned`."""
-    alive: bool = True
 
     def beat(self, rng: random.Random, *, may_lose: bool) -> None:
         answer = self.consumer.send(self.consumer.request())
@@ -624,6 +623,8 @@ class World:
     shard: GroupShard = field(default_factory=lambda: shard_with(t=5, u=3))
     members: list[Slow] = field(default_factory=list)
     made: int = 0
+    away: list[str] = field(default_factory=list)
+    """Static members that will be back, by their instance ids."""
 
     def step(self) -> None:
         match self.rng.randrange(12):
@@ -632,10 +633,17 @@ class World:
                 topics = self.rng.choice([("t",), ("t", "u"), ("u",)])
                 assignor = self.rng.choice([None, "uniform", "range"])
                 name = f"m{self.made}"
-                self.members.append(Slow(Consumer(self.shard, name, topics, assignor=assignor)))
+                instance_id = f"i{self.made}" if self.rng.random() < 0.4 else None
+                if self.away and self.rng.random() < 0.7:
+                    instance_id = self.away.pop()
+                member = Consumer(self.shard, name, topics, instance_id, assignor)
+                self.members.append(Slow(member))
             case 1 if self.members:
                 gone = self.members.pop(self.rng.randrange(len(self.members)))
-                if self.rng.random() < 0.5 and gone.consumer.epoch > 0:
+                if gone.consumer.epoch > 0 and gone.consumer.instance_id is not None:
+                    gone.consumer.leave(-2)
+                    self.away.append(gone.consumer.instance_id)
+                elif self.rng.random() < 0.5 and gone.consumer.epoch > 0:
                     gone.consumer.leave()
             case 2:
                 before = self.groups()
