@@ -10,6 +10,7 @@ from typing import Any
 from pylog.model import LeaderEpoch, Offset
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.runtime.decision import Decision, Reply, RequestId
 from pylog_broker.coordinator.runtime.runtime import (
@@ -25,11 +26,19 @@ TOPIC = "__consumer_offsets"
 WALL_MS = 1_700_000_000_000
 
 
+class ShardTopics(dict[str, SubscribedTopic]):
+    """The broker's topics, by name."""
+
+    def topic(self, name: str) -> SubscribedTopic | None:
+        return self.get(name)
+
+
 class GroupShard:
     """Requests are numbered from 1; `replies` has the answers that came."""
 
     def __init__(self, config: GroupConfig | None = None) -> None:
         self.config = config or GroupConfig()
+        self.topics = ShardTopics()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[RequestId, Any] = {}
         self.now_ms = 0
@@ -46,7 +55,10 @@ class GroupShard:
         """Another broker leads, which knows the log only. Who waited is never answered."""
         self._epoch = LeaderEpoch(self._epoch + 1)
         self._runtime = CoordinatorRuntime[GroupCoordinator](
-            TOPIC, lambda partition: GroupCoordinator(self.config), self._codec, now_ms=self.now_ms
+            TOPIC,
+            lambda partition: GroupCoordinator(self.config, self.topics),
+            self._codec,
+            now_ms=self.now_ms,
         )
         self._perform(self._runtime.on_leadership_began(self.now_ms, 0, self._epoch))
         self.commit()

@@ -24,6 +24,12 @@ class GroupConfig:
     new_member_join_timeout_ms: int = 5 * 60 * 1000
     """How long a new member may wait in a join without being heard of: its client gives up before.
     """
+    consumer_session_timeout_ms: int = 45_000
+    """group.consumer.session.timeout.ms: how long a member may be silent (consumer protocol)."""
+    consumer_heartbeat_interval_ms: int = 5_000
+    """group.consumer.heartbeat.interval.ms: how often it is told to send one."""
+    consumer_max_size: int = 2**31 - 1
+    """group.consumer.max.size: members of one group of it."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes"""
     offsets_retention_ms: int = 7 * _DAY_MS

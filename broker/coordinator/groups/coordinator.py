@@ -18,6 +18,25 @@ from pylog.errors import (
     PylogError,
 )
 from pylog.model import Offset
+from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
 from pylog_broker.coordinator.generated.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -38,6 +57,15 @@ from pylog_broker.coordinator.groups.classic.protocol import (
     SyncTimer,
 )
 from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.consumer.group import ConsumerGroup
+from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeat
+from pylog_broker.coordinator.groups.consumer.protocol import (
+    ConsumerProtocol,
+    ConsumerSessionTimer,
+    RevocationTimer,
+)
+from pylog_broker.coordinator.groups.consumer.records import group_tombstones
+from pylog_broker.coordinator.groups.consumer.topics import Topics
 from pylog_broker.coordinator.groups.group import Group
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
@@ -65,11 +93,12 @@ EXPIRY: Final = "expiry"
 class GroupCoordinator:
     """Invariant: whoever has a position or a member is in `groups`."""
 
-    def __init__(self, config: GroupConfig) -> None:
+    def __init__(self, config: GroupConfig, topics: Topics) -> None:
         self._config = config
         self.groups: dict[str, Group] = {}
         self.offsets = GroupOffsets(config)
         self.classic = ClassicProtocol(self.groups, config)
+        self.consumer = ConsumerProtocol(self.groups, config, topics)
 
     # ---- as any coordinator ----------------------------------------------------------------------
 
@@ -85,12 +114,23 @@ class GroupCoordinator:
             case GroupMetadataKey():
                 assert value is None or isinstance(value, GroupMetadataValue)
                 self.classic.replay(key, value)
+            case (
+                ConsumerGroupMetadataKey()
+                | ConsumerGroupMemberMetadataKey()
+                | ConsumerGroupTargetAssignmentMetadataKey()
+                | ConsumerGroupTargetAssignmentMemberKey()
+                | ConsumerGroupCurrentMemberAssignmentKey()
+            ):
+                self.consumer.replay(key, value)
+            case ConsumerGroupPartitionMetadataKey() | ConsumerGroupRegularExpressionKey():
+                pass  # a Kafka broker wrote them: copies of what topics are, which serve it alone
             case _:
                 raise NotImplementedError(f"{type(key).__name__} at offset {offset}")
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
         """Members have a session time-out to be heard of."""
         decision = self.classic.on_loaded()
+        decision.effects += self.consumer.on_loaded().effects
         decision.effects.append(self._expiry_timer())
         return decision
 
@@ -99,6 +139,8 @@ class GroupCoordinator:
         match key:
             case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer():
                 return self.classic.on_timer(wall_ms, key)
+            case ConsumerSessionTimer() | RevocationTimer():
+                return self.consumer.on_timer(key)
             case _:
                 assert key == EXPIRY, key
                 return self._expire(wall_ms)
@@ -123,6 +165,19 @@ class GroupCoordinator:
     def leave(self, wall_ms: int, request_id: RequestId, request: LeaveGroup) -> Decision:
         """`Left`; see `ClassicProtocol`."""
         return self.classic.leave(wall_ms, request_id, request)
+
+    # ---- the consumer protocol -------------------------------------------------------------------
+
+    def consumer_heartbeat(self, request_id: RequestId, request: ConsumerHeartbeat) -> Decision:
+        """`ConsumerHeartbeatAnswer`; see `ConsumerProtocol`."""
+        return self.consumer.heartbeat(request_id, request)
+
+    def describe_consumer(self, request_id: RequestId, group_id: str) -> Decision:
+        """`DescribedConsumerGroup`. Raises GroupIdNotFound."""
+        group = self._group(group_id)
+        if not isinstance(group, ConsumerGroup):
+            raise GroupIdNotFound(f"group {group_id!r} is no group of the consumer protocol")
+        return Decision(effects=[Reply(request_id, group.described())])
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -230,18 +285,28 @@ class GroupCoordinator:
                 )
                 continue
             decision.records += self.offsets.forget_all(group_id)
-            decision.records.append(self._tombstone(group))
+            decision.records += self._tombstones(group)
         decision.effects.append(Reply(request_id, GroupsDeleted(outcomes)))
         return decision
 
-    def _tombstone(self, group: Group) -> Record:
+    def _tombstones(self, group: Group) -> list[Record]:
+        if isinstance(group, ConsumerGroup):
+            return group_tombstones(group.group_id)
         assert isinstance(group, ClassicGroup)
-        return Record(GroupMetadataKey(group.group_id), None)
+        return [Record(GroupMetadataKey(group.group_id), None)]
 
     # ---- what nobody asked for -------------------------------------------------------------------
 
+    def on_topics_changed(self, topics: Collection[str]) -> Decision:
+        """Topics are new, or have other partitions or racks: the groups that subscribe to them by
+        the consumer protocol assign anew.
+        """
+        self.consumer.on_topics_changed(topics)
+        return Decision()
+
     def on_topics_deleted(self, topics: Collection[str]) -> Decision:
         """Positions in topics that are gone go, too: one of that name is another topic."""
+        self.consumer.on_topics_changed(topics)
         return Decision(self.offsets.forget_topics(topics), is_atomic=False)
 
     def _expire(self, wall_ms: int) -> Decision:
@@ -254,5 +319,5 @@ class GroupCoordinator:
             decision.records += expired
             nothing_is_left = len(expired) == len(self.offsets.of(group.group_id))
             if nothing_is_left and group.is_unused:
-                decision.records.append(self._tombstone(group))
+                decision.records += self._tombstones(group)
         return decision

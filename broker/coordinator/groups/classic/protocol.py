@@ -19,7 +19,7 @@ what ends the phase. Decisions change who waits at once, and members by the reco
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from pylog.errors import (
     FencedInstanceId,
@@ -60,27 +60,32 @@ from pylog_broker.coordinator.runtime.decision import (
 )
 
 
-class SessionTimer(NamedTuple):
+# Dataclasses, as a named tuple equals each one of another class with the same fields.
+@dataclass(frozen=True, slots=True)
+class SessionTimer:
     """A member is not heard of."""
 
     group_id: str
     member_id: str
 
 
-class PendingTimer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PendingTimer:
     """An id was given out, and nobody joined with it."""
 
     group_id: str
     member_id: str
 
 
-class JoinTimer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JoinTimer:
     """The joining phase has lasted long enough."""
 
     group_id: str
 
 
-class SyncTimer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SyncTimer:
     """Not all members of the generation have asked for their assignment."""
 
     group_id: str
@@ -103,10 +108,11 @@ class ClassicProtocol:
 
     def replay(self, key: GroupMetadataKey, value: GroupMetadataValue | None) -> None:
         """Takes in a record."""
-        if value is None:
-            self._groups.pop(key.group, None)
-            return
         group = self._groups.get(key.group)
+        if value is None:
+            if isinstance(group, ClassicGroup):
+                del self._groups[key.group]
+            return
         if not isinstance(group, ClassicGroup):
             group = self._groups[key.group] = ClassicGroup(key.group)
         group.take_in(value)

@@ -1,0 +1,82 @@
+"""The heartbeat of the consumer protocol, its answer, and a group's description. Plain values."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pylog_broker.coordinator.groups.consumer.topics import Partitions
+
+JOINING: Final = 0
+LEAVING: Final = -1
+LEAVING_FOR_A_WHILE: Final = -2
+"""Of a static member that will come back."""
+
+
+class ConsumerHeartbeat(NamedTuple):
+    """A member lives, wants to become one, or goes. What is None has not changed since its last
+    request; one that joins says everything.
+    """
+
+    group_id: str
+    member_id: str
+    """Made by the member itself. One that joins may leave it empty (version 0 of the request)."""
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    """How long it may take to give partitions up; -1: as before."""
+    subscribed_names: tuple[str, ...] | None = None
+    subscribed_regex: str | None = None
+    server_assignor: str | None = None
+    owned: Partitions | None = None
+    """What it reads now."""
+    client_id: str = ""
+    client_host: str = ""
+    new_member_id: str = ""
+    """What a member that joins without an id is called: unique, made by whoever took the request.
+    """
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything, as members do when they join and after an error."""
+        return (
+            self.rebalance_timeout_ms != -1
+            and (self.subscribed_names is not None or self.subscribed_regex is not None)
+            and self.owned is not None
+        )
+
+
+class ConsumerHeartbeatAnswer(NamedTuple):
+    """What the member goes by from now on."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assigned: Partitions | None = None
+    """What it is to read, and nothing else; None: as before."""
+
+
+class DescribedConsumer(NamedTuple):
+    """A member of a consumer group."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_names: tuple[str, ...]
+    subscribed_regex: str | None
+    assigned: Partitions
+    target: Partitions
+
+
+class DescribedConsumerGroup(NamedTuple):
+    """A group of the consumer protocol."""
+
+    group_id: str
+    state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumer, ...]

@@ -1,0 +1,530 @@
+"""What requests and time make of groups of the consumer protocol. Pure: decisions come out.
+
+A heartbeat does in one decision all that it gives occasion for: the member is new or has changed,
+or a topic has, so the group's epoch goes up; the epoch is above that of the target, so there is a
+new target; the member is not at its target, so it makes the steps that it can make now. The others
+go on reading, and make theirs with their own heartbeats. Each part that changes anything is a
+record, and all of them are one append.
+
+A member that has not given up what it should within its rebalance time-out is none any more, and
+so is one that has been silent for a session time-out. What it had is free then: its epoch is
+refused when it comes back, for heartbeats and for commits.
+
+Not here: subscriptions by regular expression, and members of the classic protocol in such a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, MutableMapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from pylog.errors import (
+    FencedInstanceId,
+    FencedMemberEpoch,
+    GroupIdNotFound,
+    GroupMaxSizeReached,
+    InvalidRequest,
+    UnknownMemberId,
+    UnreleasedInstanceId,
+    UnsupportedAssignor,
+)
+from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
+    ConsumerGroupCurrentMemberAssignmentKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
+    ConsumerGroupMemberMetadataKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
+    ConsumerGroupTargetAssignmentMemberKey,
+)
+from pylog_broker.coordinator.generated.consumer_group_target_assignment_metadata import (
+    ConsumerGroupTargetAssignmentMetadataKey,
+)
+from pylog_broker.coordinator.generated.group_metadata import GroupMetadataKey
+from pylog_broker.coordinator.groups.classic.group import ClassicGroup
+from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS, AssignedMember
+from pylog_broker.coordinator.groups.consumer.group import (
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+    preferred_assignor,
+)
+from pylog_broker.coordinator.groups.consumer.messages import (
+    JOINING,
+    LEAVING,
+    LEAVING_FOR_A_WHILE,
+    ConsumerHeartbeat,
+    ConsumerHeartbeatAnswer,
+)
+from pylog_broker.coordinator.groups.consumer.reconciliation import reconciled
+from pylog_broker.coordinator.groups.consumer.records import (
+    current_record,
+    group_record,
+    member_record,
+    member_tombstones,
+    partitions_of,
+    target_epoch_record,
+    target_record,
+    with_current,
+    with_metadata,
+)
+from pylog_broker.coordinator.groups.consumer.topics import (
+    NO_PARTITIONS,
+    Partitions,
+    SubscribedTopic,
+    TopicIdPartition,
+    Topics,
+    metadata_hash,
+)
+from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.runtime.decision import (
+    CancelTimer,
+    Decision,
+    Record,
+    Reply,
+    RequestId,
+    SetTimer,
+)
+
+
+# Dataclasses, as a named tuple equals each one of another class with the same fields.
+@dataclass(frozen=True, slots=True)
+class ConsumerSessionTimer:
+    """A member is not heard of."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevocationTimer:
+    """A member does not give up what it should."""
+
+    group_id: str
+    member_id: str
+
+
+ConsumerTimer = ConsumerSessionTimer | RevocationTimer
+ConsumerKey = (
+    ConsumerGroupMetadataKey
+    | ConsumerGroupMemberMetadataKey
+    | ConsumerGroupTargetAssignmentMetadataKey
+    | ConsumerGroupTargetAssignmentMemberKey
+    | ConsumerGroupCurrentMemberAssignmentKey
+)
+"""Keys of the records that such a group has."""
+
+
+class _Beat(NamedTuple):
+    """A heartbeat with what the group knows of its sender."""
+
+    request: ConsumerHeartbeat
+    group: ConsumerGroup
+    present: ConsumerMember
+    """As it was; of a new one only the id."""
+    owned: Partitions | None
+    """What it is known to read, at most."""
+    replaced: str | None = None
+    """The id of the static member that has come back with another one."""
+
+
+class ConsumerProtocol:
+    """Decides for all groups of one shard that speak it. Operations raise before they change
+    anything.
+    """
+
+    def __init__(
+        self, groups: MutableMapping[str, Group], config: GroupConfig, topics: Topics
+    ) -> None:
+        self._groups = groups
+        self._config = config
+        self._topics = topics
+
+    # ---- loading ---------------------------------------------------------------------------------
+
+    def replay(self, key: ConsumerKey, value: Any | None) -> None:
+        """Takes in a record. Compaction may leave any one of a group's records the first."""
+        group = self._groups.get(key.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            group = self._groups[key.group_id] = ConsumerGroup(key.group_id)
+        match key:
+            case ConsumerGroupMetadataKey():
+                if value is None:
+                    del self._groups[key.group_id]
+                else:
+                    group.group_epoch, group.metadata_hash = value.epoch, value.metadata_hash
+            case ConsumerGroupMemberMetadataKey(_, member_id):
+                if value is None:
+                    group.remove(member_id)
+                else:
+                    group.put(with_metadata(_member(group, member_id), value))
+            case ConsumerGroupTargetAssignmentMetadataKey():
+                group.assignment_epoch = 0 if value is None else value.assignment_epoch
+            case ConsumerGroupTargetAssignmentMemberKey(_, member_id):
+                if value is None:
+                    group.target.pop(member_id, None)
+                else:
+                    group.target[member_id] = partitions_of(value.topic_partitions)
+            case ConsumerGroupCurrentMemberAssignmentKey(_, member_id):
+                if value is not None:
+                    group.give(with_current(_member(group, member_id), value))
+                elif member_id in group.members:
+                    group.give(_without_partitions(group.members[member_id]))
+
+    def on_loaded(self) -> Decision:
+        """Members have one session time-out to be heard of, and as long as ever to give up."""
+        decision = Decision()
+        for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    self._heard_of(group, member, decision)
+                    if member.state is MemberState.UNREVOKED_PARTITIONS:
+                        self._await_revocation(group, member, decision)
+        return decision
+
+    # ---- heartbeat -------------------------------------------------------------------------------
+
+    def heartbeat(self, request_id: RequestId, request: ConsumerHeartbeat) -> Decision:
+        """`ConsumerHeartbeatAnswer`.
+
+        Raises InvalidRequest, UnsupportedAssignor, GroupIdNotFound, GroupMaxSizeReached,
+        UnknownMemberId, FencedMemberEpoch, FencedInstanceId and UnreleasedInstanceId.
+        """
+        _check_request(request)
+        decision = Decision()
+        if request.member_epoch < 0:
+            answer = self._leave(request, decision)
+        elif request.member_epoch == JOINING:
+            answer = self._go_on(self._joining(request, decision), decision)
+        else:
+            answer = self._go_on(self._known(request), decision)
+        decision.effects.append(Reply(request_id, answer))
+        return decision
+
+    def _joining(self, request: ConsumerHeartbeat, decision: Decision) -> _Beat:
+        group = self._group_to_join(request.group_id, decision)
+        member_id = request.member_id or request.new_member_id
+        instance_id = request.instance_id
+        if instance_id is not None and instance_id in group.static:
+            present = group.members[group.static[instance_id]]
+            if present.member_id != member_id and not present.has_left_for_a_while:
+                raise UnreleasedInstanceId(
+                    f"group.instance.id {instance_id!r} of group {group.group_id!r} is used by "
+                    f"member {present.member_id!r}, which has not left: stop it, or wait for its "
+                    "session to end"
+                )
+        elif member_id in group.members:
+            present = group.members[member_id]
+        else:
+            self._check_size(group)
+            return _Beat(request, group, ConsumerMember(member_id), request.owned)
+        if not present.has_left_for_a_while:
+            # It begins anew, or this is an old copy of its first request: until a later one says
+            # what it reads, it keeps what it has.
+            return _Beat(request, group, present, None)
+        replaced = None
+        if present.member_id != member_id:
+            replaced = present.member_id
+            decision.records += member_tombstones(group.group_id, replaced)
+            gone = ConsumerSessionTimer(group.group_id, replaced)
+            decision.effects.append(CancelTimer(gone))
+        back = replace(present, member_id=member_id, member_epoch=0, previous_epoch=0)
+        return _Beat(request, group, back, request.owned, replaced)
+
+    def _group_to_join(self, group_id: str, decision: Decision) -> ConsumerGroup:
+        group = self._groups.get(group_id)
+        if isinstance(group, ClassicGroup) and group.is_unused:
+            decision.records.append(Record(GroupMetadataKey(group_id), None))
+            group = None  # its offsets stay
+        if group is None:
+            return ConsumerGroup(group_id)
+        return _of_this_protocol(group)
+
+    def _check_size(self, group: ConsumerGroup) -> None:
+        if len(group.members) >= self._config.consumer_max_size:
+            raise GroupMaxSizeReached(
+                f"group {group.group_id!r} has {len(group.members)} members, as many as "
+                "group.consumer.max.size of the broker allows"
+            )
+
+    def _known(self, request: ConsumerHeartbeat) -> _Beat:
+        group, member = self._sender(request)
+        said, epoch = request.member_epoch, member.member_epoch
+        # The answer with the present epoch may have been lost: that member has nothing yet that it
+        # was not given before.
+        lost = (
+            said == member.previous_epoch
+            and said < epoch
+            and request.owned is not None
+            and request.owned <= member.held
+        )
+        if said != epoch and not lost:
+            raise FencedMemberEpoch(
+                f"member {member.member_id!r} of group {group.group_id!r} is at epoch {epoch}, and "
+                f"the request says {said}: it must give up its partitions and join again"
+            )
+        return _Beat(request, group, member, request.owned)
+
+    def _sender(self, request: ConsumerHeartbeat) -> tuple[ConsumerGroup, ConsumerMember]:
+        """Raises GroupIdNotFound, UnknownMemberId and FencedInstanceId."""
+        group = self._groups.get(request.group_id)
+        if group is None:
+            raise GroupIdNotFound(f"there is no group {request.group_id!r}")
+        group = _of_this_protocol(group)
+        member_id, instance_id = request.member_id, request.instance_id
+        if instance_id is not None:
+            present = group.static.get(instance_id)
+            if present is None:
+                raise UnknownMemberId(
+                    f"group {group.group_id!r} has no static member {instance_id!r}"
+                )
+            if present != member_id:
+                raise FencedInstanceId(
+                    f"group.instance.id {instance_id!r} of group {group.group_id!r} is used by a "
+                    f"later member: {member_id!r} has been replaced"
+                )
+        member = group.members.get(member_id)
+        if member is None:
+            raise UnknownMemberId(f"group {group.group_id!r} has no member {member_id!r}")
+        return group, member
+
+    def _go_on(self, beat: _Beat, decision: Decision) -> ConsumerHeartbeatAnswer:
+        request, group, present, owned, replaced = beat
+        member = _updated(present, request)
+        is_new = member.member_id not in group.members
+        if is_new or member != present:
+            decision.records.append(member_record(group.group_id, member))
+        members = {name: each for name, each in group.members.items() if name != replaced}
+        members[member.member_id] = member
+        must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
+        epoch = self._next_epoch(group, members, must_assign, decision)
+        target, assignment_epoch = self._target(beat, members, epoch, decision)
+
+        def is_free(partition: TopicIdPartition) -> bool:
+            return group.owners.get(partition) in (None, present.member_id, replaced)
+
+        after = reconciled(member, target, assignment_epoch, is_free, owned)
+        if after != member:
+            decision.records.append(current_record(group.group_id, after))
+            if after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._await_revocation(group, after, decision)
+            elif present.state is MemberState.UNREVOKED_PARTITIONS:
+                timer = RevocationTimer(group.group_id, after.member_id)
+                decision.effects.append(CancelTimer(timer))
+        self._heard_of(group, after, decision)
+        needs_all = (
+            request.is_full
+            or request.member_epoch != present.member_epoch
+            or request.member_epoch == JOINING
+            or after.assigned != present.assigned
+        )
+        return ConsumerHeartbeatAnswer(
+            after.member_id,
+            after.member_epoch,
+            self._config.consumer_heartbeat_interval_ms,
+            after.assigned if needs_all else None,
+        )
+
+    # ---- epochs ----------------------------------------------------------------------------------
+
+    def _read_by(self, members: Iterable[ConsumerMember]) -> list[SubscribedTopic]:
+        names = frozenset[str]().union(*(member.subscribed for member in members))
+        found = (self._topics.topic(name) for name in sorted(names))
+        return [topic for topic in found if topic is not None]
+
+    def _next_epoch(
+        self,
+        group: ConsumerGroup,
+        members: dict[str, ConsumerMember],
+        must_assign: bool,
+        decision: Decision,
+    ) -> int:
+        """The group's epoch, one more where subscriptions or topics have changed."""
+        if not must_assign and group.is_refreshed:
+            return group.group_epoch
+        found = metadata_hash(self._read_by(members.values()))
+        group.is_refreshed = True
+        if not must_assign and found == group.metadata_hash:
+            return group.group_epoch
+        epoch = group.group_epoch + 1
+        decision.records.append(group_record(group.group_id, epoch, found))
+        return epoch
+
+    def _target(
+        self, beat: _Beat, members: dict[str, ConsumerMember], epoch: int, decision: Decision
+    ) -> tuple[Partitions, int]:
+        """What the sender should have, and the epoch of that."""
+        group = beat.group
+        member_id = beat.present.member_id
+        known = dict(group.target)
+        if beat.replaced is not None:
+            known[member_id] = known.pop(beat.replaced, NO_PARTITIONS)
+            record = target_record(group.group_id, member_id, known[member_id])
+            decision.records.append(record)
+        if epoch == group.assignment_epoch:
+            return known.get(member_id, NO_PARTITIONS), epoch
+        assign = ASSIGNORS[preferred_assignor(members.values())]
+        asked = {
+            name: AssignedMember(
+                member.subscribed,
+                known.get(name, NO_PARTITIONS),
+                member.instance_id,
+                member.rack_id,
+            )
+            for name, member in members.items()
+        }
+        assigned = assign(asked, self._read_by(members.values()))
+        decision.records += (
+            target_record(group.group_id, name, partitions)
+            for name, partitions in assigned.items()
+            if partitions != known.get(name)
+        )
+        decision.records.append(target_epoch_record(group.group_id, epoch))
+        return assigned[member_id], epoch
+
+    def on_topics_changed(self, names: Collection[str]) -> None:
+        """Topics were created, have grown, have moved to other racks, or are gone: the groups that
+        subscribe to them look at them with the next heartbeat.
+        """
+        for group in self._groups.values():
+            if isinstance(group, ConsumerGroup) and any(map(group.subscribes_to, names)):
+                group.is_refreshed = False
+
+    # ---- leaving ---------------------------------------------------------------------------------
+
+    def _leave(self, request: ConsumerHeartbeat, decision: Decision) -> ConsumerHeartbeatAnswer:
+        group, member = self._sender(request)
+        if request.member_epoch == LEAVING:
+            self._drop(group, member, decision)
+        else:
+            away = replace(_without_revoking(member), member_epoch=LEAVING_FOR_A_WHILE)
+            decision.records.append(current_record(group.group_id, away))
+            timer = RevocationTimer(group.group_id, member.member_id)
+            decision.effects.append(CancelTimer(timer))
+        return ConsumerHeartbeatAnswer(member.member_id, request.member_epoch)
+
+    def _drop(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+        """The member is none any more. The next heartbeat of another one finds a higher epoch."""
+        member_id = member.member_id
+        others = [each for name, each in group.members.items() if name != member_id]
+        found = metadata_hash(self._read_by(others))
+        decision.records += member_tombstones(group.group_id, member_id)
+        decision.records.append(group_record(group.group_id, group.group_epoch + 1, found))
+        decision.effects += (
+            CancelTimer(ConsumerSessionTimer(group.group_id, member_id)),
+            CancelTimer(RevocationTimer(group.group_id, member_id)),
+        )
+
+    # ---- time ------------------------------------------------------------------------------------
+
+    def _heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+        timer = ConsumerSessionTimer(group.group_id, member.member_id)
+        decision.effects.append(SetTimer(timer, self._config.consumer_session_timeout_ms))
+
+    def _await_revocation(
+        self, group: ConsumerGroup, member: ConsumerMember, decision: Decision
+    ) -> None:
+        timer = RevocationTimer(group.group_id, member.member_id)
+        decision.effects.append(SetTimer(timer, max(member.rebalance_timeout_ms, 0)))
+
+    def on_timer(self, due: ConsumerTimer) -> Decision:
+        """The time of a member is over."""
+        decision = Decision()
+        group = self._groups.get(due.group_id)
+        if isinstance(group, ConsumerGroup):
+            member = group.members.get(due.member_id)
+            if member is not None:
+                self._drop(group, member, decision)
+        return decision
+
+
+def _check_request(request: ConsumerHeartbeat) -> None:
+    """Raises InvalidRequest and UnsupportedAssignor."""
+    epoch = request.member_epoch
+    if fault := _fault(request) or (epoch == JOINING and _fault_of_join(request)):
+        raise InvalidRequest(f"ConsumerGroupHeartbeat of group {request.group_id!r}: {fault}")
+    if request.server_assignor is not None and request.server_assignor not in ASSIGNORS:
+        raise UnsupportedAssignor(
+            f"server_assignor {request.server_assignor!r} of group {request.group_id!r}: this "
+            f"broker has {', '.join(ASSIGNORS)}"
+        )
+
+
+def _fault(request: ConsumerHeartbeat) -> str | None:
+    epoch = request.member_epoch
+    for name in ("group_id", "instance_id", "rack_id", "server_assignor"):
+        if getattr(request, name) == "":
+            return f"{name} is empty"
+    if epoch < LEAVING_FOR_A_WHILE:
+        return f"member_epoch={epoch} means nothing: 0 joins, -1 and -2 leave"
+    if not request.member_id and (epoch != JOINING or not request.new_member_id):
+        return "member_id is empty"
+    if epoch == LEAVING_FOR_A_WHILE and request.instance_id is None:
+        return "instance_id is missing, and only static members leave with member_epoch=-2"
+    if request.rebalance_timeout_ms < -1:
+        return f"rebalance_timeout_ms={request.rebalance_timeout_ms} is below 0"
+    if request.subscribed_regex:
+        return "subscribed_regex is not supported by this broker: give subscribed_names"
+    return None
+
+
+def _fault_of_join(request: ConsumerHeartbeat) -> str | None:
+    if request.rebalance_timeout_ms == -1:
+        return "rebalance_timeout_ms is missing, and a member that joins gives it"
+    if request.owned is None:
+        return "owned (the topic partitions) is missing, and a member that joins gives it"
+    if request.owned:
+        return "owned (the topic partitions) is not empty: a member that joins has given up all"
+    if not request.subscribed_names:
+        return "subscribed_names is missing or empty, and a member that joins gives it"
+    return None
+
+
+def _of_this_protocol(group: Group) -> ConsumerGroup:
+    if not isinstance(group, ConsumerGroup):
+        raise GroupIdNotFound(
+            f"group {group.group_id!r} is of type {group.type.value}: stop its members before "
+            "others speak the consumer protocol in it"
+        )
+    return group
+
+
+def _member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
+    return group.members.get(member_id) or ConsumerMember(member_id)
+
+
+def _without_revoking(member: ConsumerMember) -> ConsumerMember:
+    return replace(member, state=MemberState.STABLE, revoking=NO_PARTITIONS)
+
+
+def _without_partitions(member: ConsumerMember) -> ConsumerMember:
+    return replace(
+        _without_revoking(member), member_epoch=0, previous_epoch=0, assigned=NO_PARTITIONS
+    )
+
+
+def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """The member as the request says."""
+    names, timeout_ms = request.subscribed_names, request.rebalance_timeout_ms
+    return replace(
+        member,
+        instance_id=request.instance_id or member.instance_id,
+        rack_id=request.rack_id or member.rack_id,
+        client_id=request.client_id,
+        client_host=request.client_host,
+        subscribed=member.subscribed if names is None else frozenset(names),
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=request.server_assignor or member.server_assignor,
+    )
+
+
+def _reads_alike(before: ConsumerMember, after: ConsumerMember) -> bool:
+    """Whether a target is as good for the one as for the other."""
+    return (before.subscribed, before.rack_id, before.server_assignor) == (
+        after.subscribed, after.rack_id, after.server_assignor,
+    )  # fmt: skip
