@@ -31,6 +31,11 @@ class Answer(Generic[T]):
         assert not self.done
         self.done, self._error = True, error
 
+    @property
+    def failed(self) -> bool:
+        """Whether it is done, with an error."""
+        return self._error is not None
+
     def result(self) -> T:
         """The value; raises the error. It is done."""
         assert self.done
