@@ -57,15 +57,19 @@ def joined_again(
 
 
 def settled(
-    assignor: Assignor, counts: Mapping[str, int], members: Sequence[Member], plan: Plan
+    assignor: Assignor,
+    counts: Mapping[str, int],
+    members: Sequence[Member],
+    plan: Plan,
+    rebalances: int = 2,
 ) -> Plan:
     """What the group comes to: a cooperative one rebalances until nothing is to be given up."""
-    for generation in range(1, 4):
+    for generation in range(1, rebalances + 2):
         after = assignor.assign(counts, joined_again(assignor, members, plan, generation))
         if not assignor.cooperative or after == plan:
             return after
         plan = after
-    raise AssertionError("a third rebalance still moves something")
+    raise AssertionError("one more rebalance still moves something")
 
 
 # ---- range ---------------------------------------------------------------------------------------
@@ -212,7 +216,8 @@ def test_a_sticky_group_becomes_even_again_whoever_comes_and_goes(
 ) -> None:
     plan = assignor.assign(counts, members_wishing(before))
     members = members_wishing(after)
-    now = settled(assignor, counts, members, plan)
+    # Where members want different topics, what was given up can have a better place by then.
+    now = settled(assignor, counts, members, plan, rebalances=4)
     check_owners(counts, members, now)
     check_balance(members, now)
 
