@@ -85,8 +85,30 @@ class OffsetFetch(NamedTuple):
     partitions: tuple[TopicPartition, ...]
 
 
+class ConsumerGroupHeartbeat(NamedTuple):
+    """The one request of the new protocol: it joins, lives, acknowledges and leaves, by its epoch.
+    What is None is as it was told before.
+    """
+
+    coordinator: int
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] | None = None
+    owned: tuple[TopicPartition, ...] | None = None
+
+
 GroupRequest = (
-    FindCoordinator | JoinGroup | SyncGroup | Heartbeat | LeaveGroup | OffsetCommit | OffsetFetch
+    FindCoordinator
+    | JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | ConsumerGroupHeartbeat
 )
 
 # ---- answers -----------------------------------------------------------------------------------
@@ -124,6 +146,16 @@ class Synced(NamedTuple):
 class Acknowledged(NamedTuple):
     """The answer to a heartbeat, or to leaving."""
 
+    code: int = 0
+    message: str = ""
+
+
+class ConsumerGroupHeartbeatAnswer(NamedTuple):
+    """The member's epoch, the time between two heartbeats, and its target; None is no news."""
+
+    epoch: int = 0
+    interval_ms: int = 5_000
+    assignment: tuple[TopicPartition, ...] | None = None
     code: int = 0
     message: str = ""
 

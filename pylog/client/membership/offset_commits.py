@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 from pylog import errors
 from pylog.client.answers import Answer, Callback
@@ -32,7 +33,11 @@ Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 OnCommitted = Callable[[Offsets, errors.PylogError | None], object]
 """The user's callback of an asynchronous commit: its offsets, and the error if it failed."""
 
-_OF_ANOTHER_GENERATION = (errors.IllegalGeneration.code, errors.UnknownMemberId.code)
+_OF_ANOTHER_GENERATION: Final = (
+    errors.IllegalGeneration.code,
+    errors.UnknownMemberId.code,
+    errors.FencedMemberEpoch.code,
+)
 
 
 @dataclass(slots=True, eq=False)

@@ -136,7 +136,9 @@ def test_a_member_that_is_put_out_cannot_pass_for_one_that_is_none() -> None:
         answer.result()
 
 
-@pytest.mark.parametrize("error", [errors.IllegalGeneration, errors.UnknownMemberId])
+@pytest.mark.parametrize(
+    "error", [errors.IllegalGeneration, errors.UnknownMemberId, errors.FencedMemberEpoch]
+)
 def test_a_group_that_went_on_without_the_member_is_named(error: type[errors.PylogError]) -> None:
     world = World()
     answer = world.commits.commit(0, None, 1_000)
