@@ -782,6 +782,12 @@ class NoOffsetForPartition(PylogError):
     """No position for a partition, and `auto.offset.reset` is `none`."""
 
 
+class CommitFailed(PylogError):
+    """The group has gone on without this member: offsets of partitions that may be another
+    member's by now were not committed. The next poll joins the group again.
+    """
+
+
 class LogTruncated(PylogError):
     """The log was cut below the consumer's position: what was read there is gone (KIP-320)."""
 

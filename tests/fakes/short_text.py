@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from pylog.client.fetching.user_events import Answer
+from pylog.client.answers import Answer
 from pylog.client.sending.producer_batch import Batch
 from pylog.errors import CorruptMessage, PylogError
 from pylog.model import TopicPartition

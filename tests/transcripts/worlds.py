@@ -47,6 +47,7 @@ from pylog_broker.replication.isr import LeaderState
 from tests.fakes import sender_world
 from tests.fakes.controller_shell import ControllerShell, Incarnation
 from tests.fakes.short_text import short_text
+from tests.transcripts.member_world import MemberWorld
 
 ERRORS = {errors.error_name(kind): kind for code, kind in errors.ERRORS_BY_CODE.items() if code}
 
@@ -312,4 +313,5 @@ WORLDS = {
     "consumer": ConsumerWorld,
     "leader": LeaderWorld,
     "controller": ControllerWorld,
+    "member": MemberWorld,
 }

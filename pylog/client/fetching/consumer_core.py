@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import assert_never
 
 from pylog import errors
+from pylog.client.answers import Callback
 from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.fetching.fetch_events import (
     Effect,
@@ -29,7 +30,6 @@ from pylog.client.fetching.subscription import Subscription
 from pylog.client.fetching.user_events import (
     AskPosition,
     Assign,
-    Callback,
     Pause,
     Resume,
     Seek,

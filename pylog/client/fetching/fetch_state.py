@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any, Final
 
 from pylog import errors
-from pylog.client.fetching.user_events import Answer
+from pylog.client.answers import Answer
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
 

@@ -7,41 +7,11 @@ looked at: nobody but the user's thread waits, and it does so outside of here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
 
+from pylog.client.answers import Answer
 from pylog.client.fetching.subscription import Subscription
 from pylog.model import TopicPartition
-
-T = TypeVar("T")
-
-
-@dataclass(slots=True, eq=False)
-class Answer(Generic[T]):
-    """What comes of an event: a value or an error, once."""
-
-    done: bool = False
-    _value: T | None = None
-    _error: BaseException | None = None
-
-    def succeed(self, value: T) -> None:
-        """It is answered."""
-        assert not self.done
-        self.done, self._value = True, value
-
-    def fail(self, error: BaseException) -> None:
-        """It cannot be."""
-        assert not self.done
-        self.done, self._error = True, error
-
-    def result(self) -> T:
-        """The value; raises the error. It is done."""
-        assert self.done
-        if self._error is not None:
-            raise self._error
-        return self._value  # type: ignore[return-value]
-
 
 # ---- from the user's thread --------------------------------------------------------------------
 
@@ -113,16 +83,3 @@ class AskPosition:
 
 
 UserEvent = Subscribe | Assign | StartFetching | Seek | SeekTo | Pause | Resume | AskPosition
-
-
-# ---- to the user's thread ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Callback:
-    """User's code that must run on the user's thread: the next poll runs it, and answers with what
-    it gives or raises.
-    """
-
-    run: Callable[[], Any]
-    answer: Answer[Any] = field(default_factory=Answer)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pylog import errors
+from pylog.client.answers import Callback
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.consumer_settings import duration_ms, parse_settings
 from pylog.client.fetching.request_manager import Polled
-from pylog.client.fetching.user_events import Callback
 from pylog.client.producer.producer import Producer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pylog import errors
+from pylog.client.answers import Answer
 from pylog.client.cluster.metadata import (
     Address,
     BrokerInfo,
@@ -27,7 +28,6 @@ from pylog.client.fetching.fetch_state import FetcherSettings, FetchState, Parti
 from pylog.client.fetching.request_manager import Polled, RequestManager
 from pylog.client.fetching.subscription import Subscription
 from pylog.client.fetching.user_events import (
-    Answer,
     AskPosition,
     Assign,
     Pause,

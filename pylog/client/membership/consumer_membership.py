@@ -1,0 +1,410 @@
+"""The request manager that keeps a consumer in a group of the new protocol (KIP-848). Pure.
+
+Kafka's `ConsumerMembershipManager` and its heartbeats. The coordinator shares out, and the answer
+to a heartbeat may bring a target. The member reconciles one target at a time: it gives up what is
+not in it, takes what is new, and acknowledges by telling what it has. A target that comes meanwhile
+is kept, and only the newest. A member that is fenced has lost what it had, and joins with epoch 0.
+Topics have names here; a target's topic ids are resolved before it comes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import partial
+from typing import Final
+
+from pylog import errors
+from pylog.client.answers import Answer, Callback
+from pylog.client.membership.coordinator_finder import CoordinatorFinder
+from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
+from pylog.client.membership.member_state import RebalanceListener
+from pylog.client.membership.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswer,
+    Effect,
+    Polled,
+    ReadExactly,
+    StopReading,
+)
+from pylog.model import TopicPartition
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+STATIC_LEAVE_EPOCH: Final = -2
+"""A static member that will come back: its partitions wait for it until its session ends."""
+
+
+class ConsumerMemberState(Enum):
+    """Kafka's names (`MemberState` of the consumer's internals), as far as they differ here."""
+
+    UNSUBSCRIBED = "it is no member and does not want to be one"
+    JOINING = "it has asked to be one"
+    RECONCILING = "it goes from what it has to its target"
+    ACKNOWLEDGING = "it has what its target says, and has not told yet"
+    STABLE = "it has what its target says, and the coordinator knows"
+    LEAVING = "it gives up all it has, and leaves"
+    FENCED = "it has lost what it had, which its user is told"
+    STALE = "its user is late to poll: it has left, and joins again at the next poll"
+    FATAL = "the group does not take it"
+
+
+_S = ConsumerMemberState
+NEXT_STATES: Final = {
+    _S.UNSUBSCRIBED: {_S.JOINING},
+    _S.JOINING: {_S.RECONCILING, _S.STABLE, _S.FENCED, _S.STALE, _S.LEAVING, _S.FATAL},
+    _S.RECONCILING: {_S.ACKNOWLEDGING, _S.FENCED, _S.STALE, _S.LEAVING, _S.FATAL},
+    _S.ACKNOWLEDGING: {_S.STABLE, _S.RECONCILING, _S.FENCED, _S.STALE, _S.LEAVING, _S.FATAL},
+    _S.STABLE: {_S.RECONCILING, _S.FENCED, _S.STALE, _S.LEAVING, _S.FATAL},
+    _S.LEAVING: {_S.UNSUBSCRIBED},
+    _S.FENCED: {_S.JOINING, _S.STALE, _S.LEAVING, _S.FATAL},
+    _S.STALE: {_S.JOINING, _S.LEAVING},
+    _S.FATAL: {_S.LEAVING},
+}
+"""What each state may become."""
+
+_IN_THE_GROUP: Final = (_S.JOINING, _S.RECONCILING, _S.ACKNOWLEDGING, _S.STABLE)
+
+_Then = Callable[[], None]
+_Partitions = tuple[TopicPartition, ...]
+
+
+class ConsumerMembership:
+    """Owned by the consumer's lock.
+
+    Invariants: `owned` is what the user was given and has not given up; one heartbeat is in flight;
+    `identity.generation` is the member's epoch, and what is committed bears it.
+    """
+
+    def __init__(
+        self,
+        settings: MembershipSettings,
+        identity: GroupIdentity,
+        finder: CoordinatorFinder,
+        for_user: deque[Callback],
+        commit: Callable[[int], Answer[None]],
+        jitter: Callable[[], float],
+    ) -> None:
+        """`identity.member_id` is the consumer's own, made before it joins (KIP-1082); `commit`:
+        commit what the user has had, if that is done by itself at all.
+        """
+        self.state = _S.UNSUBSCRIBED
+        self.owned: _Partitions = ()
+        self.listener: RebalanceListener | None = None
+        self._settings = settings
+        self._identity = identity
+        self._finder = finder
+        self._for_user = for_user
+        self._commit = commit
+        self._jitter = jitter
+        self._topics: tuple[str, ...] = ()
+        self._target: _Partitions | None = None  # the newest that is not reconciled yet
+        self._effects: list[Effect] = []
+        self._awaited: Answer[None] | None = None
+        self._then: _Then = _nothing
+        self._in_flight: ConsumerGroupHeartbeat | None = None
+        self._tell_all = True  # the next heartbeat names the topics: the coordinator has not them
+        self._interval_ms = 0
+        self._beat_at_ms = 0
+        self._failures = 0
+        self._last_poll_ms: int | None = None
+        self._is_late = False
+        self._left: Answer[None] | None = None
+        self._error: errors.PylogError | None = None
+
+    # ---- the user -----------------------------------------------------------------------------
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Read these; what is given up is the coordinator's to say."""
+        wanted = tuple(sorted(set(topics)))
+        if wanted == self._topics:
+            return
+        self._topics = wanted
+        self._tell_all = True
+        self._beat_at_ms = 0
+        self._identity.takes_part = bool(wanted)
+
+    def on_user_poll(self, now_ms: int) -> None:
+        """The user is there, and takes what comes."""
+        self._last_poll_ms = now_ms
+        self._is_late = False
+
+    def leave(self) -> Answer[None]:
+        """Give all up and leave; answered when the member is out."""
+        if self._left is not None:
+            return self._left
+        left: Answer[None] = Answer()
+        self._topics = ()
+        if self.state is _S.UNSUBSCRIBED:
+            left.succeed(None)
+            return left
+        self._left = left
+        return left
+
+    def take_error(self) -> errors.PylogError | None:
+        """What keeps the member out, each time."""
+        return self._error
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> Polled:
+        """Everything that can be decided now."""
+        self._look_at_the_poll_interval(now_ms)
+        self._advance(now_ms)
+        self._beat(now_ms)
+        effects, self._effects = self._effects, []
+        return Polled(effects, self._deadline_ms(now_ms))
+
+    def _deadline_ms(self, now_ms: int) -> int | None:
+        due: list[int] = []
+        if self.state in _IN_THE_GROUP:
+            if self._in_flight is None and self._beat_at_ms > now_ms:
+                due.append(self._beat_at_ms)
+            if self._last_poll_ms is not None:
+                due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
+        return min(due, default=None)
+
+    def _look_at_the_poll_interval(self, now_ms: int) -> None:
+        if self.state not in _IN_THE_GROUP or self._last_poll_ms is None:
+            return
+        if now_ms - self._last_poll_ms >= self._settings.max_poll_interval_ms:
+            self._is_late = True
+            self._tell_of_leaving()
+            self._lose(_S.STALE)
+
+    def _advance(self, now_ms: int) -> None:
+        """Take the steps for which nobody is waited for."""
+        while True:
+            if self._awaited is not None:
+                if not self._awaited.done:
+                    return
+                self._awaited, then = None, self._then
+                then()
+            elif self._left is not None and self.state is not _S.LEAVING:
+                self._become(_S.LEAVING)
+                self._give_up(now_ms, self.owned, is_lost=False, then=self._leave_now)
+            elif self.state in (_S.FENCED, _S.STALE, _S.FATAL) and self.owned:
+                self._give_up(now_ms, self.owned, is_lost=True, then=_nothing)
+            elif self._may_join:
+                self._join()
+            elif self._target is not None and self.state in _IN_THE_GROUP:
+                self._reconcile(now_ms)
+            else:
+                return
+
+    @property
+    def _may_join(self) -> bool:
+        match self.state:
+            case _S.UNSUBSCRIBED:
+                return bool(self._topics)
+            case _S.STALE:
+                return not self._is_late
+            case _:
+                return self.state is _S.FENCED
+
+    def _join(self) -> None:
+        self._become(_S.JOINING)
+        self._identity.generation = JOIN_EPOCH
+        self._tell_all = True
+        self._target = None
+        if not self._failures:
+            self._beat_at_ms = 0
+
+    def _become(self, state: ConsumerMemberState) -> None:
+        assert state in NEXT_STATES[self.state], (
+            f"member {self._identity.member_id!r} of {self._identity.group_id!r}: "
+            f"{self.state.name} cannot become {state.name}"
+        )
+        self.state = state
+
+    # ---- reconciling --------------------------------------------------------------------------
+
+    def _reconcile(self, now_ms: int) -> None:
+        """Go from what the member has to its target."""
+        assert self._target is not None
+        target, self._target = self._target, None
+        if self.state is not _S.RECONCILING:
+            self._become(_S.RECONCILING)
+        before, now = set(self.owned), set(target)
+        given_up = tuple(tp for tp in self.owned if tp not in now)
+        added = [tp for tp in target if tp not in before]
+
+        def take() -> None:
+            if self.state is not _S.RECONCILING:  # the member was put out meanwhile
+                return
+            if added:
+                self.owned = target
+                self._effects.append(ReadExactly(target))
+            if self.listener is None:
+                acknowledge()
+            else:
+                self._call(partial(self.listener.on_partitions_assigned, added), acknowledge)
+
+        def acknowledge() -> None:
+            if self.state is _S.RECONCILING:
+                self._become(_S.ACKNOWLEDGING)
+
+        self._give_up(now_ms, given_up, is_lost=False, then=take)
+
+    def _give_up(self, now_ms: int, partitions: _Partitions, *, is_lost: bool, then: _Then) -> None:
+        """Commit what the user has had of these, tell, read them no more, and go on."""
+
+        def tell() -> None:
+            listener = self.listener
+            if listener is None:
+                forget()
+                return
+            told = listener.on_partitions_lost if is_lost else listener.on_partitions_revoked
+            self._call(partial(told, list(partitions)), forget)
+
+        def forget() -> None:
+            gone = set(partitions)
+            self.owned = tuple(tp for tp in self.owned if tp not in gone)
+            self._effects.append(ReadExactly(self.owned))
+            then()
+
+        if not partitions:
+            then()
+            return
+        self._effects.append(StopReading(partitions))
+        if is_lost:
+            tell()
+        else:
+            self._await(self._commit(now_ms), tell)
+
+    def _call(self, run: Callable[[], None], then: _Then) -> None:
+        """What the code raises goes to the user; the member goes on."""
+        callback = Callback(run)
+        self._for_user.append(callback)
+        self._await(callback.answer, then)
+
+    def _await(self, answer: Answer[None], then: _Then) -> None:
+        assert self._awaited is None
+        self._awaited, self._then = answer, then
+
+    # ---- heartbeats ---------------------------------------------------------------------------
+
+    def _beat(self, now_ms: int) -> None:
+        coordinator = self._finder.coordinator
+        if self.state not in _IN_THE_GROUP or self._in_flight is not None or coordinator is None:
+            return
+        acknowledges = self.state is _S.ACKNOWLEDGING
+        if now_ms < self._beat_at_ms and (not acknowledges or self._failures):
+            return
+        self._beat_at_ms = now_ms + self._interval_ms
+        identity, tells_all = self._identity, self._tell_all
+        self._tell_all = False
+        joins = identity.generation == JOIN_EPOCH
+        self._in_flight = ConsumerGroupHeartbeat(
+            coordinator,
+            identity.group_id,
+            identity.member_id,
+            identity.generation,
+            identity.instance_id,
+            self._settings.max_poll_interval_ms if tells_all else None,
+            self._topics if tells_all else None,
+            self.owned if acknowledges or joins else None,
+        )
+        self._effects.append(self._in_flight)
+
+    def on_heartbeat(
+        self,
+        now_ms: int,
+        request: ConsumerGroupHeartbeat,
+        answer: ConsumerGroupHeartbeatAnswer,
+    ) -> None:
+        """The coordinator has answered."""
+        if request is not self._in_flight:
+            return
+        self._in_flight = None
+        if request.epoch < 0:
+            self._has_left()
+        elif answer.code:
+            self._finder.forget_if_ousted(request.coordinator, answer.code)
+            self._on_refused(now_ms, answer.code, answer.message)
+        else:
+            self._failures = 0
+            self._identity.generation = answer.epoch
+            self._interval_ms = answer.interval_ms
+            if not self._tell_all:
+                self._beat_at_ms = now_ms + answer.interval_ms
+            is_acknowledged = self.state is _S.ACKNOWLEDGING and request.owned == self.owned
+            if is_acknowledged or self.state is _S.JOINING:
+                self._become(_S.STABLE)
+            if answer.assignment is not None:
+                self._target = tuple(sorted(answer.assignment))
+
+    def on_failed(self, now_ms: int, request: ConsumerGroupHeartbeat) -> None:
+        """The coordinator has not answered: the connection broke, or its time is up."""
+        self._finder.forget(request.coordinator)
+        if request is self._in_flight:
+            self._in_flight = None
+            if request.epoch < 0:
+                self._has_left()
+            else:
+                self._back_off(now_ms)
+
+    def on_commit_fault(self, now_ms: int, generation: int, code: int) -> None:
+        """A commit was refused with this code."""
+        is_out = code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code)
+        if is_out and generation == self._identity.generation and self.state in _IN_THE_GROUP:
+            self._lose(_S.FENCED)
+
+    def _on_refused(self, now_ms: int, code: int, message: str) -> None:
+        error = errors.from_code(code, f"group {self._identity.group_id!r}: {message}")
+        if code in (errors.UnknownMemberId.code, errors.FencedMemberEpoch.code):
+            if self.state is _S.JOINING:
+                self._back_off(now_ms)
+            self._lose(_S.FENCED)
+        elif error.retriable:
+            self._back_off(now_ms)
+        else:
+            self._error = error
+            self._lose(_S.FATAL)
+
+    def _back_off(self, now_ms: int) -> None:
+        self._tell_all = True  # nobody knows whether the coordinator has heard
+        self._failures += 1
+        self._beat_at_ms = now_ms + self._settings.backoff_ms(self._failures, self._jitter())
+
+    def _lose(self, state: ConsumerMemberState) -> None:
+        """What the member has may be another one's."""
+        self._become(state)
+        self._identity.forget_generation()
+        self._target = None
+        if self._in_flight is not None and self._in_flight.epoch >= 0:
+            self._in_flight = None
+
+    # ---- leaving ------------------------------------------------------------------------------
+
+    def _leave_now(self) -> None:
+        if not self._tell_of_leaving():
+            self._has_left()
+
+    def _tell_of_leaving(self) -> bool:
+        """Whether the coordinator is told."""
+        identity, coordinator = self._identity, self._finder.coordinator
+        if coordinator is None or identity.generation < JOIN_EPOCH:
+            return False
+        epoch = LEAVE_EPOCH if identity.instance_id is None else STATIC_LEAVE_EPOCH
+        self._in_flight = ConsumerGroupHeartbeat(
+            coordinator, identity.group_id, identity.member_id, epoch, identity.instance_id
+        )
+        self._effects.append(self._in_flight)
+        return True
+
+    def _has_left(self) -> None:
+        if self.state is not _S.LEAVING:
+            return
+        self._become(_S.UNSUBSCRIBED)
+        self._identity.forget_generation()
+        self._identity.takes_part = bool(self._topics)
+        self._error = None
+        assert self._left is not None
+        self._left.succeed(None)
+        self._left = None
+
+
+def _nothing() -> None:
+    """There is no next step."""

@@ -1,0 +1,218 @@
+"""What a member and its coordinator say to each other, and what a member wants done: plain values.
+
+A request that is answered comes back with its answer, as the very object that was sent: what is not
+in flight any more is passed over.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pylog.client.membership.consumer_protocol import NO_GENERATION
+from pylog.model import OffsetAndMetadata, TopicPartition
+
+# ---- requests ----------------------------------------------------------------------------------
+
+
+class FindCoordinator(NamedTuple):
+    """Ask any broker who coordinates the group."""
+
+    group_id: str
+
+
+class JoinGroup(NamedTuple):
+    """Take part in the next generation. Each protocol is an assignor's name and a subscription."""
+
+    coordinator: int
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    reason: str = ""
+
+
+class SyncGroup(NamedTuple):
+    """Ask for the own assignment; the leader brings those of all members."""
+
+    coordinator: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    protocol: str
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+class Heartbeat(NamedTuple):
+    """The member lives."""
+
+    coordinator: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+
+
+class LeaveGroup(NamedTuple):
+    """The member's partitions are free at once."""
+
+    coordinator: int
+    group_id: str
+    member_id: str
+    reason: str
+
+
+class OffsetCommit(NamedTuple):
+    """Keep these positions; generation -1 without a member id is of a consumer that assigns its
+    partitions itself.
+    """
+
+    coordinator: int
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None
+    offsets: tuple[tuple[TopicPartition, OffsetAndMetadata], ...]
+
+
+class OffsetFetch(NamedTuple):
+    """Tell what is committed of these."""
+
+    coordinator: int
+    group_id: str
+    partitions: tuple[TopicPartition, ...]
+
+
+class ConsumerGroupHeartbeat(NamedTuple):
+    """The one request of the new protocol: it joins, lives, acknowledges and leaves, by its epoch.
+    What is None is as it was told before.
+    """
+
+    coordinator: int
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rebalance_timeout_ms: int | None = None
+    topics: tuple[str, ...] | None = None
+    owned: tuple[TopicPartition, ...] | None = None
+
+
+GroupRequest = (
+    FindCoordinator
+    | JoinGroup
+    | SyncGroup
+    | Heartbeat
+    | LeaveGroup
+    | OffsetCommit
+    | OffsetFetch
+    | ConsumerGroupHeartbeat
+)
+
+# ---- answers -----------------------------------------------------------------------------------
+
+
+class CoordinatorFound(NamedTuple):
+    """Who coordinates the group; a code says why nobody is told."""
+
+    broker: int = -1
+    code: int = 0
+    message: str = ""
+
+
+class Joined(NamedTuple):
+    """A generation begins. `members` is told to its leader alone: id, instance and subscription."""
+
+    generation: int = NO_GENERATION
+    member_id: str = ""
+    leader: str = ""
+    protocol: str = ""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    skip_assignment: bool = False
+    code: int = 0
+    message: str = ""
+
+
+class Synced(NamedTuple):
+    """What the member is to read."""
+
+    assignment: bytes = b""
+    code: int = 0
+    message: str = ""
+
+
+class Acknowledged(NamedTuple):
+    """The answer to a heartbeat, or to leaving."""
+
+    code: int = 0
+    message: str = ""
+
+
+class ConsumerGroupHeartbeatAnswer(NamedTuple):
+    """The member's epoch, the time between two heartbeats, and its target; None is no news."""
+
+    epoch: int = 0
+    interval_ms: int = 5_000
+    assignment: tuple[TopicPartition, ...] | None = None
+    code: int = 0
+    message: str = ""
+
+
+class PartitionCommitted(NamedTuple):
+    """What became of one partition of a commit."""
+
+    topic_partition: TopicPartition
+    code: int = 0
+    message: str = ""
+
+
+class PartitionOffset(NamedTuple):
+    """What is committed of one partition; None is nothing."""
+
+    topic_partition: TopicPartition
+    committed: OffsetAndMetadata | None = None
+    code: int = 0
+    message: str = ""
+
+
+class OffsetsFetched(NamedTuple):
+    """What is committed; a code is about the whole request."""
+
+    partitions: tuple[PartitionOffset, ...] = ()
+    code: int = 0
+    message: str = ""
+
+
+# ---- what else is wanted -----------------------------------------------------------------------
+
+
+class StopReading(NamedTuple):
+    """Hand out nothing more of these: they are about to be given up."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class ReadExactly(NamedTuple):
+    """These are assigned. New ones are fetched when the callback that follows has run."""
+
+    partitions: tuple[TopicPartition, ...]
+
+
+class WatchGroupTopics(NamedTuple):
+    """Keep metadata of these fresh: the leader shares out what any member wants."""
+
+    topics: tuple[str, ...]
+
+
+Effect = GroupRequest | StopReading | ReadExactly | WatchGroupTopics
+
+
+class Polled(NamedTuple):
+    """What a poll gives: effects, in their order, and when to poll again without another event
+    (None: never).
+    """
+
+    effects: list[Effect]
+    deadline_ms: int | None

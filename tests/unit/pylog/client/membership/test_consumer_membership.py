@@ -1,0 +1,278 @@
+"""A member of a group of the new protocol: heartbeats, one target at a time, fenced, late, out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+import pytest
+
+from pylog import errors
+from pylog.client.answers import Answer, Callback
+from pylog.client.membership.consumer_membership import (
+    NEXT_STATES,
+    ConsumerMembership,
+    ConsumerMemberState,
+)
+from pylog.client.membership.coordinator_finder import CoordinatorFinder
+from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
+from pylog.client.membership.messages import (
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswer,
+    CoordinatorFound,
+    Effect,
+    FindCoordinator,
+    Polled,
+    ReadExactly,
+    StopReading,
+)
+from pylog.model import TopicPartition
+
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+COORDINATOR = 7
+JOIN = ConsumerGroupHeartbeat(7, "g", "me", 0, None, 300_000, ("t",), ())
+LEAVE = ConsumerGroupHeartbeat(7, "g", "me", -1)
+
+
+class Diary:
+    """The user's listener, which writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, list[TopicPartition]]] = []
+
+    def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        self.told.append(("revoked", list(partitions)))
+
+    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        self.told.append(("assigned", list(partitions)))
+
+    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+        self.told.append(("lost", list(partitions)))
+
+
+class World:
+    """A member, its user, and the coordinator that answers it."""
+
+    def __init__(self, *, instance_id: str | None = None, diary: bool = True) -> None:
+        settings = MembershipSettings()
+        self.identity = GroupIdentity("g", instance_id, "me")
+        self.finder = CoordinatorFinder(settings, self.identity, lambda: 0.5)
+        self.for_user: deque[Callback] = deque()
+        self.commits = 0
+        self.member = ConsumerMembership(
+            settings, self.identity, self.finder, self.for_user, self.commit, lambda: 0.5
+        )
+        self.diary = Diary()
+        if diary:
+            self.member.listener = self.diary
+        self.find()
+        self.member.subscribe(["t"])
+        self.member.on_user_poll(0)
+
+    def commit(self, now_ms: int) -> Answer[None]:
+        self.commits += 1
+        answer: Answer[None] = Answer()
+        answer.succeed(None)
+        return answer
+
+    def find(self) -> None:
+        (request,) = self.finder.poll(10**9).effects
+        assert isinstance(request, FindCoordinator)
+        self.finder.on_found(0, request, CoordinatorFound(COORDINATOR))
+
+    def poll(self, now_ms: int) -> list[Effect]:
+        return self.member.poll(now_ms).effects
+
+    def sent(self, now_ms: int) -> ConsumerGroupHeartbeat:
+        request = self.poll(now_ms)[-1]
+        assert isinstance(request, ConsumerGroupHeartbeat)
+        return request
+
+    def beats(
+        self,
+        now_ms: int,
+        epoch: int = 1,
+        assignment: Sequence[TopicPartition] | None = None,
+        code: int = 0,
+    ) -> ConsumerGroupHeartbeat:
+        """A heartbeat, and its answer."""
+        request = self.sent(now_ms)
+        target = None if assignment is None else tuple(assignment)
+        answer = ConsumerGroupHeartbeatAnswer(epoch, 5_000, target, code, "why")
+        self.member.on_heartbeat(now_ms, request, answer)
+        return request
+
+    def user_runs(self) -> list[tuple[str, list[TopicPartition]]]:
+        """What the user's next poll runs."""
+        self.diary.told.clear()
+        while self.for_user:
+            callback = self.for_user.popleft()
+            callback.answer.succeed(callback.run())
+        return list(self.diary.told)
+
+    def settle(self, *partitions: TopicPartition) -> None:
+        """The member is stable with these, and its user and the coordinator know."""
+        self.beats(0, 1, partitions)
+        if self.member.listener is not None:
+            self.poll(0)
+            self.user_runs()
+        assert self.beats(0, 1).owned == partitions
+        assert self.member.state is ConsumerMemberState.STABLE
+
+
+def test_a_member_joins_takes_its_target_and_acknowledges_it() -> None:
+    world = World()
+    assert world.beats(0, 1, [T1, T0]) == JOIN
+    assert world.poll(1) == [ReadExactly((T0, T1))]
+    assert world.user_runs() == [("assigned", [T0, T1])]
+    acknowledged = world.beats(2, 1)
+    assert acknowledged == ConsumerGroupHeartbeat(7, "g", "me", 1, owned=(T0, T1))
+    assert world.member.poll(3) == Polled([], 5_002)
+    assert world.poll(5_002) == [ConsumerGroupHeartbeat(7, "g", "me", 1)]
+
+
+def test_what_moves_is_given_up_before_that_is_acknowledged() -> None:
+    world = World()
+    world.settle(T0, T1)
+    world.beats(5_000, 2, [T0])
+    assert world.poll(5_001) == [StopReading((T1,))]
+    assert world.commits == 1
+    assert world.user_runs() == [("revoked", [T1])]
+    assert world.poll(5_002) == [ReadExactly((T0,))]
+    assert world.user_runs() == [("assigned", [])]
+    assert world.beats(5_003, 2).owned == (T0,)
+    assert world.member.state is ConsumerMemberState.STABLE
+
+
+def test_targets_are_reconciled_one_after_the_other_and_only_the_newest() -> None:
+    world = World()
+    world.settle(T0, T1)
+    world.beats(5_000, 2, [T0])
+    assert world.poll(5_001) == [StopReading((T1,))]
+    world.beats(10_000, 3, [T1])
+    world.beats(15_000, 4, [T0, T2])
+    assert world.user_runs() == [("revoked", [T1])]
+    assert world.poll(15_001) == [ReadExactly((T0,))]
+    assert world.user_runs() == [("assigned", [])]
+    assert world.poll(15_002) == [ReadExactly((T0, T2))]
+    assert world.user_runs() == [("assigned", [T2])]
+    assert world.beats(15_003, 4).owned == (T0, T2)
+
+
+@pytest.mark.parametrize("error", [errors.FencedMemberEpoch, errors.UnknownMemberId])
+def test_a_member_that_is_fenced_has_lost_what_it_had_and_joins_anew(
+    error: type[errors.PylogError],
+) -> None:
+    world = World()
+    world.settle(T0)
+    world.beats(5_000, code=error.code)
+    assert world.poll(5_001) == [StopReading((T0,))]
+    assert world.commits == 0
+    assert world.user_runs() == [("lost", [T0])]
+    assert world.poll(5_002) == [ReadExactly(()), JOIN]
+
+
+def test_a_member_that_is_fenced_as_it_joins_waits_before_it_joins_again() -> None:
+    world = World()
+    assert world.beats(0, code=errors.FencedMemberEpoch.code) == JOIN
+    assert world.poll(1) == []
+    assert world.poll(100) == [JOIN]
+
+
+def test_a_member_that_is_fenced_while_it_gives_up_takes_nothing() -> None:
+    world = World()
+    world.settle(T0, T1)
+    world.beats(5_000, 2, [T0, T2])
+    world.poll(5_001)
+    world.member.on_commit_fault(5_002, 2, errors.FencedMemberEpoch.code)
+    assert world.user_runs() == [("revoked", [T1])]
+    assert world.poll(5_003) == [ReadExactly((T0,)), StopReading((T0,))]
+    assert world.user_runs() == [("lost", [T0])]
+
+
+@pytest.mark.parametrize("code", [14, 15, 16])
+def test_a_coordinator_that_cannot_answer_is_told_all_again(code: int) -> None:
+    world = World()
+    world.settle(T0)
+    world.beats(5_000, code=code)
+    if world.finder.coordinator is None:
+        world.find()
+    again = world.sent(5_100)
+    assert (again.epoch, again.topics) == (1, ("t",))
+    world.member.on_failed(5_101, again)
+    assert world.finder.coordinator is None
+    assert world.member.owned == (T0,)
+
+
+def test_a_subscription_that_changes_is_told_at_once() -> None:
+    world = World()
+    world.settle(T0)
+    world.member.subscribe(["t", "u"])
+    assert world.sent(1).topics == ("t", "u")
+
+
+@pytest.mark.parametrize("code", [82, 111, 128, 30])
+def test_a_group_that_does_not_take_the_member_says_why(code: int) -> None:
+    world = World(instance_id="i")
+    world.settle(T0)
+    world.beats(5_000, code=code)
+    assert world.poll(5_001) == [StopReading((T0,))]
+    assert world.user_runs() == [("lost", [T0])]
+    assert world.member.poll(60_000) == Polled([ReadExactly(())], None)
+    error = world.member.take_error()
+    assert error is not None
+    assert (error.code, str(error)) == (code, "group 'g': why")
+
+
+def test_a_member_whose_user_does_not_poll_leaves() -> None:
+    world = World()
+    world.settle(T0)
+    world.sent(5_000)
+    effects = world.poll(300_000)
+    assert effects == [LEAVE, StopReading((T0,))]
+    assert world.member.poll(400_000) == Polled([], None)
+    world.member.on_user_poll(400_001)
+    assert world.user_runs() == [("lost", [T0])]
+    assert world.poll(400_002) == [ReadExactly(())]  # it is still on its way out
+    assert isinstance(effects[0], ConsumerGroupHeartbeat)
+    world.member.on_heartbeat(400_003, effects[0], ConsumerGroupHeartbeatAnswer(-1))
+    assert world.poll(400_003) == [JOIN]
+
+
+@pytest.mark.parametrize(("instance_id", "epoch"), [(None, -1), ("i", -2)])
+def test_a_member_that_leaves_commits_gives_up_and_says_so(
+    instance_id: str | None, epoch: int
+) -> None:
+    world = World(instance_id=instance_id)
+    world.settle(T0)
+    left = world.member.leave()
+    assert world.poll(1) == [StopReading((T0,))]
+    assert world.commits == 1
+    assert world.user_runs() == [("revoked", [T0])]
+    effects = world.poll(2)
+    assert effects == [ReadExactly(()), LEAVE._replace(epoch=epoch, instance_id=instance_id)]
+    assert not left.done
+    assert isinstance(effects[1], ConsumerGroupHeartbeat)
+    world.member.on_heartbeat(3, effects[1], ConsumerGroupHeartbeatAnswer(epoch))
+    assert left.done
+    assert world.member.poll(9_000) == Polled([], None)
+
+
+def test_a_member_leaves_without_a_coordinator_and_without_an_answer() -> None:
+    unknown = World(diary=False)
+    unknown.settle(T0)
+    unknown.finder.forget(COORDINATOR)
+    left = unknown.member.leave()
+    unknown.poll(1)
+    assert left.done
+    silent = World(diary=False)
+    silent.settle(T0)
+    left = silent.member.leave()
+    silent.member.on_failed(2, silent.sent(1))
+    assert left.done
+
+
+def test_each_state_has_its_moves() -> None:
+    assert NEXT_STATES.keys() == set(ConsumerMemberState)
+    with pytest.raises(AssertionError, match="UNSUBSCRIBED cannot become STABLE"):
+        World().member._become(ConsumerMemberState.STABLE)
