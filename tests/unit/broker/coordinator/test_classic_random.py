@@ -140,7 +140,7 @@ class World:
         known = self.shard.coordinator.groups.get(G)
         if not isinstance(known, ClassicGroup) or known.state is not ClassicState.STABLE:
             return
-        read = GroupCoordinator(GroupConfig())
+        read = GroupCoordinator(GroupConfig(), self.shard.topics)
         codec = GroupCodec()
         for offset, (key, value) in enumerate(self.shard.log):
             record = codec.decode(key, value)
