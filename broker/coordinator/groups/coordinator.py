@@ -25,12 +25,6 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
-from pylog_broker.coordinator.generated.consumer_group_partition_metadata import (
-    ConsumerGroupPartitionMetadataKey,
-)
-from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
-    ConsumerGroupRegularExpressionKey,
-)
 from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -122,10 +116,10 @@ class GroupCoordinator:
                 | ConsumerGroupCurrentMemberAssignmentKey()
             ):
                 self.consumer.replay(key, value)
-            case ConsumerGroupPartitionMetadataKey() | ConsumerGroupRegularExpressionKey():
-                pass  # a Kafka broker wrote them: copies of what topics are, which serve it alone
             case _:
-                raise NotImplementedError(f"{type(key).__name__} at offset {offset}")
+                # A Kafka broker wrote it: what topics are, which serves that broker alone, or a
+                # share or streams group. It stays in the log for a release that has those.
+                pass
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
         """Members have a session time-out to be heard of."""

@@ -49,8 +49,9 @@ CoordinatorT_co = TypeVar("CoordinatorT_co", bound=Coordinator, covariant=True)
 
 
 class Defect(NamedTuple):
-    """A fault of this program ended a decision. The request heard UNKNOWN_SERVER_ERROR, and the
-    shard is loaded anew, as nobody knows what the decision had changed. Log it loudly.
+    """A fault of this program ended a decision, or the loading of a shard. The request heard
+    UNKNOWN_SERVER_ERROR, and the shard is loaded anew, as nobody knows what the decision had
+    changed. Log it loudly.
     """
 
     topic_partition: TopicPartition
@@ -188,7 +189,13 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
         if led is None or led.shard.phase is not ShardPhase.LOADING:
             return []
         shard = led.shard
-        if not shard.load(read, end_offset):
+        try:
+            is_whole = shard.load(read, end_offset)
+        except Exception as error:  # noqa: BLE001 -- told as a defect, with its traceback
+            refusal = CoordinatorNotAvailable(f"{shard.topic_partition} cannot be read")
+            defect = Defect(shard.topic_partition, error)
+            return [defect, *self._rest(now_ms, partition, refusal)]
+        if not is_whole:
             return [shard.next_read()]
         loaded = ShardLoaded(shard.topic_partition, epoch, led.since_ms)
         return [

@@ -16,7 +16,18 @@ from pylog.errors import (
     OffsetMetadataTooLarge,
 )
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
+from pylog_broker.coordinator.generated.share_group_metadata import (
+    ShareGroupMetadataKey,
+    ShareGroupMetadataValue,
+)
+from pylog_broker.coordinator.generated.streams_group_metadata import (
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+)
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Caller, GroupType
@@ -259,3 +270,18 @@ def test_a_commit_of_before_0_9_is_read_as_one_of_today() -> None:
         OffsetCommitKey("g", "t", 1), OffsetCommitValue(offset=5, commit_timestamp=9)
     )
     assert codec.decode(b"\x7f\x00", b"") is None
+
+
+def test_records_of_groups_that_are_not_offered_stay_in_the_log_and_disturb_nothing() -> None:
+    shard = GroupShard()
+    commit(shard, "g", {T0: 1})
+    for key, value in (
+        (ShareGroupMetadataKey("s"), ShareGroupMetadataValue(epoch=3)),
+        (StreamsGroupMetadataKey("x"), StreamsGroupMetadataValue(epoch=3)),
+        (ConsumerGroupRegularExpressionKey("c", "a.*"), None),
+    ):
+        shard.log.append(GroupCodec().encode(Record(key, value)))
+    shard.start()
+    assert [each.group_id for each in listed(shard)] == ["g"]
+    commit(shard, "g", {T0: 2})
+    assert fetched(shard, "g") == {T0: CommittedOffset(2)}

@@ -268,6 +268,18 @@ def test_a_fault_of_a_decision_is_a_defect_and_the_shard_begins_again() -> None:
     assert made.flush() == []
 
 
+def test_a_record_that_cannot_be_replayed_ends_the_loading_and_nothing_else() -> None:
+    class Picky(Counts):
+        def replay(self, record: Record, offset: Offset) -> None:
+            raise KeyError(record.key)
+
+    made = CoordinatorRuntime[Counts](TOPIC, lambda partition: Picky(), Text(), now_ms=0)
+    made.on_leadership_began(0, 3, EPOCH)
+    read = LogSlice((AppendRecords(Offset(0), (Record("a", 1),)),), Offset(1))
+    assert same(made.on_read(10, 0, 3, EPOCH, read, Offset(1)), [Defect(P3, KeyError())])
+    assert made.on_time(10 + RELOAD_AFTER_MS, 0) == [ReadLog(P3, EPOCH, Offset(0))]
+
+
 def test_a_decision_too_large_to_write_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "DECISION_BYTES_MAX", 10)
     out = active().run(1, 3, 1, put("a" * 20, 1, 1))
