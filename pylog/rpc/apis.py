@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from pylog.rpc.v1 import admin_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -49,6 +49,37 @@ LIST_OFFSETS: Final = UnaryApi(
     2, "Log", "ListOffsets", log_pb2.ListOffsetsRequest, log_pb2.ListOffsetsResponse
 )
 METADATA: Final = UnaryApi(3, "Log", "Metadata", log_pb2.MetadataRequest, log_pb2.MetadataResponse)
+OFFSET_COMMIT: Final = UnaryApi(
+    8, "Group", "OffsetCommit", group_pb2.OffsetCommitRequest, group_pb2.OffsetCommitResponse
+)
+OFFSET_FETCH: Final = UnaryApi(
+    9, "Group", "OffsetFetch", group_pb2.OffsetFetchRequest, group_pb2.OffsetFetchResponse
+)
+FIND_COORDINATOR: Final = UnaryApi(
+    10,
+    "Group",
+    "FindCoordinator",
+    group_pb2.FindCoordinatorRequest,
+    group_pb2.FindCoordinatorResponse,
+)
+JOIN_GROUP: Final = UnaryApi(
+    11, "Group", "JoinGroup", group_pb2.JoinGroupRequest, group_pb2.JoinGroupResponse
+)
+HEARTBEAT: Final = UnaryApi(
+    12, "Group", "Heartbeat", group_pb2.GroupHeartbeatRequest, group_pb2.GroupHeartbeatResponse
+)
+LEAVE_GROUP: Final = UnaryApi(
+    13, "Group", "LeaveGroup", group_pb2.LeaveGroupRequest, group_pb2.LeaveGroupResponse
+)
+SYNC_GROUP: Final = UnaryApi(
+    14, "Group", "SyncGroup", group_pb2.SyncGroupRequest, group_pb2.SyncGroupResponse
+)
+DESCRIBE_GROUPS: Final = UnaryApi(
+    15, "Group", "DescribeGroups", group_pb2.DescribeGroupsRequest, group_pb2.DescribeGroupsResponse
+)
+LIST_GROUPS: Final = UnaryApi(
+    16, "Group", "ListGroups", group_pb2.ListGroupsRequest, group_pb2.ListGroupsResponse
+)
 CREATE_TOPICS: Final = UnaryApi(
     19, "Admin", "CreateTopics", admin_pb2.CreateTopicsRequest, admin_pb2.CreateTopicsResponse
 )
@@ -89,11 +120,17 @@ CREATE_PARTITIONS: Final = UnaryApi(
     admin_pb2.CreatePartitionsRequest,
     admin_pb2.CreatePartitionsResponse,
 )
+DELETE_GROUPS: Final = UnaryApi(
+    42, "Group", "DeleteGroups", group_pb2.DeleteGroupsRequest, group_pb2.DeleteGroupsResponse
+)
 ELECT_LEADERS: Final = UnaryApi(
     43, "Admin", "ElectLeaders", admin_pb2.ElectLeadersRequest, admin_pb2.ElectLeadersResponse
 )
 ALTER_CONFIGS: Final = UnaryApi(  # Kafka's IncrementalAlterConfigs: what is not named stays
     44, "Admin", "AlterConfigs", admin_pb2.AlterConfigsRequest, admin_pb2.AlterConfigsResponse
+)
+OFFSET_DELETE: Final = UnaryApi(
+    47, "Group", "OffsetDelete", group_pb2.OffsetDeleteRequest, group_pb2.OffsetDeleteResponse
 )
 UPDATE_FEATURES: Final = UnaryApi(
     57,
@@ -116,6 +153,20 @@ UNREGISTER_BROKER: Final = UnaryApi(
     admin_pb2.UnregisterBrokerRequest,
     admin_pb2.UnregisterBrokerResponse,
 )
+CONSUMER_GROUP_HEARTBEAT: Final = UnaryApi(
+    68,
+    "Group",
+    "ConsumerGroupHeartbeat",
+    group_pb2.ConsumerGroupHeartbeatRequest,
+    group_pb2.ConsumerGroupHeartbeatResponse,
+)
+CONSUMER_GROUP_DESCRIBE: Final = UnaryApi(
+    69,
+    "Group",
+    "ConsumerGroupDescribe",
+    group_pb2.ConsumerGroupDescribeRequest,
+    group_pb2.ConsumerGroupDescribeResponse,
+)
 # As a broker knows them, without the controller: Kafka has no second API for that.
 DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
     10_000,
@@ -136,6 +187,15 @@ DESCRIBE_FEATURES: Final = UnaryApi(
 UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     LIST_OFFSETS,
     METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+    FIND_COORDINATOR,
+    JOIN_GROUP,
+    HEARTBEAT,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
     CREATE_TOPICS,
     DELETE_TOPICS,
     DELETE_RECORDS,
@@ -144,11 +204,15 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DESCRIBE_CONFIGS,
     DESCRIBE_LOG_DIRS,
     CREATE_PARTITIONS,
+    DELETE_GROUPS,
     ELECT_LEADERS,
     ALTER_CONFIGS,
+    OFFSET_DELETE,
     UPDATE_FEATURES,
     DESCRIBE_CLUSTER,
     UNREGISTER_BROKER,
+    CONSUMER_GROUP_HEARTBEAT,
+    CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
 )

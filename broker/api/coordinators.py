@@ -1,0 +1,33 @@
+"""How handlers reach the coordinators of this broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
+from pylog_broker.coordinator.runtime.decision import Decision, RequestId
+
+GroupOperation = Callable[[GroupCoordinator, RequestId, int], Decision]
+"""Decides on a shard, for the request of that id, at that time of day (ms)."""
+
+
+class GroupCoordinators(Protocol):
+    """The groups that this broker coordinates, by the partitions of `__consumer_offsets` that it
+    leads. Lives on the broker's loop.
+    """
+
+    async def call(
+        self, group_id: str, operation: GroupOperation, *, timeout_ms: int | None = None
+    ) -> Any:
+        """The reply, when all that it rests on is committed.
+
+        Raises what the operation raises; NotCoordinator where another broker coordinates the group,
+        CoordinatorLoadInProgress, CoordinatorNotAvailable, and RequestTimedOut after `timeout_ms`.
+        A caller that is cancelled leaves the decision as it is.
+        """
+
+    async def call_all(self, operation: GroupOperation) -> list[Any]:
+        """The replies of all shards here. Raises CoordinatorLoadInProgress while one is being
+        read.
+        """
