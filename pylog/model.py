@@ -182,6 +182,8 @@ _LEGAL_TOPIC_CHARACTERS: Final = frozenset(
 
 
 INTERNAL_PREFIX: Final = "__"
+CONSUMER_OFFSETS: Final = "__consumer_offsets"
+"""The topic in which groups, their members and what they committed are kept."""
 
 
 def is_internal(topic: str) -> bool:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from pylog.model import CONSUMER_OFFSETS
 from pylog_broker.config import BROKER_NAMES, BrokerConfig, TopicConfig
 
 MIN_ISR: Final = "min.insync.replicas"
-
-
-CONSUMER_OFFSETS: Final = "__consumer_offsets"
 TRANSACTION_STATE: Final = "__transaction_state"
 SHARE_GROUP_STATE: Final = "__share_group_state"
 

@@ -23,6 +23,8 @@ from pylog_broker.replication.messages import (
     FetchDone,
     FetchStands,
     HighWatermarkMoved,
+    InternalAppended,
+    InternalRead,
     LeadershipBegan,
     LeadershipEnded,
     OffsetsListed,
@@ -51,6 +53,8 @@ _Rare = (
     | WriteLogStarts
     | DeleteRecordsDone
     | OffsetsListed
+    | InternalRead
+    | InternalAppended
     | DeleteReplicaLater
     | ReplicaFailed
     | OperationFailed
@@ -180,7 +184,12 @@ class Engine:
                 self._spawn(self._sync(effect))
             case WriteLogStarts():
                 self._spawn(self._write_starts(effect))
-            case DeleteRecordsDone(token, answer) | OffsetsListed(token, answer):
+            case (
+                DeleteRecordsDone(token, answer)
+                | OffsetsListed(token, answer)
+                | InternalRead(token, answer)
+                | InternalAppended(token, answer)
+            ):
                 cast(Answer, token)(answer)
             case DeleteReplicaLater(directory, delay_ms):
                 timer = self._loop.call_later(delay_ms / 1000, self._delete, directory)

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
+from pylog.model import CONSUMER_OFFSETS, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.api import Api, DataApi
 from pylog_broker.api.batch_checks import BatchChecks
@@ -56,12 +56,14 @@ from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.metrics.listen import Metrics
 from pylog_broker.net.shares import BrokerShares
 from pylog_broker.net.strangers import StrangerReports
+from pylog_broker.node.coordinators import Coordinators
 from pylog_broker.node.disk_failures import DiskFailures
 from pylog_broker.node.disk_work import DiskWork
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
 from pylog_broker.node.gate import gate_of, limits_of
+from pylog_broker.node.group_coordinators import GroupShards
 from pylog_broker.node.host import host_id, open_files_max
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
@@ -148,6 +150,7 @@ class BrokerService:
         self._logs: LogDirectories
         self._epochs: EpochFile
         self._engine: Engine
+        self._groups: GroupShards
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
@@ -229,6 +232,8 @@ class BrokerService:
             report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
+        self._groups = GroupShards(self._engine, self._clock, self._pool, self._image)
+        self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -287,7 +292,7 @@ class BrokerService:
         self._watch = MemoryWatch(api.data.produce.memory, api.data.fetch.answers)
         self._watch.start()
         configs = DescribeConfigsHandler(
-            lambda: self._membership.image,
+            self._image,
             without_cluster_wide(dict(without_secrets(self._settings.config))),
         )
         log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
@@ -325,15 +330,12 @@ class BrokerService:
         )
         quota = self._parts.producer_id_quota = ProducerIdQuota(lambda: self._logs.config)
 
-        def image() -> MetadataImage:
-            return self._membership.image
-
         return Api(
             data,
-            MetadataHandler(image, lambda: gateway),
+            MetadataHandler(self._image, lambda: gateway),
             ListOffsetsHandler(manager, perform, clock),
             DeleteRecordsHandler(manager, perform, clock),
-            OffsetForLeaderEpochHandler(manager, image),
+            OffsetForLeaderEpochHandler(manager, self._image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
         )
 
@@ -372,6 +374,9 @@ class BrokerService:
         )
 
     # ---- what the parts ask of each other -------------------------------------------------------
+
+    def _image(self) -> MetadataImage:
+        return self._membership.image
 
     def _name_of(self, topic_id: TopicId) -> str | None:
         return self._membership.image.topic_name(topic_id)
@@ -418,6 +423,7 @@ class BrokerService:
         self._gate.quotas.limits = limits_of(live, self._files_max)
         manager = self._engine.manager
         self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
+        self._groups.on_metadata(delta)
 
     def _on_unfenced(self) -> None:
         self._loop.create_task(self._server.set_serving(True))
@@ -530,6 +536,7 @@ class BrokerService:
         self._failures.stop()
         marks = None
         if self._engine_exists():
+            self._groups.shell.stop()
             self._engine.stop()
             self._disk_failures.stop()
             if self._engine.connections is not None:

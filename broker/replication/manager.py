@@ -13,6 +13,7 @@ The parts share `HostedPartitions` and `WaitingRoom`:
     deletions        DeleteRecords                         partition  one replica
     sessions         what followers asked last             replicas   who leads, who follows
     leaderships      what coordinators are told            syncs      what waits for the own disk
+    internal_logs    what coordinators read and write
 """
 
 from __future__ import annotations
@@ -30,9 +31,11 @@ from pylog_broker.replication.fetches import Fetches
 from pylog_broker.replication.follower import FollowerState
 from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.hosted import HostedPartitions, Missing
+from pylog_broker.replication.internal_logs import InternalLogs
 from pylog_broker.replication.isr import AdvanceHighWatermark, IsrEffect, LeaderState
 from pylog_broker.replication.log_starts import LogStarts
 from pylog_broker.replication.messages import (
+    AppendInternal,
     ColdRead,
     DeleteRecords,
     Effect,
@@ -43,6 +46,7 @@ from pylog_broker.replication.messages import (
     OffsetQuery,
     PartitionState,
     Produce,
+    ReadInternal,
     ReplicaEpochEnd,
     ReplicaEpochQuery,
     ReplicaFetch,
@@ -111,6 +115,9 @@ class ReplicaManager:
         )
         self._fetches = Fetches(hosted, room, self._storage_failed, self._damaged)
         self._offsets = OffsetLookUps(hosted, room, self._storage_failed)
+        self._internal_logs = InternalLogs(
+            hosted, room, self._produces, self._storage_failed, self._damaged
+        )
         self._replica_fetches = self.replica_fetch_path(
             hosted, room, self._lead, self._storage_failed, self._damaged
         )
@@ -190,6 +197,7 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._fetches.on_cold_read(read)
         self._offsets.on_cold_read(read)
+        self._internal_logs.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
         return self._finish()
 
@@ -210,6 +218,28 @@ class ReplicaManager:
         self._room.begin(now_ms)
         self._starts.on_written(written)
         return self._finish()
+
+    # ---- coordinators of this broker ------------------------------------------------------------
+
+    def read_internal(self, now_ms: int, request: ReadInternal, token: object) -> list[Effect]:
+        """What a log led here holds, committed or not: InternalRead now, or when its pages were
+        read.
+        """
+        self._room.begin(now_ms)
+        self._internal_logs.read(request, token)
+        return self._finish()
+
+    def append_internal(
+        self, now_ms: int, wall_ms: int, request: AppendInternal, token: object
+    ) -> list[Effect]:
+        """Append a coordinator's batch at exactly its offset: InternalAppended at once."""
+        self._room.begin(now_ms)
+        self._internal_logs.append(wall_ms, request, token)
+        return self._finish()
+
+    def internal_refusal(self, topic_partition: TopicPartition) -> Failure | None:
+        """Why a coordinator's batch would be refused now: too few replicas are in sync."""
+        return self._internal_logs.refusal(topic_partition)
 
     # ---- other brokers --------------------------------------------------------------------------
 

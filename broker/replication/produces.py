@@ -44,6 +44,7 @@ from pylog_broker.storage.log.validator import CLIENT, INTERNAL, Origin
 """Topics of this prefix are written by coordinators only."""
 
 _ACKS: Final = (-1, 1, 0)
+_OF_COORDINATORS: Final = Produce(acks=-1, timeout_ms=0, batches=(), internal=True)
 
 OpenAcks = dict[Partition, tuple[int, Offset, LeaderEpoch]]
 """Partition -> (index of its ack, offset to be committed, leader epoch of the append)."""
@@ -160,6 +161,17 @@ class Produces:
         for request, token, acks, open_acks in outcomes:
             self._answer_or_wait(request, token, acks, open_acks)
 
+    def append_internal(
+        self, wall_ms: int, partition: Partition, item: PartitionBatch
+    ) -> Failure | None:
+        """Append a coordinator's batch. Nobody waits here for its commit."""
+        appended: list[tuple[Partition, tuple[IsrEffect, ...]]] = []
+        ack = self._append(wall_ms, partition, item, _OF_COORDINATORS, appended, {}, 0)
+        for _, effects in appended:
+            self._lead(partition, effects)
+            self._room.appended((partition,))
+        return ack.failure
+
     def _append_all(
         self,
         wall_ms: int,
@@ -250,7 +262,7 @@ class Produces:
             if is_internal(topic):
                 fault = _not_for_clients(topic)
         if fault is None and request.acks == -1:
-            fault = _too_few(partition)
+            fault = too_few(partition)
         if fault is not None or leading is None:
             assert fault is not None
             return _refused(partition, fault)
@@ -329,7 +341,8 @@ def _origin(item: PartitionBatch, request: Produce) -> Origin:
     return CLIENT if item.checked is None else Origin(checked=item.checked)
 
 
-def _too_few(partition: Partition) -> Failure | None:
+def too_few(partition: Partition) -> Failure | None:
+    """Why acks=all would be refused, before anything is appended."""
     leading = partition.leading
     if leading is None or not leading.is_under_min_isr:
         return None

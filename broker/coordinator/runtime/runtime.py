@@ -109,6 +109,8 @@ class _Led(Generic[CoordinatorT]):
 
     shard: Shard[CoordinatorT]
     since_ms: int
+    high_watermark: Offset = Offset(0)
+    """As it was told last: a shard that begins again is not told again."""
     timers: dict[_Due, TimerEntry[_Due]] = field(default_factory=dict)
 
 
@@ -231,7 +233,10 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
     def on_high_watermark(self, partition: int, offset: Offset) -> list[RuntimeEffect]:
         """Everything below `offset` is committed."""
         led = self._led.get(partition)
-        if led is None or led.shard.phase is ShardPhase.RESIGNED:
+        if led is None:
+            return []
+        led.high_watermark = max(led.high_watermark, offset)
+        if led.shard.phase is ShardPhase.RESIGNED:
             return []
         self._unflushed.pop(partition, None)
         return [*self._leaving(led, led.shard.on_high_watermark(offset))]
@@ -283,6 +288,11 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
     def must_flush(self) -> bool:
         """Whether `flush` has something to do."""
         return bool(self._unflushed)
+
+    @property
+    def loading(self) -> list[int]:
+        """The partitions whose shards do not decide yet."""
+        return [n for n, led in self._led.items() if led.shard.phase is not ShardPhase.ACTIVE]
 
     def coordinators(self) -> dict[int, CoordinatorT]:
         """Those of the shards that decide, by partition: to look at, for metrics and tests."""
@@ -372,6 +382,7 @@ class CoordinatorRuntime(Generic[CoordinatorT]):
                 return self._leaving(led, led.shard.give_up(request_id, late))
             case _Reload(partition):
                 led.shard = self._new_shard(partition, led.shard.epoch)
+                led.shard.on_high_watermark(led.high_watermark)
                 led.since_ms = now_ms
                 return [led.shard.next_read()]
 

@@ -239,6 +239,17 @@ def test_after_a_failed_append_all_who_wait_hear_so_and_the_log_decides_what_is_
     assert made.on_time(2 + RELOAD_AFTER_MS, 0) == [ReadLog(P3, EPOCH, Offset(0))]
 
 
+def test_a_shard_that_begins_again_knows_what_is_committed() -> None:
+    made = active(Record("a", 4))
+    made.on_append_failed(2, 3, EPOCH, PylogError("disk full"))
+    made.on_high_watermark(3, Offset(2))  # while it rests
+    made.on_time(2 + RELOAD_AFTER_MS, 0)
+    found = (AppendRecords(Offset(0), (Record("a", 4), Record("a", 5))),)
+    made.on_read(300, 0, 3, EPOCH, LogSlice(found, Offset(2)), Offset(2))
+    made.run(300, 3, 3, get("a", 3))
+    assert made.flush() == [Reply(3, 5)]
+
+
 def test_a_shard_that_has_moved_tells_all_who_wait() -> None:
     made = active()
     made.run(1, 3, 1, put("a", 1, 1), timeout_ms=50)
