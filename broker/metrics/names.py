@@ -209,6 +209,27 @@ REPLICA_LAG: Final = Metric(
     "Records that a follower lacks, as its leader knows; leaders only.",
     ("topic", "partition", "replica"),
 )  # fmt: skip
+COORDINATOR_SHARDS: Final = Metric(
+    "pylog_coordinator_partitions", "gauge",
+    "Partitions of an internal topic that this broker leads and coordinates: `active`, or "
+    "`loading` while requests are turned away.", ("topic", "state"),
+)  # fmt: skip
+COORDINATOR_LOAD_SECONDS: Final = Metric(
+    "pylog_coordinator_load_seconds", "histogram",
+    "How long such a partition took to load.", ("topic",),
+)  # fmt: skip
+COORDINATOR_FAILURES: Final = Metric(
+    "pylog_coordinator_failures_total", "counter",
+    "Times that one could not be read or written, or met a defect, and was loaded again.",
+    ("topic",),
+)  # fmt: skip
+GROUPS: Final = Metric(
+    "pylog_groups", "gauge", "Groups that this broker coordinates.", ("type", "state")
+)
+GROUP_OFFSETS: Final = Metric(
+    "pylog_group_offsets", "gauge",
+    "Committed offsets that it keeps: one for each group and partition.",
+)  # fmt: skip
 
 # ---- controller and gateway -------------------------------------------------------------------
 

@@ -32,6 +32,7 @@ from pylog_broker.coordinator.runtime.runtime import (
 )
 from pylog_broker.coordinator.runtime.shard import Append, Operation, ReadLog
 from pylog_broker.metadata.messages import Failure
+from pylog_broker.metrics.counters import Histogram
 from pylog_broker.node.engine import Engine
 from pylog_broker.replicated.state_machine import LogSlice
 from pylog_broker.replication.leaderships import LeadershipListener
@@ -105,6 +106,9 @@ class CoordinatorShell(Generic[CoordinatorT]):
         self._turn_is_due = False
         self._decoding: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self.load_seconds = Histogram()
+        self.failures = 0
+        """How often a shard began again, because of its log or of a defect."""
 
     # ---- requests --------------------------------------------------------------------------------
 
@@ -193,10 +197,13 @@ class CoordinatorShell(Generic[CoordinatorT]):
                     self._for_log.append(effect)
                 case ShardLoaded(name, epoch, since_ms):
                     took_ms = self._clock.monotonic_ms() - since_ms
+                    self.load_seconds.observe(took_ms / 1000)
                     _log.info("%s is loaded in %d ms, epoch %d", name, took_ms, epoch)
                 case ShardFailed(name, _, error):
+                    self.failures += 1
                     _log.warning("%s is read again, as it failed: %s", name, error)
                 case Defect(name, error):
+                    self.failures += 1
                     _log.error("a defect of the coordinator of %s", name, exc_info=error)
 
     def _answer(self, reply: Reply) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pylog_broker.framed.server import StreamServer
     from pylog_broker.net.acceptor import Gate
     from pylog_broker.node.engine import Engine
+    from pylog_broker.node.group_coordinators import GroupShards
     from pylog_broker.node.membership import Membership
     from pylog_broker.replication.partition import Partition
     from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -53,6 +54,7 @@ class BrokerParts:
     counters: RequestCounters
     gate: Gate | None = None
     engine: Engine | None = None
+    groups: GroupShards | None = None
     data: DataApi | None = None
     streams: StreamServer | None = None
     producer_id_quota: ProducerIdQuota | None = None
@@ -126,6 +128,8 @@ class BrokerMetrics:
             page.add(names.CONTROLLER_EPOCH, membership.image.controller_epoch)
         if parts.engine is not None:
             await self._add_replicas(page, parts.engine)
+        if parts.groups is not None:
+            await _add_groups(page, parts.groups)
         return page.text()
 
     def _add_bytes(self, page: Page) -> None:
@@ -220,6 +224,25 @@ class BrokerMetrics:
         page.add(names.CLEANER_DIRTY, max(dirty, default=0))
         page.add(names.CLEANER_UNCLEANABLE, sum(len(each.uncleanable) for each in cleaners))
         page.add(names.CLEANER_PASSES, sum(each.passes for each in cleaners))
+
+
+async def _add_groups(page: Page, groups: GroupShards) -> None:
+    shell, runtime = groups.shell, groups.shell.runtime
+    topic, shards = runtime.topic, runtime.coordinators()
+    page.add_all(
+        names.COORDINATOR_SHARDS,
+        {(topic, "active"): len(shards), (topic, "loading"): len(runtime.loading)},
+    )
+    page.add_histograms(names.COORDINATOR_LOAD_SECONDS, {(topic,): shell.load_seconds})
+    page.add_all(names.COORDINATOR_FAILURES, {(topic,): shell.failures})
+    offsets = 0
+    counted: Counter[tuple[str, str]] = Counter()
+    for shard in shards.values():
+        offsets += len(shard.offsets)
+        counted.update((group.type.value, group.state_name) for group in shard.groups.values())
+        await asyncio.sleep(0)
+    page.add_all(names.GROUPS, {key: counted[key] for key in sorted(counted)})
+    page.add(names.GROUP_OFFSETS, offsets)
 
 
 def _look_at(partitions: Sequence[Partition], totals: _Totals, *, detail: bool) -> None:

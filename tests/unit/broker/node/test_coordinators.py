@@ -25,9 +25,11 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsFetched,
 )
 from pylog_broker.coordinator.runtime.decision import Decision, RequestId
+from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.node.coordinators import SLICE_BYTES, Coordinators
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.group_coordinators import GroupShards
+from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import LeadershipBegan, LeadershipEnded
 from tests.fakes.broker_group import BrokerGroup
@@ -152,6 +154,21 @@ def test_a_long_log_is_loaded_in_slices(group: BrokerGroup) -> None:
 
     run(group, write)
     run(group, load)
+
+
+def test_metrics_tell_of_shards_and_groups(group: BrokerGroup) -> None:
+    async def main(broker: Broker) -> None:
+        parts = BrokerParts(1, "c", RequestCounters(), groups=broker.groups)
+        topic = f'topic="{CONSUMER_OFFSETS}"'
+        await broker.commit("g", 1)
+        page = await BrokerMetrics(parts).page()
+        assert f'pylog_coordinator_partitions{{{topic},state="active"}} 1' in page
+        assert f"pylog_coordinator_load_seconds_count{{{topic}}} 1" in page
+        assert f"pylog_coordinator_failures_total{{{topic}}} 0" in page
+        assert 'pylog_groups{type="classic",state="Empty"} 1' in page
+        assert "pylog_group_offsets 1" in page
+
+    run(group, main)
 
 
 def test_requests_are_turned_away_while_the_log_is_read(group: BrokerGroup) -> None:
