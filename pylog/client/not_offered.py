@@ -17,6 +17,7 @@ _TRANSACTIONS: Final = (
     "transactions are not offered yet; the idempotent producer stores each record once per session"
 )
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
+_SHARE_GROUPS: Final = "share groups are not offered yet; consumer groups are"
 _SECURITY: Final = "authorization and quotas are not offered yet"
 _REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
@@ -40,15 +41,11 @@ CONSUMER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
-            "list_groups",
-            "describe_groups",
-            "delete_groups",
-            "list_group_offsets",
-            "alter_group_offsets",
-            "delete_group_offsets",
-            "remove_group_members",
+            "list_share_group_offsets",
+            "alter_share_group_offsets",
+            "delete_share_group_offsets",
         ),
-        _GROUPS,
+        _SHARE_GROUPS,
     ),
     **dict.fromkeys(
         ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT

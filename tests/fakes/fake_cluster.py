@@ -1,8 +1,8 @@
 """A cluster in this process: real gRPC servers and framed ports on loopback over a log in memory.
 
-For the clients' tests: it speaks `log.proto` and `admin.proto`, checks sequences as a broker does,
-and can be told to refuse, to lose answers, to move leaders and to stop servers. No replication, no
-disk, no security.
+For the clients' tests: it speaks `log.proto`, `admin.proto` and `group.proto`, checks sequences as
+a broker does, and can be told to refuse, to lose answers, to move leaders and to stop servers. No
+replication, no disk, no security.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pylog.model import topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.apis import UnaryApi
-from pylog.rpc.v1 import admin_pb2_grpc, common_pb2, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2_grpc, common_pb2, group_pb2_grpc, log_pb2, log_pb2_grpc
 from tests.fakes.fake_admin import FakeAdmin
+from tests.fakes.fake_groups import FakeGroups, GroupWorld
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
 
@@ -75,6 +76,7 @@ class FakeCluster:
         self.is_gateway = False
         """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
+        self.groups = GroupWorld(self)
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -103,6 +105,9 @@ class FakeCluster:
         admin = FakeAdmin(self, broker)
         admin_pb2_grpc.add_AdminServicer_to_server(admin, server)  # type: ignore[no-untyped-call]
         admin_pb2_grpc.add_BrokerAdminServicer_to_server(admin, server)  # type: ignore[no-untyped-call]
+        groups = FakeGroups(self.groups, broker)
+        group_pb2_grpc.add_GroupServicer_to_server(groups, server)  # type: ignore[no-untyped-call]
+        services = {"Log": service, "Group": groups}
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server
@@ -111,7 +116,7 @@ class FakeCluster:
                 broker,
                 service.ProduceStream,
                 service.FetchStream,
-                answer_call=partial(_answer, service, admin) if self.framed_calls else None,
+                answer_call=partial(_answer, services, admin) if self.framed_calls else None,
                 port=self._stream_ports.get(broker, 0),
                 request_bytes_max=self.request_bytes_max,
             )
@@ -191,9 +196,11 @@ class FakeCluster:
         return found
 
 
-def _answer(service: _Service, admin: FakeAdmin, api: UnaryApi[Any, Any], *asked: Any) -> Any:
+def _answer(
+    services: dict[str, Any], admin: FakeAdmin, api: UnaryApi[Any, Any], *asked: Any
+) -> Any:
     """What gRPC's server does for a call."""
-    return getattr(service if api.service == "Log" else admin, api.name)(*asked)
+    return getattr(services.get(api.service, admin), api.name)(*asked)
 
 
 class _Busy(grpc.ServerInterceptor):  # type: ignore[misc]

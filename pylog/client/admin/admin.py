@@ -1,7 +1,7 @@
-"""`AdminClient`: topics, configurations, records and the cluster, by synchronous calls.
+"""`AdminClient`: topics, configurations, records, groups and the cluster, by synchronous calls.
 
 Topic calls go to the gateway, which metadata names; what a broker can answer is asked of brokers,
-so that it works while the controller is away.
+so that it works while the controller is away. Groups are asked of their coordinators.
 """
 
 from __future__ import annotations
@@ -12,8 +12,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.client.admin import admin_wire
-from pylog.client.admin.admin_types import ConfigEntry, ConfigResource, LogDirDescription
+from pylog.client.admin import admin_wire, group_admin, group_wire
+from pylog.client.admin.admin_types import (
+    ConfigEntry,
+    ConfigResource,
+    GroupDescription,
+    GroupListing,
+    LogDirDescription,
+    PartitionLag,
+)
 from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
 from pylog.client.background import close_at_exit, shared_loop
@@ -41,6 +48,7 @@ from pylog.model import (
     FeatureDescription,
     NewPartitions,
     NewTopic,
+    OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicDescription,
     TopicPartition,
@@ -328,6 +336,134 @@ class AdminClient(Closing, Shown):
         raise_faults(results, faults)
         return {tp: results[tp] for tp in wanted}
 
+    # ---- groups -------------------------------------------------------------------------------
+
+    def list_groups(
+        self,
+        states: str | Iterable[str] | None = None,
+        types: str | Iterable[str] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list[GroupListing]:
+        """All groups in the order of their ids; only those of these states ("Stable", "Empty", ...)
+        and types ("classic", "consumer", "share", "streams") where some are given.
+
+        Every live broker is asked for the groups that it coordinates. PartialFailure holds the
+        lists of the brokers that answered and the errors of the others, by broker id.
+        """
+        request = group_wire.list_request(states, types)
+        timeout_ms = self._milliseconds(timeout)
+        listed, faults = self._run(group_admin.list_groups(self._cluster, request, timeout_ms))
+        raise_faults(listed, faults)
+        found = {group.group_id: group for groups in listed.values() for group in groups}
+        return [found[each] for each in sorted(found)]
+
+    def describe_groups(
+        self, groups: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, GroupDescription]:
+        """Groups of consumers with their members, whichever protocol these speak. Raises
+        GroupIdNotFound, InvalidGroupId.
+        """
+        ids = group_wire.group_ids(groups)
+        timeout_ms = self._milliseconds(timeout)
+        outcomes = self._run(group_admin.describe_groups(self._cluster, ids, timeout_ms))
+        raise_faults(outcomes.in_order(), outcomes.faults)
+        return outcomes.in_order()
+
+    def delete_groups(self, groups: str | Iterable[str], *, timeout: float | None = None) -> None:
+        """Forget groups with all their offsets. Raises NonEmptyGroup while one has live members,
+        GroupIdNotFound.
+        """
+        ids = group_wire.group_ids(groups)
+        timeout_ms = self._milliseconds(timeout)
+        outcomes = self._run(group_admin.delete_groups(self._cluster, ids, timeout_ms))
+        raise_faults(outcomes.in_order(), outcomes.faults)
+
+    def list_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """The group's positions: the next offset that it will read, with leader epoch and metadata.
+        None given: all partitions that have one; else None where nothing is committed. A group that
+        does not exist has none.
+        """
+        wanted = None if partitions is None else some_partitions((partitions,))
+        ids, timeout_ms = [group_wire.group_id(group)], self._milliseconds(timeout)
+        asking = group_admin.group_offsets(self._cluster, ids, wanted, timeout_ms)
+        outcomes = self._run(asking)
+        raise_faults({}, outcomes.faults)
+        committed, faults = outcomes.results[group]
+        raise_faults(committed, faults)
+        return {tp: committed.get(tp) for tp in (sorted(committed) if wanted is None else wanted)}
+
+    def alter_group_offsets(
+        self,
+        group: str,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata],
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Set where a group goes on. One without members is made if it is not there; whether an
+        offset exists in its partition is not looked at.
+
+        Raises UnknownMemberId while the group has live members: stop them first, as they would go
+        on where they are and commit that. OffsetMetadataTooLarge.
+        """
+        group, wanted = group_wire.group_id(group), group_wire.positions(offsets)
+        timeout_ms = self._milliseconds(timeout)
+        asking = group_admin.alter_group_offsets(self._cluster, group, wanted, timeout_ms)
+        _raise_faults_of_items(self._run(asking))
+
+    def delete_group_offsets(
+        self, group: str, partitions: Iterable[TopicPartition], *, timeout: float | None = None
+    ) -> None:
+        """Forget a group's positions in these partitions. Raises GroupSubscribedToTopic where live
+        members read the topic, GroupIdNotFound.
+        """
+        group, wanted = group_wire.group_id(group), some_partitions((partitions,))
+        timeout_ms = self._milliseconds(timeout)
+        asking = group_admin.delete_group_offsets(self._cluster, group, wanted, timeout_ms)
+        _raise_faults_of_items(self._run(asking))
+
+    def remove_group_members(
+        self,
+        group: str,
+        members: str | Iterable[str] | None = None,
+        *,
+        reason: str = "",
+        timeout: float | None = None,
+    ) -> list[str]:
+        """The ids of the members that were removed: those with these member ids or instance ids;
+        None given: all. A program that still runs joins again.
+
+        Raises GroupIdNotFound, and UnknownMemberId for a member that is not there. `reason` is for
+        the coordinator's log.
+        """
+        chosen = [members] if isinstance(members, str) else members
+        if chosen is not None:
+            chosen = several(chosen, "members", "member ids, or instance ids")
+        group, timeout_ms = group_wire.group_id(group), self._milliseconds(timeout)
+        asking = group_admin.remove_members(self._cluster, group, chosen, reason, timeout_ms)
+        removed, faults = self._run(asking)
+        raise_faults(removed, faults)
+        return list(removed)
+
+    def group_lag(
+        self, groups: str | Iterable[str], *, timeout: float | None = None
+    ) -> dict[str, dict[TopicPartition, PartitionLag]]:
+        """How far each group is behind, by partition: those in which it has a position, and those
+        that a member is to read. In records; a partition whose end cannot be had holds the error.
+        Raises GroupIdNotFound.
+        """
+        ids = group_wire.group_ids(groups)
+        timeout_ms = self._milliseconds(timeout)
+        lags, faults = self._run(group_admin.group_lag(self._cluster, ids, timeout_ms))
+        raise_faults(lags, faults)
+        return lags
+
     # ---- cluster ------------------------------------------------------------------------------
 
     def describe_cluster(
@@ -526,6 +662,12 @@ class AdminClient(Closing, Shown):
                 "no server knows where the controller's gateway is; is the controller running?"
             )
         return server
+
+
+def _raise_faults_of_items(outcomes: Mapping[TopicPartition, errors.PylogError | None]) -> None:
+    """Nothing when all went well; the error itself for a single item, else PartialFailure."""
+    faults = {tp: fault for tp, fault in outcomes.items() if fault is not None}
+    raise_faults({tp: None for tp in outcomes if tp not in faults}, faults)
 
 
 def _names(topics: object) -> list[str]:

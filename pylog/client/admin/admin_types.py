@@ -1,4 +1,4 @@
-"""What configurations and log directories look like to administrators: plain values."""
+"""What configurations, log directories and groups look like to administrators: plain values."""
 
 from __future__ import annotations
 
@@ -7,14 +7,27 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from pylog import errors
-from pylog.model import TopicPartition
+from pylog.model import BrokerDescription, OffsetAndMetadata, TopicPartition
 
 DEFAULT_NAMES: Final = ("", "default", "<default>")
 NOT_OFFERED_KINDS: Final = {
     **dict.fromkeys(("user", "client-id", "client", "ip"), "quotas are not offered yet"),
-    **dict.fromkeys(("group", "client-metrics"), "groups and pushed metrics are not offered yet"),
+    "group": "settings of groups are not offered yet",
+    "client-metrics": "pushed metrics are not offered yet",
 }
 """What else has a configuration in Kafka."""
+GROUP_STATES: Final = (
+    "PreparingRebalance",
+    "CompletingRebalance",
+    "Stable",
+    "Dead",
+    "Empty",
+    "Assigning",
+    "Reconciling",
+    "NotReady",
+)
+"""Kafka's names: of the classic protocol, of the consumer protocol, of streams."""
+GROUP_TYPES: Final = ("classic", "consumer", "share", "streams")
 OPERATIONS: Final = ("set", "delete", "append", "subtract")
 
 
@@ -122,3 +135,85 @@ class LogDirDescription:
     replicas: Mapping[TopicPartition, LogDirReplica] = field(default_factory=dict)
     error: errors.PylogError | None = None
     directory_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupListing:
+    """A group, in one line.
+
+    `type` is the protocol of its members: classic, consumer, share or streams. `protocol_type` is
+    what a classic group is for: "consumer" of consumers, and empty of a group that nobody ever
+    joined and that only has offsets. `state`: one of GROUP_STATES.
+    """
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMember:
+    """A member of a group, as its coordinator knows it.
+
+    `type` is the protocol that it speaks, classic or consumer. `instance_id`: of a static member
+    (KIP-345). `assignment`: what it is to read; None where the member is no consumer, or cannot be
+    understood. Only of the consumer protocol: `target`, what it will read when all members have
+    given up what they should, `epoch`, and what it subscribes to.
+    """
+
+    member_id: str
+    type: str
+    client_id: str
+    client_host: str
+    instance_id: str | None = None
+    rack: str | None = None
+    assignment: tuple[TopicPartition, ...] | None = ()
+    target: tuple[TopicPartition, ...] | None = None
+    epoch: int | None = None
+    topics: tuple[str, ...] | None = None
+    topic_pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """A group and its members.
+
+    `assignor` shares the partitions out: of a classic group the strategy that its members chose
+    (empty while they choose), else an assignor of the coordinator. `coordinator`: the broker that
+    answered. The epochs are those of the consumer protocol (KIP-848), None of a classic group:
+    `group_epoch` grows when members or topics change, `assignment_epoch` says for which of them the
+    targets were computed.
+    """
+
+    group_id: str
+    type: str
+    state: str
+    protocol_type: str
+    assignor: str
+    coordinator: BrokerDescription
+    members: tuple[GroupMember, ...] = ()
+    group_epoch: int | None = None
+    assignment_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """How far a group is behind in a partition.
+
+    `committed`: its position, None where nothing is committed. `end_offset`: where the next record
+    will be (the high watermark); None where that could not be had, because of `error`. `lag` is in
+    records, as offsets count them: one that was compacted away, or that ends a transaction, counts
+    too. None where one of the two is not known.
+    """
+
+    committed: OffsetAndMetadata | None
+    end_offset: int | None
+    error: errors.PylogError | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records from the position to the end; 0 for a position beyond the end."""
+        if self.committed is None or self.end_offset is None:
+            return None
+        return max(self.end_offset - self.committed.offset, 0)

@@ -17,7 +17,7 @@ from pylog.client.admin.admin_types import (
     config_resource,
 )
 from pylog.client.arguments import mapping, several, shown, whole, whole_or_none
-from pylog.client.cluster.metadata import ClusterSnapshot, TopicInfo
+from pylog.client.cluster.metadata import BrokerInfo, ClusterSnapshot, TopicInfo
 from pylog.client.cluster.wire import error_of
 from pylog.config import INT_MAX
 from pylog.model import (
@@ -288,15 +288,20 @@ def broker_descriptions(snapshot: ClusterSnapshot) -> tuple[BrokerDescription, .
     given = [(broker, False) for broker in snapshot.brokers]
     given += [(broker, True) for broker in snapshot.fenced_brokers]
     return tuple(
-        BrokerDescription(
-            broker.id,
-            broker.address.host,
-            broker.address.port,
-            broker.rack or None,
-            broker.epoch,
-            fenced,
-        )
+        broker_description(broker, fenced=fenced)
         for broker, fenced in sorted(given, key=lambda each: each[0].id)
+    )
+
+
+def broker_description(broker: BrokerInfo, *, fenced: bool = False) -> BrokerDescription:
+    """A broker out of the metadata."""
+    return BrokerDescription(
+        broker.id,
+        broker.address.host,
+        broker.address.port,
+        broker.rack or None,
+        broker.epoch,
+        fenced,
     )
 
 

@@ -22,8 +22,10 @@ def test_topics_and_settings() -> None:
             assert entries["segment.bytes"].value == "5000"
             with pytest.raises(errors.UnknownTopicOrPartition, match="no"):
                 await admin.delete_topics("no")
-            with pytest.raises(errors.NotOffered, match=r"AsyncAdminClient\.list_groups: "):
-                admin.list_groups()
+            with pytest.raises(errors.NotOffered, match=r"AsyncAdminClient\.create_acls: "):
+                admin.create_acls()
+            await admin.alter_group_offsets("g", {("a", 0): 5})
+            assert [group.group_id for group in await admin.list_groups()] == ["g"]
         with pytest.raises(errors.ClientClosed):
             await admin.list_topics()
 
