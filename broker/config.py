@@ -169,6 +169,38 @@ _OWN_BROKER_KEYS: Final = (
               "Replicas of a topic that does not say.", low=1, high=32_767),
     ConfigKey("fetch.max.bytes", int, 55 * _MIB,
               "The largest answer to one fetch.", low=1024, high=INT_MAX),
+    ConfigKey("group.consumer.heartbeat.interval.ms", int, 5_000,
+              "How often members of a group of the consumer protocol send a heartbeat.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.consumer.max.heartbeat.interval.ms", int, 15_000,
+              "The longest such interval.", low=1, high=INT_MAX),
+    ConfigKey("group.consumer.max.session.timeout.ms", int, 60_000,
+              "The longest session of such members.", low=1, high=INT_MAX),
+    ConfigKey("group.consumer.max.size", int, INT_MAX,
+              "Members of one group of the consumer protocol.", low=1, high=INT_MAX),
+    ConfigKey("group.consumer.migration.policy", str, "bidirectional",
+              "In which direction a group with members may change its protocol: `upgrade` is from "
+              "classic to consumer.",
+              choices=("bidirectional", "upgrade", "downgrade", "disabled")),
+    ConfigKey("group.consumer.min.heartbeat.interval.ms", int, 5_000,
+              "The shortest interval of heartbeats of the consumer protocol.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.consumer.min.session.timeout.ms", int, 45_000,
+              "The shortest session of its members.", low=1, high=INT_MAX),
+    ConfigKey("group.consumer.session.timeout.ms", int, 45_000,
+              "A member of a group of the consumer protocol that is silent for so long has gone.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.initial.rebalance.delay.ms", int, 3_000,
+              "How long the first members of an empty group of the classic protocol wait for "
+              "others. A LocalCluster has 0.", low=0, high=INT_MAX),
+    ConfigKey("group.max.session.timeout.ms", int, 1_800_000,
+              "The longest session that a member of the classic protocol may ask for.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.max.size", int, INT_MAX,
+              "Members of one group of the classic protocol.", low=1, high=INT_MAX),
+    ConfigKey("group.min.session.timeout.ms", int, 6_000,
+              "The shortest session that a member of the classic protocol may ask for.",
+              low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
@@ -243,6 +275,17 @@ _OWN_BROKER_KEYS: Final = (
               "off. In Spark set spark.pylog.metrics.listen. pylog's own."),
     ConfigKey("num.partitions", int, 1,
               "Partitions of a topic that does not say.", low=1, high=INT_MAX),
+    ConfigKey("offset.metadata.max.bytes", int, 4_096,
+              "Of the text that stands beside a committed offset.", low=0, high=INT_MAX),
+    ConfigKey("offsets.commit.timeout.ms", int, 5_000,
+              "How long a commit, or another change of a group, may wait for other replicas.",
+              low=1, high=INT_MAX),
+    ConfigKey("offsets.retention.check.interval.ms", int, 600_000,
+              "How often old committed offsets are looked for.", low=1, high=INT_MAX),
+    ConfigKey("offsets.retention.minutes", int, 7 * 24 * 60,
+              "A committed offset goes so long after its group has lost its last member or left "
+              "the topic; one of a group without members so long after its commit.",
+              low=1, high=INT_MAX),
     ConfigKey("offsets.topic.num.partitions", int, 50,
               "Partitions of __consumer_offsets, when it is made.", low=1, high=10_000),
     ConfigKey("offsets.topic.replication.factor", int, 3,
@@ -437,6 +480,18 @@ class BrokerConfig:
     connections_max_idle_ms: int = 600_000
     default_replication_factor: int = 1
     fetch_max_bytes: int = 55 * _MIB
+    group_consumer_heartbeat_interval_ms: int = 5_000
+    group_consumer_max_heartbeat_interval_ms: int = 15_000
+    group_consumer_max_session_timeout_ms: int = 60_000
+    group_consumer_max_size: int = INT_MAX
+    group_consumer_migration_policy: str = "bidirectional"
+    group_consumer_min_heartbeat_interval_ms: int = 5_000
+    group_consumer_min_session_timeout_ms: int = 45_000
+    group_consumer_session_timeout_ms: int = 45_000
+    group_initial_rebalance_delay_ms: int = 3_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = INT_MAX
+    group_min_session_timeout_ms: int = 6_000
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     log_cleaner_backoff_ms: int = 15_000
@@ -462,6 +517,10 @@ class BrokerConfig:
     logging_level: str = "INFO"
     metrics_listen: str = ""
     num_partitions: int = 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_commit_timeout_ms: int = 5_000
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_retention_minutes: int = 7 * 24 * 60
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
     offsets_topic_segment_bytes: int = 100 * _MIB
@@ -531,6 +590,27 @@ class BrokerConfig:
                 f"replica.lag.time.max.ms={self.replica_lag_time_max_ms}: followers of quiet "
                 "topics would fall out of the ISR"
             )
+        self._check_groups()
+
+    def _check_groups(self) -> None:
+        self._check_order("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+        for what in ("heartbeat.interval.ms", "session.timeout.ms"):
+            least, most = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
+            self._check_order(least, most)
+            self._check_order(least, f"group.consumer.{what}")
+            self._check_order(f"group.consumer.{what}", most)
+        interval_ms = self.group_consumer_heartbeat_interval_ms
+        if interval_ms >= self.group_consumer_session_timeout_ms:
+            raise InvalidConfig(
+                f"group.consumer.heartbeat.interval.ms={interval_ms} must be below "
+                f"group.consumer.session.timeout.ms={self.group_consumer_session_timeout_ms}, or "
+                "members are dropped between two heartbeats"
+            )
+
+    def _check_order(self, lower: str, upper: str) -> None:
+        low, high = getattr(self, _field(lower)), getattr(self, _field(upper))
+        if low > high:
+            raise InvalidConfig(f"{lower}={low} is above {upper}={high}")
 
     def to_mapping(self) -> dict[str, str | None]:
         """Every setting by Kafka's name, as text (None where nothing is set)."""

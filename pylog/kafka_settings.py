@@ -83,6 +83,7 @@ _BOOTSTRAP: Final = "bootstrap.servers are asked again whenever no known broker 
 _CONNECT: Final = (
     "an address that does not answer is given up after 2 to 3 s, the next one tried after 0.3 s"
 )
+_ONE_APPEND: Final = "what a coordinator decides in one turn of its broker is one append"
 _FORMAT: Final = "there is one message format, v2"
 _FORWARDED: Final = "brokers do not forward requests to the controller"
 _SNAPSHOTS: Final = (
@@ -176,6 +177,10 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         "broker.session.timeout.ms bounds what is asked of the controller",
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
     "fetch.purgatory.purge.interval.requests": _PURGATORY,
+    "group.consumer.regex.refresh.interval.ms":
+        "expressions are matched anew whenever topics come or go",
+    "group.coordinator.append.linger.ms": _ONE_APPEND,
+    "group.coordinator.threads": _LOOP,
     "initial.broker.registration.timeout.ms": "a broker tries to register until it is stopped",
     "kafka.metrics.polling.interval.secs": _BROKER_METRICS,
     "kafka.metrics.reporters": _BROKER_METRICS,
@@ -208,6 +213,8 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "num.recovery.threads.per.data.dir": _LOOP,
     "num.replica.alter.log.dirs.threads": _MOVES,
     "num.replica.fetchers": _LOOP,
+    "offsets.load.buffer.size": "a coordinator reads its log in slices of its own size",
+    "offsets.topic.compression.codec": "what a coordinator writes is not compressed",
     "producer.id.expiration.check.interval.ms": "idle producers are looked for every ten minutes",
     "producer.purgatory.purge.interval.requests": _PURGATORY,
     "queued.max.requests": "queued.max.request.bytes bounds what is in work, by bytes",
@@ -243,6 +250,9 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
         "policies are Java classes; who may make topics is not decided yet",
     "delete.topic.enable": "topics can always be deleted",
     "early.start.listeners": "a broker listens when its logs are open",
+    "group.consumer.assignors":
+        "a broker has uniform and range; members choose by group.remote.assignor",
+    "group.coordinator.rebalance.protocols": "the classic and the consumer protocol are both spoken",
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
     "listener.security.protocol.map": _SECURITY,
     "listeners": "set spark.pylog.broker.listen (`python -m pylog_broker.node --listen`)",
@@ -256,7 +266,6 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
     "max.request.partition.size.limit": "a request may name up to 20,000 partitions",
     "metadata.log.dir": "the metadata lie in the driver's directory: set spark.pylog.data.dir",
     "node.id": "the controller grants ids, and a broker's directory remembers its own",
-    "offset.metadata.max.bytes": _GROUPS,
     "principal.builder.class": _SECURITY,
     "process.roles": _QUORUM,
     "producer_byte_rate": _QUOTAS,
@@ -281,12 +290,12 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "controller.quota.": _QUOTAS,
     "delegation.token.": _SECURITY,
     "follower.replication.throttled.": _MOVES,
-    "group.": _GROUPS,
+    "group.share.": _SHARES,
+    "group.streams.": "streams groups are not offered; leave it out",
     "internal.": "it is for Kafka's own tests",
     "leader.replication.throttled.": _MOVES,
     "listener.name.": _SECURITY,
     "log.local.": _TIERS,
-    "offsets.": _GROUPS,
     "quota.": _QUOTAS,
     "remote.": _TIERS,
     "replication.quota.": _MOVES,

@@ -38,6 +38,8 @@ LOG_TAIL_BYTES: Final = 2000
 NEW_BROKER: Final = 0
 BROKERS_MAX: Final = 100
 _SETTINGS: Final = "brokers' settings, such as {'min.insync.replicas': '2'}"
+_QUICK: Final = {"group.initial.rebalance.delay.ms": "0"}
+"""Settings unless others are given: nobody else is about to start a member of the group."""
 PYTHON: Final = (sys.executable, "-P", "-m")
 """Without the current directory among the places of modules: a file there, `random.py`, would be
 taken for the standard library's."""
@@ -212,7 +214,7 @@ class LocalCluster:
             self._temporary = TemporaryFolder()
             data_dir = self._temporary.path
         self.data_dir = Path(data_dir).absolute()
-        self._config = {str(key): _config_text(value) for key, value in given.items()}
+        self._config = _QUICK | {str(key): _config_text(value) for key, value in given.items()}
         self._secret = secrets.token_hex(32)
         self._owner = os.getpid()
         self._head: _Process | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
@@ -9,7 +10,12 @@ from typing import TYPE_CHECKING, Self
 from pylog.clock import Clock
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.batch_checks import BatchChecks
+from pylog_broker.api.coordinators import GroupCoordinators
 from pylog_broker.api.fetch import FetchHandler
+from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
+from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHandler
+from pylog_broker.api.groups.group_admin import GroupAdminHandler
+from pylog_broker.api.groups.members import MembersHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -19,6 +25,8 @@ from pylog_broker.api.offsets import (
 from pylog_broker.api.produce import ProduceHandler
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
+from pylog_broker.config import BrokerConfig
+from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metrics.counters import RequestCounters
 from pylog_broker.replication.messages import Effect
 
@@ -57,6 +65,35 @@ class DataApi:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupApi:
+    """What members of groups, and whoever looks after groups, ask."""
+
+    find_coordinator: FindCoordinatorHandler
+    members: MembersHandler
+    offsets: CommittedOffsetsHandler
+    admin: GroupAdminHandler
+
+    @classmethod
+    def over(
+        cls,
+        coordinators: GroupCoordinators,
+        image: Callable[[], MetadataImage],
+        ensure: Ensure,
+        config: BrokerConfig,
+    ) -> Self:
+        """All of them over the coordinators of one broker. `ensure` has internal topics made."""
+        timeout_ms = config.offsets_commit_timeout_ms
+        return cls(
+            FindCoordinatorHandler(image, ensure),
+            MembersHandler(
+                coordinators, image, lambda: str(uuid.uuid4()), commit_timeout_ms=timeout_ms
+            ),
+            CommittedOffsetsHandler(coordinators, image, commit_timeout_ms=timeout_ms),
+            GroupAdminHandler(coordinators, image, commit_timeout_ms=timeout_ms),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Api:
     """All of it. Handlers live on the broker's loop."""
 
@@ -66,3 +103,4 @@ class Api:
     delete_records: DeleteRecordsHandler
     offset_for_leader_epoch: OffsetForLeaderEpochHandler
     init_producer_id: InitProducerIdHandler
+    groups: GroupApi

@@ -11,7 +11,7 @@ their handlers count batch by batch.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from pylog import errors
@@ -69,17 +69,20 @@ class Calls:
         self._counters.failed(api, fault.code)
 
 
-def failures_in(answer: object) -> Iterator[Failure]:
+def failures_in(answer: object) -> Iterator[Failure | errors.PylogError]:
     """The failures that an answer tells: its own, and those of its items."""
     items: Any = answer
     if not isinstance(answer, list) and type(answer) is not tuple:
-        if isinstance(answer, Failure):
-            yield answer
-        failure = getattr(answer, "failure", None)
-        if failure is not None:
+        if (failure := _failure_of(answer)) is not None:
             yield failure
         items = next((getattr(answer, name) for name in _ITEMS if hasattr(answer, name)), ())
-    for item in items:
-        failure = getattr(item, "failure", None)
-        if failure is not None:
+    for item in items.values() if isinstance(items, Mapping) else items:
+        if (failure := _failure_of(item)) is not None:
             yield failure
+
+
+def _failure_of(item: object) -> Failure | errors.PylogError | None:
+    if isinstance(item, Failure | errors.PylogError):
+        return item
+    found: Failure | errors.PylogError | None = getattr(item, "failure", None)
+    return found if found is not None else getattr(item, "error", None)

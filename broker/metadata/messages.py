@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pylog.errors import PylogError
 from pylog.model import (
     NO_BROKER_EPOCH,
     BrokerEpoch,
@@ -33,6 +34,11 @@ class Failure:
 
     code: int
     message: str = ""
+
+
+def failure_of(error: PylogError | None) -> Failure | None:
+    """The error as a value."""
+    return None if error is None else Failure(error.code, str(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,8 @@ SLICE_BYTES: Final = 256 * 1024
 """Of a log, read and replayed at a time: some 3,000 committed offsets, 15 ms of the loop."""
 SMALL_SLICE_BYTES: Final = 8 * 1024
 """So much is decoded at once: to have a thread do it takes longer."""
+SLOW_LOAD_MS: Final = 1_000
+"""A load that takes so long is worth a line: its groups have waited."""
 
 _log = logging.getLogger("pylog.coordinator")
 
@@ -198,7 +200,8 @@ class CoordinatorShell(Generic[CoordinatorT]):
                 case ShardLoaded(name, epoch, since_ms):
                     took_ms = self._clock.monotonic_ms() - since_ms
                     self.load_seconds.observe(took_ms / 1000)
-                    _log.info("%s is loaded in %d ms, epoch %d", name, took_ms, epoch)
+                    level = logging.INFO if took_ms >= SLOW_LOAD_MS else logging.DEBUG
+                    _log.log(level, "%s is loaded in %d ms, epoch %d", name, took_ms, epoch)
                 case ShardFailed(name, _, error):
                     self.failures += 1
                     _log.warning("%s is read again, as it failed: %s", name, error)

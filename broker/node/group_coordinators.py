@@ -27,11 +27,16 @@ class GroupShards:
     """
 
     def __init__(
-        self, engine: Engine, clock: Clock, pool: Executor, image: Callable[[], MetadataImage]
+        self,
+        config: GroupConfig,
+        engine: Engine,
+        clock: Clock,
+        pool: Executor,
+        image: Callable[[], MetadataImage],
     ) -> None:
         self._image = image
         self._topics = GroupTopics(image)
-        config, topics, codec = GroupConfig(), self._topics, GroupCodec()
+        topics, codec = self._topics, GroupCodec()
         runtime = CoordinatorRuntime[GroupCoordinator](
             CONSUMER_OFFSETS,
             lambda partition: GroupCoordinator(config, topics),

@@ -16,7 +16,7 @@ from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import CONSUMER_OFFSETS, NO_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicId
 from pylog_broker.api.answer_memory import AnswerMemory
-from pylog_broker.api.api import Api, DataApi
+from pylog_broker.api.api import Api, DataApi, GroupApi
 from pylog_broker.api.batch_checks import BatchChecks
 from pylog_broker.api.broker_admin import DescribeConfigsHandler, DescribeLogDirsHandler
 from pylog_broker.api.calls import Calls
@@ -31,6 +31,7 @@ from pylog_broker.api.producer_id_quota import ProducerIdQuota
 from pylog_broker.api.producer_ids import InitProducerIdHandler
 from pylog_broker.api.request_memory import RequestMemory
 from pylog_broker.config import BROKER_CONFIG, BrokerConfig, without_cluster_wide, without_secrets
+from pylog_broker.coordinator.groups.settings import group_config
 from pylog_broker.framed.server import StreamServer
 from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
@@ -79,6 +80,7 @@ from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
+from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
@@ -232,7 +234,9 @@ class BrokerService:
             report_failed=self._failures.add,
             on_fault=self._on_fault,
         )
-        self._groups = GroupShards(self._engine, self._clock, self._pool, self._image)
+        self._groups = GroupShards(
+            group_config(self._config), self._engine, self._clock, self._pool, self._image
+        )
         self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
         self._replication = ReplicationServer(
             manager,
@@ -298,13 +302,15 @@ class BrokerService:
         )
         log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
         apis = UnaryApis(
-            Calls(self._counters), [*log_apis(api), *broker_admin_apis(configs, log_dirs)]
+            Calls(self._counters),
+            [*log_apis(api), *group_apis(api.groups), *broker_admin_apis(configs, log_dirs)],
         )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        self._server.offer(partial(add_unary_service, apis, "BrokerAdmin"), "pylog.v1.BrokerAdmin")
+        for name in ("Group", "BrokerAdmin"):
+            self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
         listener = self._listeners.clients
@@ -338,6 +344,7 @@ class BrokerService:
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, self._image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
+            GroupApi.over(self._groups, self._image, self._internal_topics.ensure, config),
         )
 
     async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:

@@ -15,6 +15,7 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
+from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.group import Caller
 from pylog_broker.coordinator.groups.messages import (
@@ -59,7 +60,9 @@ class Broker:
             report_failed=lambda *_: None,
             on_fault=self.faults.append,
         )
-        self.groups = GroupShards(self.engine, SYSTEM_CLOCK, pool, lambda: group.image)
+        self.groups = GroupShards(
+            GroupConfig(), self.engine, SYSTEM_CLOCK, pool, lambda: group.image
+        )
         self.engine.leaderships = Coordinators({CONSUMER_OFFSETS: self.groups.shell})
 
     def begin(self, epoch: int = 0) -> None:

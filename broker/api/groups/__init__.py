@@ -1,0 +1,1 @@
+"""What members of groups, and whoever looks after groups, ask of a broker."""
