@@ -64,7 +64,6 @@ class KafkaSettings:
 
 
 _GROUPS: Final = "consumer groups are not offered yet"
-_NO_GROUP: Final = f"{_GROUPS}; give the consumer topics, or assign() it"
 _TRANSACTIONS: Final = "transactions are not offered yet; leave it out"
 _SECURITY: Final = "TLS and authentication are not offered yet; leave it out"
 _QUOTAS: Final = "quotas are not offered yet; leave it out"
@@ -84,6 +83,7 @@ _CONNECT: Final = (
     "an address that does not answer is given up after 2 to 3 s, the next one tried after 0.3 s"
 )
 _ONE_APPEND: Final = "what a coordinator decides in one turn of its broker is one append"
+_STABLE: Final = "every broker keeps offsets of open transactions apart"
 _FORMAT: Final = "there is one message format, v2"
 _FORWARDED: Final = "brokers do not forward requests to the controller"
 _SNAPSHOTS: Final = (
@@ -134,19 +134,10 @@ CONSUMER: Final = KafkaSettings(
         **_CLIENTS_WITHOUT_EFFECT,
         "allow.auto.create.topics": "topics are made by AdminClient.create_topics only",
         "client.rack": "a consumer reads from leaders only",
+        "internal.throw.on.fetch.stable.offset.unsupported": _STABLE,
     },
     {
         **_CLIENTS_REFUSED,
-        "auto.commit.interval.ms": _NO_GROUP,
-        "enable.auto.commit": _NO_GROUP,
-        "group.instance.id": _NO_GROUP,
-        "group.protocol": _NO_GROUP,
-        "group.remote.assignor": _NO_GROUP,
-        "heartbeat.interval.ms": _NO_GROUP,
-        "internal.throw.on.fetch.stable.offset.unsupported": _NO_GROUP,
-        "max.poll.interval.ms": _NO_GROUP,
-        "partition.assignment.strategy": _NO_GROUP,
-        "session.timeout.ms": _NO_GROUP,
         "share.acknowledgement.mode": _SHARES,
         "share.acquire.mode": _SHARES,
     },
@@ -252,7 +243,7 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
     "early.start.listeners": "a broker listens when its logs are open",
     "group.consumer.assignors":
         "a broker has uniform and range; members choose by group.remote.assignor",
-    "group.coordinator.rebalance.protocols": "the classic and the consumer protocol are both spoken",
+    "group.coordinator.rebalance.protocols": "the classic and the consumer protocol are spoken",
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
     "listener.security.protocol.map": _SECURITY,
     "listeners": "set spark.pylog.broker.listen (`python -m pylog_broker.node --listen`)",

@@ -70,6 +70,17 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int | None = None
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """What a member is in its group: its generation, or its epoch in the new protocol; -1 while it
+    has none.
+    """
+
+    group_id: str
+    generation: int = -1
+    member_id: str = ""
+    instance_id: str | None = None
+
+
 class OffsetAndTimestamp(NamedTuple):
     """The first record at or after an asked time."""
 

@@ -36,6 +36,11 @@ class Answer(Generic[T]):
         """Whether it is done, with an error."""
         return self._error is not None
 
+    @property
+    def error(self) -> BaseException | None:
+        """Why it cannot be answered."""
+        return self._error
+
     def result(self) -> T:
         """The value; raises the error. It is done."""
         assert self.done

@@ -33,11 +33,6 @@ PRODUCER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
     _TRANSACTIONS,
 )
 
-CONSUMER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
-    ("committed", "commit", "commit_async", "group_metadata"),
-    f"{_GROUPS}; keep position() yourself and seek() to it",
-)
-
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (

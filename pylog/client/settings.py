@@ -291,7 +291,87 @@ PRODUCER_SETTINGS: Final = ConfigTable(
 CONSUMER_SETTINGS: Final = ConfigTable(
     (
         *_COMMON,
-        ConfigKey("group.id", str, None, "The consumer group. Not offered yet."),
+        ConfigKey(
+            "group.id",
+            str,
+            None,
+            "The consumer group: its members share the partitions of what they subscribe to, and "
+            "its committed offsets are where they begin.",
+        ),
+        ConfigKey(
+            "group.instance.id",
+            str,
+            None,
+            "The name of a static member, unique in its group: it is expected back after it was "
+            "stopped, and its partitions wait for it.",
+        ),
+        ConfigKey(
+            "group.protocol",
+            str,
+            None,
+            "consumer (KIP-848): the coordinator shares out, and members that keep their "
+            "partitions go on reading. classic: one of the members shares out. Default: consumer, "
+            "unlike Kafka's; or classic where a setting is given that it alone has.",
+            choices=("consumer", "classic", "CONSUMER", "CLASSIC"),
+        ),
+        ConfigKey(
+            "group.remote.assignor",
+            str,
+            None,
+            "The coordinator's assignor, uniform or range. Default: the coordinator's.",
+        ),
+        ConfigKey(
+            "partition.assignment.strategy",
+            object,
+            None,
+            "Of the classic protocol: assignors, in the order in which they are liked: range, "
+            "roundrobin, sticky, cooperative-sticky, or own ones. Default: range, "
+            "cooperative-sticky.",
+        ),
+        ConfigKey(
+            "session.timeout.ms",
+            int,
+            45_000,
+            "Of the classic protocol: a member that is not heard of for so long is out.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "heartbeat.interval.ms",
+            int,
+            3_000,
+            "Of the classic protocol: how often a member says that it lives.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "max.poll.interval.ms",
+            int,
+            300_000,
+            "A member whose user does not poll for so long gives its partitions to others.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "enable.auto.commit",
+            bool,
+            None,
+            "Whether polls commit what was read before. Default: true with a group.id.",
+        ),
+        ConfigKey(
+            "auto.commit.interval.ms",
+            int,
+            5_000,
+            "How often they do.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "internal.leave.group.on.close",
+            bool,
+            True,
+            "Whether a consumer that is closed leaves its group, rather than being missed.",
+        ),
         ConfigKey(
             "auto.offset.reset",
             str,

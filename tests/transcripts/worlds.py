@@ -199,7 +199,7 @@ class ConsumerWorld:
             Listed(tp, generation, number, code and "refused", int(offset))
             for tp, _, _, generation in request.items
         ]
-        return self._after(self._core.on_answer(self._now_ms, request, answers))
+        return self._after(self._core.on_listed(self._now_ms, request, answers))
 
     def metadata(self, leaders: str, epoch: str = "0", topic_id: str = "id") -> list[object]:
         self._lead(leaders, int(epoch), topic_id)

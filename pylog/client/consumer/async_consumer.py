@@ -15,15 +15,21 @@ from pylog import errors
 from pylog.client.closing import AsyncClosing
 from pylog.client.consumer.consumer import Consumer
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuses
+from pylog.client.membership.offset_commits import OnCommitted
 from pylog.client.timeouts import seconds
 from pylog.client.topics_and_partitions import Partitions
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
+from pylog.model import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from pylog.records.record import Record
 
 if TYPE_CHECKING:
     import re
+    from types import TracebackType
 
     import pyarrow as pa
 
@@ -33,7 +39,6 @@ LOOK_AGAIN_S: Final = 0.5
 T = TypeVar("T")
 
 
-@refuses(CONSUMER_NOT_OFFERED)
 class AsyncConsumer(AsyncClosing):
     """Reads records; arguments, settings, meanings and errors are `Consumer`'s.
 
@@ -197,6 +202,48 @@ class AsyncConsumer(AsyncClosing):
         """How many offsets are left to read: an int for one partition, else a dict."""
         return await self._elsewhere(self._inner.lag, *partitions)
 
-    async def close(self) -> None:
-        """Let go of connections and buffers."""
-        await self._elsewhere(self._inner.close)
+    # ---- the group ----------------------------------------------------------------------------
+
+    async def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit these offsets, or what was returned so far; returns when they are kept."""
+        await self._elsewhere(lambda: self._inner.commit(offsets, timeout=timeout))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: OnCommitted | None = None,
+    ) -> None:
+        """Commit without waiting; a later poll calls `callback(offsets, error)`."""
+        self._inner.commit_async(offsets, callback)
+
+    async def committed(self, *partitions: Partitions, timeout: float | None = None) -> Any:
+        """What the group has committed: of one partition, or a dict."""
+        return await self._elsewhere(lambda: self._inner.committed(*partitions, timeout=timeout))
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What this consumer is in its group."""
+        return self._inner.group_metadata()
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have a group of the classic protocol share out anew."""
+        self._inner.enforce_rebalance(reason)
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Commit what was read, where that is done by itself, leave the group, and let go of
+        connections and buffers. A rebalance listener is called on another thread.
+        """
+        await self._elsewhere(self._inner.close, timeout)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """As `close`. After an error, what the last poll returned counts as not read."""
+        await self._elsewhere(self._inner.__exit__, kind, error, traceback)

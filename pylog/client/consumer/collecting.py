@@ -47,6 +47,7 @@ class Collector:
         self._turn = 0
         self._pending: tuple[list[Record], Iterator[Record]] = ([], iter(()))
         self._pending_next: dict[TopicPartition, int] = {}
+        self._returned: dict[TopicPartition, int] = {}
 
     # ---- what is there ------------------------------------------------------------------------
 
@@ -61,7 +62,9 @@ class Collector:
         """Up to `max_poll_records` records."""
         left = self._max_poll_records
         parts: Parts = []
+        self._returned = {}
         for partition in self._in_turn():
+            before = partition.position
             while left > 0:
                 decoder = self._decoder(partition)
                 if decoder is None:
@@ -69,6 +72,8 @@ class Collector:
                 records = decoder.take(left)
                 self._advance(partition, decoder)
                 if records:
+                    if before is not None:
+                        self._returned[partition.topic_partition] = before
                     parts.append((partition.topic_partition, records))
                     left -= len(records)
                 if partition.error is not None:
@@ -82,7 +87,9 @@ class Collector:
         """Record batches of one fetched chunk or, while chunks are small, of several."""
         batches: list[Any] = []
         rows = size = 0
+        self._returned = {}
         for partition in self._in_turn():
+            before = partition.position
             while size < ARROW_BYTES_ENOUGH:
                 decoder = self._decoder(partition)
                 if decoder is None:
@@ -91,6 +98,8 @@ class Collector:
                 batch = decoder.take_columns(include_headers)
                 self._advance(partition, decoder)
                 if batch.num_rows:
+                    if before is not None:
+                        self._returned[partition.topic_partition] = before
                     batches.append(batch)
                     rows += batch.num_rows
                 if partition.error is not None:
@@ -173,6 +182,21 @@ class Collector:
             first.setdefault(home(record), record.offset)
         return first
 
+    def in_hand(self) -> dict[TopicPartition, int]:
+        """The same, with the record that the iteration has yielded last: a record is done with when
+        the next one is taken.
+        """
+        first = self.unyielded()
+        chunk, records = self._pending
+        yielded = len(chunk) - length_hint(records)
+        if yielded:
+            first[home(chunk[yielded - 1])] = chunk[yielded - 1].offset
+        return first
+
+    def returned_last(self) -> dict[TopicPartition, int]:
+        """Where what the last poll has returned begins, with what an iteration has in hand."""
+        return {**self._returned, **self.in_hand()}
+
     def rewind_pending(self) -> None:
         """Give records of an unfinished iteration back, to be read again."""
         if not length_hint(self._pending[1]):
@@ -203,7 +227,8 @@ class Collector:
         partitions go on where the consumer's positions are.
         """
         with self._lock:
-            positions = {tp: self._positions.partitions[tp].position for tp, _ in parts}
+            known = self._positions.partitions  # the group may have taken one away meanwhile
+            positions = {tp: known[tp].position for tp, _ in parts if tp in known}
         next_offsets = {tp: at for tp, at in positions.items() if at is not None}
         records = grouped(parts, next_offsets)
         if records and self._code.interceptors:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from operator import length_hint
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pylog import errors
 from pylog.client.background import close_at_exit, logger, shared_loop
@@ -24,7 +24,15 @@ from pylog.client.cluster.shown import Shown
 from pylog.client.consumer.collecting import Collector
 from pylog.client.consumer.consumer_loop import ConsumerLoop, FetchSettings
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.consumer.consumer_settings import UserCode, fetcher_settings, parse_settings
+from pylog.client.consumer.consumer_settings import (
+    UserCode,
+    fetcher_settings,
+    given_names,
+    parse_settings,
+)
+from pylog.client.consumer.group_calls import GroupCalls
+from pylog.client.consumer.group_settings import group_settings
+from pylog.client.consumer.group_use import CLOSE_S, GroupUse
 from pylog.client.consumer.one_thread import OneThread
 from pylog.client.consumer.poll_waiting import PollWaiting
 from pylog.client.fetching.consumer_core import ConsumerCore
@@ -39,7 +47,8 @@ from pylog.client.fetching.user_events import (
     Subscribe,
     UserEvent,
 )
-from pylog.client.not_offered import CONSUMER_NOT_OFFERED, refuses
+from pylog.client.membership.offset_commits import OnCommitted
+from pylog.client.membership.wire import GroupWire
 from pylog.client.timeouts import seconds, seconds_or_none
 from pylog.client.topics_and_partitions import (
     Partitions,
@@ -54,6 +63,7 @@ from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
+    ConsumerGroupMetadata,
     OffsetAndMetadata,
     OffsetAndTimestamp,
     TopicPartition,
@@ -62,19 +72,24 @@ from pylog.records.record import Record
 
 if TYPE_CHECKING:
     import re
+    from types import TracebackType
 
     import pyarrow as pa
 
+AT_EXIT_S: Final = 1.0
+"""How long the end of a program waits for the group that nobody has left."""
 
-@refuses(CONSUMER_NOT_OFFERED)
+
 class Consumer(Closing, Shown):
     """Reads records. For one thread at a time; `wakeup()` alone may come from another.
 
-    Consumer groups are not offered yet. Given topics, the consumer assigns itself all their
-    partitions, and those that are added later as metadata tells of them (`metadata_max_age_ms`);
-    two such consumers both get every record. It begins where `auto_offset_reset` says: 'latest'
-    means the end of the log at the time of construction, 'earliest' its start, 'none' is an error
-    unless you seek().
+    With a `group_id` it shares the partitions of its topics with the other members of the group,
+    begins in each where the group has committed, and commits now and then what it has read
+    (`enable_auto_commit`). Without one it assigns itself all partitions of its topics, and those
+    that are added later as metadata tells of them (`metadata_max_age_ms`); two such consumers both
+    get every record. Where nothing is committed it begins where `auto_offset_reset` says: 'latest'
+    means the end of the log, without a group that at the time of construction, 'earliest' its
+    start, 'none' is an error unless you seek().
 
     What asks brokers raises RequestTimedOut or BootstrapFailed after `default_api_timeout_ms`, and
     UnknownTopicOrPartition for what does not exist; what is about an assigned partition, or all of
@@ -91,6 +106,7 @@ class Consumer(Closing, Shown):
     ) -> None:
         values = parse_settings(bootstrap_servers, group_id, config)
         code = UserCode.of(values)
+        group = group_settings(values, given_names(config))
         self._clock: Clock = SYSTEM_CLOCK
         self._rng = random.Random()
         self._interceptors = code.interceptors
@@ -98,6 +114,7 @@ class Consumer(Closing, Shown):
         self._timeout_ms: int = values["default.api.timeout.ms"]
         self._closed = False
         self._turn = OneThread()
+        self._leaves_group: bool = values["internal.leave.group.on.close"]
         self._exclude_internal: bool = values["exclude.internal.topics"]
         self._thread = shared_loop()
         self._cluster = Cluster(
@@ -108,6 +125,7 @@ class Consumer(Closing, Shown):
             self._cluster.metadata,
             self._rng.random,
             self._clock.wall_ms,
+            group,
         )
         self._positions = self._core.positions
         self._loop = ConsumerLoop(
@@ -122,6 +140,7 @@ class Consumer(Closing, Shown):
                 rack=values["client.rack"],
             ),
             self._clock,
+            None if group is None else self._group_calls(values),
         )
         self._lock = self._loop.lock
         self._collector = Collector(
@@ -134,9 +153,29 @@ class Consumer(Closing, Shown):
         self._waiting = PollWaiting(
             self._loop, self._cluster, self._collector, self._clock, self._timeout_ms
         )
+        self._group: GroupUse | None = None
+        if self._core.group is not None:
+            self._group = GroupUse(
+                self._loop,
+                self._core.group,
+                self._waiting,
+                self._collector,
+                self._clock,
+                self._timeout_ms,
+            )
         close_at_exit(self)
         if topics:
             self.subscribe(topics)
+
+    def _group_calls(self, values: Mapping[str, Any]) -> GroupCalls:
+        wire = GroupWire(
+            values["client.id"],
+            values["request.timeout.ms"],
+            rack=values["client.rack"],
+            assignor=values["group.remote.assignor"],
+            require_stable=self._read_committed,
+        )
+        return GroupCalls(self._cluster, wire, values["max.poll.interval.ms"])
 
     # ---- what to read -------------------------------------------------------------------------
 
@@ -146,32 +185,46 @@ class Consumer(Closing, Shown):
         pattern: str | re.Pattern[str] | None = None,
         listener: object | None = None,
     ) -> None:
-        """Read all partitions of these topics, or of all whose whole name matches `pattern`
-        (RE2's expressions; the cluster is asked again every `metadata_max_age_ms`).
+        """Read these topics, or all whose whole name matches `pattern` (RE2's expressions; the
+        cluster is asked again every `metadata_max_age_ms`): with a group the partitions that it
+        gives this consumer, else all.
+
+        `listener`: an object with some of the methods on_partitions_assigned, on_partitions_revoked
+        and on_partitions_lost, each called with a list of partitions, within polls. Those that are
+        revoked can still be committed; those that are lost cannot, and without a method of their
+        own they are told of as revoked. InvalidGroupId for a listener without a group.
 
         Replaces the former subscription or assignment; partitions in both keep their positions.
         """
         with self._use():
-            if listener is not None:
-                raise errors.NotOffered(
-                    "subscribe(listener=...): rebalance listeners come with consumer groups, "
-                    "which are not offered yet; nobody takes partitions away from this consumer"
-                )
             subscription = Subscription.of(topics, pattern, exclude_internal=self._exclude_internal)
+            if self._group is not None:
+                self._group.listen(listener)
+            elif listener is not None:
+                raise self._needs_group("subscribe(listener=...)")
             self._want(Subscribe(subscription))
             with self._lock:
                 self._collector.drop_unassigned()
 
     def assign(self, partitions: Partitions) -> None:
-        """Read exactly these partitions; those assigned before keep their positions."""
+        """Read exactly these partitions; those assigned before keep their positions. The group that
+        gave some is left; committed offsets count, and can be set, all the same.
+        """
         with self._use():
             chosen = some_partitions((partitions,))
+            self._leave_group()
             self._want(Assign(tuple(chosen)))
             with self._lock:
                 self._collector.drop_unassigned()
 
+    def _leave_group(self) -> None:
+        if self._group is not None and self._core.subscription:
+            self._group.leave()
+
     def unsubscribe(self) -> None:
-        """Read nothing."""
+        """Read nothing, and be no member of the group. What was read is committed before, where
+        that is done by itself.
+        """
         self.assign(())
 
     def assignment(self) -> set[TopicPartition]:
@@ -315,7 +368,7 @@ class Consumer(Closing, Shown):
     def paused(self) -> set[TopicPartition]:
         """The partitions that are paused."""
         with self._use(), self._lock:
-            return {tp for tp, p in self._positions.partitions.items() if p.paused}
+            return {tp for tp, p in self._positions.partitions.items() if p.paused_by_user}
 
     def beginning_offsets(self, *partitions: Partitions) -> dict[TopicPartition, int]:
         """The first offset of each partition (none given: all assigned)."""
@@ -367,13 +420,75 @@ class Consumer(Closing, Shown):
         if partitions:
             return some_partitions(partitions)
         subscribed = self._core.subscription.topics
-        if subscribed and not self._positions.partitions:
+        if self._group is None and subscribed and not self._positions.partitions:
             # Subscribed a moment ago: "all assigned" means the topics' partitions.
             for topic in subscribed:
                 self._thread.run(self._cluster.topic(topic, self._timeout_ms))
             with self._lock:
                 self._core.add_partitions()
         return list(self._positions.partitions)
+
+    # ---- the group ----------------------------------------------------------------------------
+
+    def commit(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        """Commit these offsets, of the next record to read of each partition; none given: what was
+        returned so far. Returns when they are kept.
+
+        Raises CommitFailed when the group has gone on without this member, RebalanceInProgress
+        (poll, and commit then), RequestTimedOut after `timeout` seconds (default: those of
+        `default_api_timeout_ms`), OffsetMetadataTooLarge, InvalidGroupId without a `group_id`.
+        """
+        with self._use():
+            self._of_group("commit()").commit(offsets, seconds_or_none(timeout))
+
+    def commit_async(
+        self,
+        offsets: Mapping[TopicPartition, int | OffsetAndMetadata] | None = None,
+        callback: OnCommitted | None = None,
+    ) -> None:
+        """Commit without waiting, and without trying again. A later poll calls
+        `callback(offsets, error)`, with None where all went well.
+        """
+        with self._use():
+            self._of_group("commit_async()").commit_async(offsets, callback)
+
+    def committed(self, *partitions: Partitions, timeout: float | None = None) -> Any:
+        """What the group has committed: an OffsetAndMetadata, or None where nothing is, for one
+        partition; a dict for several or for none given (all assigned).
+        """
+        with self._use():
+            group = self._of_group("committed()")
+            chosen = self._chosen(partitions)
+            found = group.committed(chosen, seconds_or_none(timeout))
+            return found[chosen[0]] if is_single(partitions) else found
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """What this consumer is in its group, for `send_offsets_to_transaction`."""
+        with self._use():
+            return self._of_group("group_metadata()").metadata()
+
+    def enforce_rebalance(self, reason: str | None = None) -> None:
+        """Have a group of the classic protocol share out anew; in a group of the new one it has no
+        effect, which the log tells.
+        """
+        with self._use():
+            self._of_group("enforce_rebalance()").rebalance(reason)
+
+    def _of_group(self, call: str) -> GroupUse:
+        if self._group is None:
+            raise self._needs_group(call)
+        return self._group
+
+    def _needs_group(self, call: str) -> errors.InvalidGroupId:
+        return errors.InvalidGroupId(
+            f"{call} needs a group: give Consumer(..., group_id='a-name'), or keep position() "
+            f"yourself and seek() to it"
+        )
 
     # ---- the rest of the surface --------------------------------------------------------------
 
@@ -390,10 +505,31 @@ class Consumer(Closing, Shown):
         return self._loop.metrics.read(self._clock.monotonic_ms(), partitions)
 
     def close(self, timeout: float | None = None) -> None:
-        """Let go of connections and buffers; `timeout` is accepted as Kafka's and not needed."""
-        seconds_or_none(timeout)
-        if self._closed:
-            return
+        """Commit what was read, where that is done by itself, leave the group, and let go of
+        connections and buffers: within `timeout` seconds (default: 30), without a group at once.
+        What a rebalance listener raises is raised when all is done. Without a group any thread may
+        close.
+        """
+        given_s = seconds_or_none(timeout)
+        if not self._closed:
+            self._end(CLOSE_S if given_s is None else given_s, self._collector.unyielded())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """As `close`. After an error, what the last poll returned counts as not read."""
+        if error is not None and self._group is not None and not self._closed:
+            self._end(CLOSE_S, self._collector.returned_last())
+        self.close()
+
+    def _end(self, timeout_s: float, unread: Mapping[TopicPartition, int]) -> None:
+        raised: BaseException | None = None
+        if self._group is not None and not self._thread.is_current():
+            with self._turn.use():
+                raised = self._group.end(timeout_s, leaves=self._leaves_group, unread=unread)
         self._closed = self._loop.closed = True
         with self._lock:
             self._loop.notify()
@@ -401,6 +537,8 @@ class Consumer(Closing, Shown):
         closing = self._thread.start(self._loop.close())
         if not self._thread.is_current():
             closing.result()
+        if raised is not None:
+            raise raised
 
     def _on_fork(self) -> None:
         """In a forked child: nothing would come."""
@@ -408,8 +546,11 @@ class Consumer(Closing, Shown):
         self._turn = OneThread()
 
     def _close_at_exit(self) -> None:
-        """The interpreter ends without a `close()`."""
-        self.close()
+        """The interpreter ends without a `close()`: other members need not wait to miss this one,
+        and what the last poll returned may not have been looked at.
+        """
+        if not self._closed:
+            self._end(AT_EXIT_S, self._collector.returned_last())
 
     @contextmanager
     def _use(self) -> Iterator[None]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any, Final, assert_never
+from typing import Any, Final, TypeVar
 
 from pylog import errors
 from pylog.client.background import LoopThread, logger
@@ -20,6 +20,7 @@ from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.message_sizes import TooLarge
 from pylog.client.consumer import consumer_calls
 from pylog.client.consumer.consumer_metrics import ConsumerMetrics
+from pylog.client.consumer.group_calls import GroupCalls
 from pylog.client.fetching.consumer_core import ConsumerCore
 from pylog.client.fetching.fetch_answers import Answers, read_answers
 from pylog.client.fetching.fetch_events import (
@@ -34,6 +35,7 @@ from pylog.client.fetching.fetch_events import (
 )
 from pylog.client.fetching.fetch_requests import FetchRequests, pack_encoded
 from pylog.client.fetching.user_events import UserEvent
+from pylog.client.membership.messages import GroupRequest
 from pylog.client.streams.lent_streams import LentStreams
 from pylog.client.streams.stream import FETCH, RequestStream
 from pylog.clock import Clock
@@ -42,6 +44,8 @@ from pylog.deadline_timer import DeadlineTimer
 GIVE_WAY_S: Final = 20e-6
 FEW_BYTES: Final = 32 * 1024
 """An answer so small is awaited for its latency, a larger one for its bytes."""
+
+T = TypeVar("T")
 
 _Stream = RequestStream[bytes, Answers]
 _FETCH: Final = FETCH.read_by(read_answers)
@@ -68,7 +72,9 @@ class ConsumerLoop:
         core: ConsumerCore,
         settings: FetchSettings,
         clock: Clock,
+        group_calls: GroupCalls | None = None,
     ) -> None:
+        """`group_calls`: where the consumer has a group id."""
         self.cluster = cluster
         self.core = core
         self.lock = threading.Lock()
@@ -99,6 +105,7 @@ class ConsumerLoop:
         self._handed_over = 0  # lists of effects on their way to the loop
         self._streams: dict[tuple[int, int], _Stream] = {}  # by broker and lane
         self._tasks: set[asyncio.Task[None]] = set()
+        self._group_calls = group_calls
 
     def notify(self) -> None:
         """Tell who waits that something came. The lock is held."""
@@ -124,6 +131,13 @@ class ConsumerLoop:
         if effects:
             self._hand_over(effects)
         self.poke()
+
+    def ask(self, question: Callable[..., T], *arguments: Any) -> T:
+        """Ask something of the core's managers at the present time, and have the loop look."""
+        with self.lock:
+            answer = question(self._clock.monotonic_ms(), *arguments)
+        self.poke()
+        return answer
 
     def poke(self) -> None:
         """Have the loop look."""
@@ -156,7 +170,7 @@ class ConsumerLoop:
                     self._clock.sleep(GIVE_WAY_S)
             with self.lock:
                 requests, next_ms = self.core.poll(now_ms)
-                if self.core.for_user:  # something whose time had come
+                if self.core.wants_user:  # something whose time had come
                     self.notify()
             self._perform(effects + requests)
         self._timer.set(self._thread.loop, now_ms, next_ms)
@@ -202,9 +216,7 @@ class ConsumerLoop:
                         stream.close()
                         self.lent.sort_out()
                 case ListOffsets():
-                    task = asyncio.ensure_future(self._call(effect))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._tasks.discard)
+                    self._begin(self._list(effect))
                 case WatchTopics(topics, every):
                     self.cluster.all_topics = every
                     self.cluster.topics.clear()
@@ -214,7 +226,12 @@ class ConsumerLoop:
                 case Notice(text):
                     logger.warning("%s", text)
                 case _:
-                    assert_never(effect)
+                    self._begin(self._call(effect))
+
+    def _begin(self, call: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(call)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _on_timer(self) -> None:
         self.step()
@@ -306,7 +323,7 @@ class ConsumerLoop:
                 self.step(self.core.fetcher.on_fetch_failed, *place, error)
                 return
 
-    async def _call(self, request: ListOffsets) -> None:
+    async def _list(self, request: ListOffsets) -> None:
         committed = self._settings.read_committed
         try:
             answer = await consumer_calls.list_offsets(
@@ -315,7 +332,17 @@ class ConsumerLoop:
         except errors.PylogError as error:
             self.step(self.core.on_no_answer, request, error)
         else:
-            self.step(self.core.on_answer, request, answer)
+            self.step(self.core.on_listed, request, answer)
+
+    async def _call(self, request: GroupRequest) -> None:
+        assert self._group_calls is not None
+        assert self.core.group is not None
+        try:
+            answer = await self._group_calls.call(request, self.core.group.topic_id)
+        except errors.PylogError as error:
+            self.step(self.core.on_no_answer, request, error)
+        else:
+            self.step(self.core.on_group_answer, request, answer)
 
     async def close(self) -> None:
         self._timer.cancel()

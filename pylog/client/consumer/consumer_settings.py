@@ -32,16 +32,18 @@ def parse_settings(
     bootstrap_servers: str | Iterable[str], group_id: str | None, config: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Values by Kafka's names. InvalidConfig names the setting, its value and what to do."""
-    if group_id is not None:
-        raise errors.NotOffered(
-            f"group_id={group_id!r}: consumer groups are not offered yet; leave it out and "
-            f"give topics (all their partitions are read), or assign() partitions"
-        )
-    values = CONSUMER_SETTINGS.parse({"bootstrap_servers": addresses(bootstrap_servers), **config})
+    group = {} if group_id is None else {"group_id": group_id}
+    given = {"bootstrap_servers": addresses(bootstrap_servers), **group, **config}
+    values = CONSUMER_SETTINGS.parse(given)
     policy = values["auto.offset.reset"] = _in_one_case(values["auto.offset.reset"])
     if policy not in RESET_POLICIES:
         duration_ms(policy)
     return values
+
+
+def given_names(config: Mapping[str, Any]) -> frozenset[str]:
+    """The settings that a user has named, by their dotted names."""
+    return frozenset(name.replace("_", ".") for name, value in config.items() if value is not None)
 
 
 def _in_one_case(policy: str) -> str:

@@ -9,13 +9,16 @@ first sees the fault come first, and those that arrive later do not hide it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pylog import errors
+from pylog.client.answers import Answer
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.denials import UNKNOWN_TOPIC_GRACE_MS, Denial
 from pylog.client.consumer.collecting import Collector
 from pylog.client.consumer.consumer_loop import ConsumerLoop
+from pylog.client.fetching.fetch_state import FetchState
+from pylog.client.fetching.group_managers import GroupManagers
 from pylog.client.fetching.user_events import AskPosition
 from pylog.clock import Clock
 from pylog.model import TopicPartition
@@ -24,6 +27,9 @@ LOOK_AGAIN_S = 0.5
 """Some faults show only by time: nobody answers."""
 
 T = TypeVar("T", bound=list[object])
+V = TypeVar("V")
+
+_UNPOSITIONED: Final = FetchState.INITIALIZING
 
 
 class PollWaiting:
@@ -45,6 +51,8 @@ class PollWaiting:
         self._timeout_ms = timeout_ms
         self._started_ms = clock.monotonic_ms()
         self._woken = False
+        self._group = loop.core.group
+        self._in_callback = False
         self._absent_since_ms: dict[TopicPartition, int] = {}
         self._told: dict[str, Denial | None] = {}
         self._arrivals: dict[str | TopicPartition, int] = {}  # of faults that metadata shows
@@ -58,18 +66,21 @@ class PollWaiting:
 
     def wait(self, timeout_s: float, collect: Callable[[], T]) -> T | None:
         """What `collect` finds, as soon as it finds something; None when the time is up."""
+        self.refuse_in_callback("poll()")
         lent = self._loop.lent
         deadline = self._clock.monotonic_ms() + timeout_s * 1000
         looked = False
         while True:
             self.raise_faults()
+            if self._group is not None:
+                self._tell_of_poll(self._group)
             if self._core.for_user:
                 self.run_callbacks()
             found = collect()
             if found:
                 return found
             with self._loop.lock:
-                if self._woken or self._core.for_user:
+                if self._woken or self._core.wants_user:
                     continue
                 self.refuse_closed()
                 left_s = (deadline - self._clock.monotonic_ms()) / 1000
@@ -99,7 +110,7 @@ class PollWaiting:
 
         with self._loop.lock:
             self._loop.listener = listener
-            news = self._core.for_user or self._collector.has_news()
+            news = self._core.wants_user or self._collector.has_news()
             if self._woken or self._loop.closed or news:
                 listener()
         return stop
@@ -110,6 +121,7 @@ class PollWaiting:
         """
         while self._core.for_user:
             callback = self._core.for_user.popleft()
+            self._in_callback = True
             try:
                 given = callback.run()
             except BaseException as error:
@@ -120,7 +132,59 @@ class PollWaiting:
                 with self._loop.lock:
                     callback.answer.succeed(given)
             finally:
+                self._in_callback = False
                 self._loop.poke()
+
+    def refuse_in_callback(self, call: str) -> None:
+        """InvalidRequest for what would wait for the very callback that it is called in."""
+        if self._in_callback:
+            raise errors.InvalidRequest(
+                f"{call} inside a callback of this consumer: it would wait for the callback to "
+                f"end; call it after the poll that runs the callback"
+            )
+
+    def _tell_of_poll(self, group: GroupManagers) -> None:
+        """The user is done with what it had."""
+        with self._loop.lock:
+            is_news = group.on_user_poll(self._clock.monotonic_ms())
+        if is_news:
+            self._loop.poke()
+
+    def answer(self, answer: Answer[V]) -> V:
+        """What the group answers; it answers in time, or that it could not. WokenUp after
+        `wakeup()`.
+        """
+        while True:
+            with self._loop.lock:
+                self.refuse_closed()
+                if answer.done:
+                    return answer.result()
+                self._raise_woken()
+                self._raise_out_of_reach()
+                self._loop.ready.wait(LOOK_AGAIN_S)
+
+    def settle(self, answer: Answer[None], deadline_ms: int) -> tuple[bool, BaseException | None]:
+        """Run the user's code while the group comes to an end: whether it has answered in time, and
+        what the code has raised first.
+        """
+        assert self._group is not None
+        raised: BaseException | None = None
+        while True:
+            try:
+                self.run_callbacks()
+            except BaseException as error:  # noqa: BLE001  raised when the rest is done
+                raised = raised or error
+            with self._loop.lock:
+                if answer.done and not self._core.for_user:
+                    return True, raised
+                now_ms = self._clock.monotonic_ms()
+                if self._group.on_user_rest(now_ms):
+                    self._loop.poke()
+                if now_ms >= deadline_ms:
+                    return False, raised
+                if not self._core.for_user:
+                    left_s = (deadline_ms - now_ms) / 1000
+                    self._loop.ready.wait(min(left_s, LOOK_AGAIN_S))
 
     def refuse_closed(self) -> None:
         """ClientClosed after `close`."""
@@ -159,18 +223,30 @@ class PollWaiting:
         `at_once`: whatever is buffered.
         """
         with self._loop.lock:
-            if self._woken:
-                self._woken = False
-                raise errors.WokenUp("wakeup() was called")
+            self._raise_woken()
+            if self._group is not None:
+                error = self._group.take_error()
+                if error is not None:
+                    raise error
             self._raise_partition_fault(at_once)
-        now_ms = self._clock.monotonic_ms()
-        if not self._cluster.metadata.version:
-            if self._cluster.gave_up is not None:
-                raise self._cluster.gave_up
-            if now_ms - self._started_ms >= self._timeout_ms:
-                raise self._cluster.unreachable(now_ms - self._started_ms)
+        self._raise_out_of_reach()
+        if self._cluster.metadata.version:
+            self._raise_topic_fault(self._clock.monotonic_ms(), at_once)
+
+    def _raise_woken(self) -> None:
+        if self._woken:
+            self._woken = False
+            raise errors.WokenUp("wakeup() was called")
+
+    def _raise_out_of_reach(self) -> None:
+        """BootstrapFailed while no server has ever answered, and the time for that is up."""
+        if self._cluster.metadata.version:
             return
-        self._raise_topic_fault(now_ms, at_once)
+        if self._cluster.gave_up is not None:
+            raise self._cluster.gave_up
+        waited_ms = self._clock.monotonic_ms() - self._started_ms
+        if waited_ms >= self._timeout_ms:
+            raise self._cluster.unreachable(waited_ms)
 
     def _raise_partition_fault(self, at_once: bool) -> None:
         """The lock is held."""
@@ -184,7 +260,7 @@ class PollWaiting:
                 continue  # first what came before
             if not at_once and not self._core.positions.all_handed_out(partition.error_seen):
                 continue
-            if partition.position is not None or partition.reset_to is not None:
+            if partition.position is not None or partition.state is not _UNPOSITIONED:
                 partition.error = None  # the next poll tries again
                 self._loop.poke()
             raise error

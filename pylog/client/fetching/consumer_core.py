@@ -22,6 +22,7 @@ from pylog.client.fetching.fetch_events import (
 )
 from pylog.client.fetching.fetch_state import FetcherSettings
 from pylog.client.fetching.fetcher import Fetcher
+from pylog.client.fetching.group_managers import GroupManagers, GroupSettings
 from pylog.client.fetching.leader_finder import LeaderFinder
 from pylog.client.fetching.offset_look_ups import OffsetLookUps
 from pylog.client.fetching.positions import Positions
@@ -38,6 +39,7 @@ from pylog.client.fetching.user_events import (
     Subscribe,
     UserEvent,
 )
+from pylog.client.membership.messages import GroupAnswer, GroupRequest
 from pylog.model import TopicPartition
 
 
@@ -50,7 +52,9 @@ class ConsumerCore:
         metadata: ClusterMetadata,
         jitter: Callable[[], float],
         wall_ms: Callable[[], int],
+        group: GroupSettings | None = None,
     ) -> None:
+        """`group`: where the consumer has a group id."""
         self.subscription = Subscription()
         self.positions = Positions(settings, metadata, jitter, wall_ms)
         self.leaders = LeaderFinder(settings, metadata)
@@ -60,7 +64,18 @@ class ConsumerCore:
         """As they are polled: those that miss leaders before the one that finds them."""
         self.for_user: deque[Callback] = deque()
         """What the next poll runs on the user's thread, in this order."""
+        self.group: GroupManagers | None = None
+        if group is not None:
+            self.group = GroupManagers(
+                group, metadata, self.positions, self._assign, self.for_user, jitter
+            )
+            self.managers = (self.group, *self.managers)
         self._metadata = metadata
+
+    @property
+    def wants_user(self) -> bool:
+        """Whether something waits for the user's next poll."""
+        return bool(self.for_user) or (self.group is not None and self.group.wants_user)
 
     # ---- time ---------------------------------------------------------------------------------
 
@@ -96,6 +111,8 @@ class ConsumerCore:
                 self._subscribe(subscription, effects)
             case Assign(partitions):
                 self.subscription = Subscription()
+                if self.group is not None:
+                    self.group.subscribe(())
                 self._assign(partitions)
                 topics = dict.fromkeys(tp.topic for tp in partitions)
                 effects.append(WatchTopics(tuple(topics), every=False))
@@ -112,7 +129,7 @@ class ConsumerCore:
                     positions.seek_to(positions.assigned(tp), timestamp)
             case Pause(partitions):
                 for tp in partitions:
-                    positions.assigned(tp).paused = True
+                    positions.assigned(tp).pause(by_user=True)
             case Resume(partitions):
                 for tp in partitions:
                     positions.resume(positions.assigned(tp))
@@ -122,9 +139,12 @@ class ConsumerCore:
                 assert_never(event)
 
     def _subscribe(self, subscription: Subscription, effects: list[Effect]) -> None:
+        if self.group is not None and not self.subscription:
+            self._assign(())  # the user's own assignment ends
         self.subscription = subscription
         names = subscription.matching(self._metadata.topics)
-        self._assign(tp for tp in self.positions.partitions if tp.topic in names)
+        if self.group is None:
+            self._assign(tp for tp in self.positions.partitions if tp.topic in names)
         self.add_partitions()
         every = subscription.pattern is not None
         effects.append(WatchTopics(subscription.topics, every=every))
@@ -136,8 +156,12 @@ class ConsumerCore:
     # ---- metadata -----------------------------------------------------------------------------
 
     def add_partitions(self) -> None:
-        """Assign what the subscription covers and metadata tell of."""
+        """Assign what the subscription covers and metadata tell of, or have the group do that."""
         subscription = self.subscription
+        if self.group is not None:
+            if subscription:
+                self.group.subscribe(subscription.matching(self._metadata.topics))
+            return
         for topic in subscription.matching(self._metadata.topics):
             later = topic in subscription.seen
             subscription.seen.add(topic)
@@ -147,11 +171,16 @@ class ConsumerCore:
     def on_topic_gone(self, topic: str) -> None:
         """A topic that does not exist any more matches no pattern."""
         self.subscription.seen.discard(topic)
+        if self.group is not None:
+            self.add_partitions()
+            return
         self._assign([tp for tp in self.positions.partitions if tp.topic != topic])
 
     def on_metadata(self, now_ms: int) -> list[Effect]:
         """Metadata have been refreshed."""
         self.add_partitions()
+        if self.group is not None:
+            self.group.on_metadata(now_ms)
         return self.positions.on_metadata(now_ms)
 
     # ---- answers ------------------------------------------------------------------------------
@@ -173,25 +202,28 @@ class ConsumerCore:
         requests, deadline = self.poll(now_ms)
         return Polled(effects + requests, deadline)
 
-    def on_answer(
+    def on_listed(
         self, now_ms: int, request: ListOffsets, answer: Sequence[Listed]
     ) -> list[Effect]:
-        """A broker has answered a request that goes by a call."""
-        match request:
-            case ListOffsets():
-                return self.look_ups.on_listed(now_ms, answer)
-            case _:
-                assert_never(request)
+        """A broker has told positions."""
+        return self.look_ups.on_listed(now_ms, answer)
+
+    def on_group_answer(
+        self, now_ms: int, request: GroupRequest, answer: GroupAnswer
+    ) -> list[Effect]:
+        """A broker has answered what the group asked of it."""
+        assert self.group is not None
+        return self.group.on_answer(now_ms, request, answer)
 
     def on_no_answer(
-        self, now_ms: int, request: ListOffsets, error: errors.PylogError
+        self, now_ms: int, request: ListOffsets | GroupRequest, error: errors.PylogError
     ) -> list[Effect]:
         """The call has failed."""
-        match request:
-            case ListOffsets():
-                return self.look_ups.on_failed(now_ms, request, error)
-            case _:
-                assert_never(request)
+        if isinstance(request, ListOffsets):
+            return self.look_ups.on_failed(now_ms, request, error)
+        assert self.group is not None
+        self.group.on_no_answer(now_ms, request, error)
+        return []
 
     def start_over(self) -> None:
         """A thread was interrupted in here: nothing counts but what the user got."""

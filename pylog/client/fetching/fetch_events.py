@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pylog.client.membership.messages import GroupRequest
 from pylog.model import TopicPartition
 from pylog.records.batch import Buffer
 from pylog.records.transactions import AbortedTransaction
@@ -107,4 +108,4 @@ class Notice:
     text: str
 
 
-Effect = Fetch | CancelFetch | ListOffsets | WatchTopics | RefreshMetadata | Notice
+Effect = Fetch | CancelFetch | ListOffsets | WatchTopics | RefreshMetadata | Notice | GroupRequest

@@ -29,7 +29,7 @@ class FetchState(Enum):
     to raise, and a pause, are facts of their own: they come and go in each state.
     """
 
-    INITIALIZING = "it has no position, and none is looked up: the user must seek"
+    INITIALIZING = "it has no position: the user must seek, or the group tells what is committed"
     AWAIT_RESET = "its position is to be looked up"
     RESETTING = "a broker was asked for its position"
     FETCHING = "it has a position"
@@ -60,7 +60,9 @@ class Partition:
     position: int | None = None
     fetch_offset: int = -1
     reset_to: int | None = None  # a timestamp to look up; None while there is a position
-    paused: bool = False
+    paused: bool = False  # by the user, or held
+    paused_by_user: bool = False
+    held: bool = False  # by the group: it is about to be given up, or its user has yet to be told
     urgent: bool = False  # the user acts: a running long poll may be cut
     generation: int = 0
     topic_id: str = ""
@@ -84,6 +86,15 @@ class Partition:
             f"{self.topic_partition}: {self.state.name} cannot become {state.name}"
         )
         self.state = state
+
+    def pause(self, *, by_user: bool | None = None, held: bool | None = None) -> None:
+        """Give out records, or none, as the user and the group have it."""
+        if by_user is not None:
+            self.paused_by_user = by_user
+        if held is not None:
+            self.held = held
+        self.paused = self.paused_by_user or self.held
+        self.urgent = self.urgent or not self.paused
 
     def fail(self, error: errors.PylogError) -> None:
         """Have a poll raise `error`."""

@@ -16,7 +16,12 @@ from pylog.client.cluster.metadata import ClusterMetadata
 from pylog.client.fetching.fetch_events import Effect, Notice
 from pylog.client.fetching.fetch_state import Chunk, FetcherSettings, FetchState, Partition
 from pylog.client.fetching.user_events import AskPosition
-from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
+from pylog.model import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 BY_DURATION: Final = "by_duration"
 """The reset policy that looks for the first record of the last `reset_duration_ms` (KIP-1106)."""
@@ -35,6 +40,10 @@ class Positions:
     ) -> None:
         self.settings = settings
         self.partitions: dict[TopicPartition, Partition] = {}
+        self.begins_at_commits = False
+        """Whether a new partition begins where the group has committed, if it has."""
+        self.unstarted: dict[TopicPartition, int] = {}
+        """The new ones of which that is not known yet, with their generation."""
         self._metadata = metadata
         self._jitter = jitter
         self._wall_ms = wall_ms
@@ -53,6 +62,7 @@ class Positions:
             for tp in chosen
         }
         for partition in gone:
+            self.unstarted.pop(partition.topic_partition, None)
             for answer in partition.asked:
                 answer.fail(not_assigned(partition.topic_partition))
             partition.asked = []
@@ -69,6 +79,25 @@ class Positions:
 
     def _new(self, tp: TopicPartition, policy: str) -> Partition:
         partition = Partition(tp, urgent=True, generation=self._first_generation)
+        if self.begins_at_commits:
+            self.unstarted[tp] = partition.generation
+        else:
+            self.reset(partition, policy)
+        return partition
+
+    def start(self, tp: TopicPartition, committed: OffsetAndMetadata | None) -> None:
+        """The group has told what is committed of a new partition."""
+        partition = self.partitions.get(tp)
+        if partition is None or self.unstarted.pop(tp, None) != partition.generation:
+            return  # the user has sought meanwhile
+        if committed is None:
+            self.reset(partition, self.settings.auto_offset_reset)
+        else:
+            self.seek(partition, committed.offset, committed.leader_epoch)
+
+    def reset(self, partition: Partition, policy: str) -> None:
+        """Begin where the policy says."""
+        tp = partition.topic_partition
         timestamp = self.reset_timestamp(policy)
         if timestamp is None:
             partition.fail(
@@ -79,7 +108,6 @@ class Positions:
         else:
             partition.reset_to = timestamp
             partition.become(FetchState.AWAIT_RESET)
-        return partition
 
     def assigned(self, tp: TopicPartition) -> Partition:
         """InvalidRequest for one that is not."""
@@ -153,7 +181,7 @@ class Positions:
 
     def resume(self, partition: Partition) -> None:
         """Undo a pause."""
-        partition.paused = False
+        partition.pause(by_user=False)
         partition.urgent = True
 
     # ---- what was fetched ---------------------------------------------------------------------

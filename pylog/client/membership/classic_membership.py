@@ -94,6 +94,7 @@ class ClassicMembership:
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | Answer[Plan] | None = None
         self._then: _Then = _nothing
+        self._awaits_code = False
         self._in_flight: JoinGroup | SyncGroup | LeaveGroup | None = None
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_at_ms = 0
@@ -117,10 +118,21 @@ class ClassicMembership:
             self._topics = wanted
             self._rejoin_reason = "the subscription has changed"
 
-    def on_user_poll(self, now_ms: int) -> None:
-        """The user is there, and takes what comes."""
+    def on_user_poll(self, now_ms: int) -> bool:
+        """The user is there, and takes what comes; whether the member was out without it."""
+        was_late, self._is_late = self._is_late, False
         self._last_poll_ms = now_ms
-        self._is_late = False
+        return was_late
+
+    def join_again(self, reason: str) -> None:
+        """Have the group rebalance."""
+        if self._topics and self._rejoin_reason is None:
+            self._rejoin_reason = reason
+
+    @property
+    def awaits_user_code(self) -> bool:
+        """Whether the user's code is about to be called."""
+        return self._awaited is not None and self._awaits_code
 
     def leave(self) -> Answer[None]:
         """Give all up and leave; answered when the member is out, which takes no time where there
@@ -234,6 +246,7 @@ class ClassicMembership:
 
     def _await(self, answer: Answer[None] | Answer[Plan], then: _Then) -> None:
         assert self._awaited is None
+        self._awaits_code = False
         self._awaited, self._then = answer, then
 
     def _give_up(self, now_ms: int, partitions: _Partitions, *, is_lost: bool, then: _Then) -> None:
@@ -269,6 +282,7 @@ class ClassicMembership:
         callback = Callback(run)
         self._for_user.append(callback)
         self._await(callback.answer, then)
+        self._awaits_code = True
 
     # ---- joining ------------------------------------------------------------------------------
 

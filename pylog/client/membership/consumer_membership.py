@@ -103,6 +103,7 @@ class ConsumerMembership:
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | None = None
         self._then: _Then = _nothing
+        self._awaits_code = False
         self._in_flight: ConsumerGroupHeartbeat | None = None
         self._tell_all = True  # the next heartbeat names the topics: the coordinator has not them
         self._interval_ms = 0
@@ -125,10 +126,26 @@ class ConsumerMembership:
         self._beat_at_ms = 0
         self._identity.takes_part = bool(wanted)
 
-    def on_user_poll(self, now_ms: int) -> None:
-        """The user is there, and takes what comes."""
+    def on_user_poll(self, now_ms: int) -> bool:
+        """The user is there, and takes what comes; whether the member was out without it."""
+        was_late, self._is_late = self._is_late, False
         self._last_poll_ms = now_ms
-        self._is_late = False
+        return was_late
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it is subscribed to."""
+        return self._topics
+
+    @property
+    def awaits_user_code(self) -> bool:
+        """Whether the user's listener is about to be told something."""
+        return self._awaited is not None and self._awaits_code
+
+    def on_target(self, assignment: Iterable[TopicPartition]) -> None:
+        """The names of a target's topics became known after its answer had come."""
+        if self.state in _IN_THE_GROUP:
+            self._target = tuple(sorted(assignment))
 
     def leave(self) -> Answer[None]:
         """Give all up and leave; answered when the member is out."""
@@ -278,9 +295,11 @@ class ConsumerMembership:
         callback = Callback(run)
         self._for_user.append(callback)
         self._await(callback.answer, then)
+        self._awaits_code = True
 
     def _await(self, answer: Answer[None], then: _Then) -> None:
         assert self._awaited is None
+        self._awaits_code = False
         self._awaited, self._then = answer, then
 
     # ---- heartbeats ---------------------------------------------------------------------------

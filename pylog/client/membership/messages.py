@@ -150,14 +150,23 @@ class Acknowledged(NamedTuple):
     message: str = ""
 
 
+TargetPartitions = tuple[tuple[str, str, tuple[int, ...]], ...]
+"""What a member is to read, as the coordinator writes it: of each topic its id, its name where the
+coordinator knows that, and the partitions' numbers.
+"""
+
+
 class ConsumerGroupHeartbeatAnswer(NamedTuple):
-    """The member's epoch, the time between two heartbeats, and its target; None is no news."""
+    """The member's epoch, the time between two heartbeats, and its target; None is no news. The
+    target comes as `target`, and its topics have their names when it is an `assignment`.
+    """
 
     epoch: int = 0
     interval_ms: int = 5_000
     assignment: tuple[TopicPartition, ...] | None = None
     code: int = 0
     message: str = ""
+    target: TargetPartitions | None = None
 
 
 class PartitionCommitted(NamedTuple):
@@ -166,6 +175,12 @@ class PartitionCommitted(NamedTuple):
     topic_partition: TopicPartition
     code: int = 0
     message: str = ""
+
+
+class OffsetsCommitted(NamedTuple):
+    """What became of a commit."""
+
+    partitions: tuple[PartitionCommitted, ...] = ()
 
 
 class PartitionOffset(NamedTuple):
@@ -184,6 +199,16 @@ class OffsetsFetched(NamedTuple):
     code: int = 0
     message: str = ""
 
+
+GroupAnswer = (
+    CoordinatorFound
+    | Joined
+    | Synced
+    | Acknowledged
+    | OffsetsCommitted
+    | OffsetsFetched
+    | ConsumerGroupHeartbeatAnswer
+)
 
 # ---- what else is wanted -----------------------------------------------------------------------
 

@@ -52,6 +52,7 @@ class _Commit:
     deadline_ms: int
     is_repeated: bool = True
     left: Offsets = field(init=False)
+    last_fault: errors.PylogError | None = None
     answer: Answer[None] = field(default_factory=Answer)
     on_committed: OnCommitted | None = None
     is_automatic: bool = False
@@ -126,31 +127,40 @@ class OffsetCommits:
         wanted = self._wanted(offsets)
         self._add(_Commit(wanted, deadline_ms, is_repeated=False, on_committed=on_committed))
 
-    def commit_consumed(self, now_ms: int) -> Answer[None]:
+    @property
+    def has_work(self) -> bool:
+        """Whether something is to be sent."""
+        return bool(self._waiting or self._questions)
+
+    def commit_consumed(self, now_ms: int, timeout_ms: int | None = None) -> Answer[None]:
         """Commit what the user has had, before partitions are given up and at the end; at once
         where the user commits, or there is nothing to commit.
         """
         offsets = dict(self._consumed()) if self._settings.auto_commit else {}
-        deadline_ms = now_ms + self._settings.default_api_timeout_ms
+        if timeout_ms is None:
+            timeout_ms = self._settings.default_api_timeout_ms
+        deadline_ms = now_ms + timeout_ms
         return self._add(_Commit(offsets, deadline_ms, is_automatic=True)).answer
 
-    def on_user_poll(self, now_ms: int) -> None:
-        """The user comes for more, so it is done with what it had: commit that now and then.
+    def on_user_poll(self, now_ms: int) -> bool:
+        """The user comes for more, so it is done with what it had: commit that now and then;
+        whether there is something to commit now.
 
         Between two polls nothing is committed, as nobody knows how far the user is.
         """
         if not self._settings.auto_commit:
-            return
+            return False
         if self._next_automatic_ms is None:
             self._next_automatic_ms = now_ms + self._settings.auto_commit_interval_ms
         if now_ms < self._next_automatic_ms or any(
             one.is_automatic for one in (*self._on_their_way, *self._waiting)
         ):
-            return
+            return False
         self._next_automatic_ms = now_ms + self._settings.auto_commit_interval_ms
         deadline_ms = now_ms + self._settings.default_api_timeout_ms
         offsets = self._wanted(None)
         self._add(_Commit(offsets, deadline_ms, is_repeated=False, is_automatic=True))
+        return True
 
     def committed(
         self, now_ms: int, partitions: Iterable[TopicPartition], timeout_ms: int
@@ -227,7 +237,8 @@ class OffsetCommits:
         """Nobody waits longer than it said; what is in flight may still be done."""
         for commit in (*self._on_their_way, *self._waiting):
             if now_ms >= commit.deadline_ms and not commit.answer.done:
-                self._end(commit, _timed_out("was not committed", commit.offsets))
+                late = _timed_out("was not committed", commit.offsets, commit.last_fault)
+                self._end(commit, late)
         self._waiting = [commit for commit in self._waiting if not commit.answer.done]
         for question in self._questions:
             if now_ms >= question.deadline_ms:
@@ -278,9 +289,10 @@ class OffsetCommits:
             if commit.answer.done:  # its time was up
                 continue
             of_this = [faults[tp] for tp in commit.left if tp in faults]
-            lasting = next((error for error in of_this if not error.retriable), None)
+            lasting = next((error for error in of_this if _is_lasting(error)), None)
             if lasting is None and of_this and commit.is_repeated:
                 commit.left = {tp: sent[tp] for tp in commit.left if tp in faults}
+                commit.last_fault = of_this[0]
                 again.append(commit)
             else:
                 ended[commit] = lasting or next(iter(of_this), None)
@@ -364,6 +376,16 @@ class OffsetCommits:
         question.retry_at_ms = now_ms + wait_ms
 
 
-def _timed_out(what: str, partitions: Iterable[TopicPartition]) -> errors.RequestTimedOut:
+def _is_lasting(error: errors.PylogError) -> bool:
+    """Whether it ends a commit. A topic that the broker does not know was read a moment ago, or its
+    name is wrong.
+    """
+    return not error.retriable or isinstance(error, errors.UnknownTopicOrPartition)
+
+
+def _timed_out(
+    what: str, partitions: Iterable[TopicPartition], last: errors.PylogError | None = None
+) -> errors.RequestTimedOut:
     named = ", ".join(map(str, sorted(partitions)))
-    return errors.RequestTimedOut(f"{named} {what} within the time that was given")
+    why = f"; last fault: {last.name}: {last}" if last is not None else ""
+    return errors.RequestTimedOut(f"{named} {what} within the time that was given{why}")

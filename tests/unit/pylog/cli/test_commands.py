@@ -144,7 +144,7 @@ def test_a_broker_that_is_away_is_in_the_cluster_all_the_same(
         (("topics", "create", "a/b"), "pylog: INVALID_TOPIC: "),
         (("topics", "describe", "nope"), "nope"),
         (("consume", "nope"), "nope"),
-        (("consume", "t", "--group", "g"), "pylog: NOT_OFFERED: group_id='g'"),
+        (("consume", "t", "--group", ""), "pylog: INVALID_GROUP_ID: group_id=''"),
         (("--api-timeout", "0.3", "-b", "127.0.0.1:1", "topics", "list"), "127.0.0.1:1: conn"),
         (("topics", "list", "-b", "nowhere"), "'nowhere' has no port"),
     ],

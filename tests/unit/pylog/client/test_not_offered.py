@@ -1,6 +1,6 @@
 """What Kafka's clients have and these do not says so by name, with the reason.
 
-Bad inputs 52 and 64.
+Bad input 52.
 """
 
 from __future__ import annotations
@@ -10,11 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from pylog import AdminClient, Consumer, Producer, errors, kafka_settings
-from pylog.client.not_offered import (
-    ADMIN_NOT_OFFERED,
-    CONSUMER_NOT_OFFERED,
-    PRODUCER_NOT_OFFERED,
-)
+from pylog.client.not_offered import ADMIN_NOT_OFFERED, PRODUCER_NOT_OFFERED
 from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from pylog.config import ConfigTable
 from tests.fakes.fake_cluster import FakeCluster
@@ -30,7 +26,6 @@ def cluster() -> Iterator[FakeCluster]:
     ("kind", "table"),
     [
         (AdminClient, ADMIN_NOT_OFFERED),
-        (Consumer, CONSUMER_NOT_OFFERED),
         (Producer, PRODUCER_NOT_OFFERED),
     ],
 )
@@ -55,13 +50,6 @@ def test_52_no_quota_is_taken(cluster: FakeCluster, quota: float) -> None:
                 admin.describe_configs((kind, "a"))
         with pytest.raises(errors.NotOffered, match="quotas are not offered yet"):
             admin.alter_client_quotas({"client-id": "a"}, {"producer_byte_rate": quota})
-
-
-def test_64_there_are_no_groups_whose_offsets_could_be_lost(cluster: FakeCluster) -> None:
-    with pytest.raises(errors.NotOffered, match="group_id='g': consumer groups are not offered"):
-        Consumer("t", bootstrap_servers=cluster.bootstrap_servers, group_id="g")
-    with pytest.raises(errors.InvalidConfig, match="enable_auto_commit is not taken: consumer gr"):
-        Consumer("t", bootstrap_servers=cluster.bootstrap_servers, enable_auto_commit=True)
 
 
 @pytest.mark.parametrize(

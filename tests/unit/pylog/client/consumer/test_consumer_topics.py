@@ -109,8 +109,10 @@ def test_servers_that_never_answer_are_named() -> None:
 
 
 def test_what_is_refused(cluster: FakeCluster) -> None:
-    with pytest.raises(errors.NotOffered, match="group_id='g': consumer groups"):
-        consumer(cluster, "t", group_id="g")
+    with pytest.raises(errors.InvalidGroupId, match="a group's name is a text"):
+        consumer(cluster, "t", group_id="")
+    with pytest.raises(errors.InvalidConfig, match="enable_auto_commit=True needs a group_id"):
+        consumer(cluster, "t", enable_auto_commit=True)
     with pytest.raises(errors.InvalidConfig, match="did you mean auto_offset_reset"):
         Consumer("t", bootstrap_servers="a:1", auto_ofset_reset="earliest")
     with pytest.raises(errors.InvalidConfig, match="one of latest, earliest, none"):
@@ -118,8 +120,11 @@ def test_what_is_refused(cluster: FakeCluster) -> None:
     with consumer(cluster) as c:
         with pytest.raises(errors.InvalidRequest, match="Consumer is not subscribed to any topics"):
             c.poll(0)
-        with pytest.raises(errors.NotOffered, match=r"Consumer.commit: consumer groups"):
-            c.commit()
+        for of_group in (c.commit, c.commit_async, c.committed, c.group_metadata):
+            with pytest.raises(errors.InvalidGroupId, match=r"needs a group: give Consumer"):
+                of_group()
+        with pytest.raises(errors.InvalidGroupId, match=r"subscribe\(listener=...\) needs a group"):
+            c.subscribe("t", listener=object())
         with pytest.raises(errors.InvalidRequest, match="is not a partition"):
             c.assign(["t"])  # type: ignore[list-item]
         with pytest.raises(errors.InvalidRequest, match="is not a partition"):

@@ -90,7 +90,7 @@ def test_a_call_that_fails_is_made_again_when_its_time_has_come() -> None:
     assert core.on_no_answer(1_000, request, refused) == [RefreshMetadata(("t",))]
     assert core.poll(1_000) == Polled([], 1_100)
     assert core.poll(1_100).requests == [request]
-    assert core.on_answer(1_100, request, [Listed(T0, 0, offset=7)]) == []
+    assert core.on_listed(1_100, request, [Listed(T0, 0, offset=7)]) == []
     assert core.positions.partitions[T0].position == 7
 
 
@@ -133,7 +133,7 @@ def test_a_position_is_told_when_it_is_known() -> None:
     (request,) = core.poll(0).requests
     assert isinstance(request, ListOffsets)
     assert not asked.answer.done
-    core.on_answer(0, request, [Listed(T0, 0, offset=7)])
+    core.on_listed(0, request, [Listed(T0, 0, offset=7)])
     assert asked.answer.result() == 7
     core.on_user(0, again)
     assert again.answer.result() == 7
@@ -219,6 +219,6 @@ def test_after_an_interrupt_a_look_up_is_made_again_and_either_answer_counts() -
     core.start_over()
     assert core.poll(0).requests == [first]
     assert isinstance(first, ListOffsets)
-    core.on_answer(0, first, [Listed(T0, 0, offset=7)])
-    core.on_answer(0, first, [Listed(T0, 0, offset=9)])
+    core.on_listed(0, first, [Listed(T0, 0, offset=7)])
+    core.on_listed(0, first, [Listed(T0, 0, offset=9)])
     assert core.positions.partitions[T0].position == 7

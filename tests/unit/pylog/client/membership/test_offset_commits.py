@@ -155,6 +155,7 @@ def test_a_group_that_went_on_without_the_member_is_named(error: type[errors.Pyl
         errors.FencedInstanceId,
         errors.OffsetMetadataTooLarge,
         errors.GroupAuthorizationFailed,
+        errors.UnknownTopicOrPartition,
     ],
 )
 def test_what_does_not_pass_is_told_by_its_name(error: type[errors.PylogError]) -> None:
@@ -168,7 +169,7 @@ def test_what_does_not_pass_is_told_by_its_name(error: type[errors.PylogError]) 
 # ---- again ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("code", [3, 7, 14])
+@pytest.mark.parametrize("code", [7, 14])
 def test_somebody_who_waits_is_not_told_of_what_passes(code: int) -> None:
     world = World()
     answer = world.commits.commit(0, {T0: at(5), T1: at(6)}, 1_000)
@@ -178,6 +179,15 @@ def test_somebody_who_waits_is_not_told_of_what_passes(code: int) -> None:
     assert request.offsets == ((T1, at(6)),)  # the other one is committed
     world.answered(101, request)
     assert answer.result() is None
+
+
+def test_whoever_waited_too_long_hears_what_came_last() -> None:
+    world = World()
+    answer = world.commits.commit(0, {T0: at(5)}, 1_000)
+    world.answered(0, world.sent(0), {T0: errors.CoordinatorLoadInProgress.code})
+    world.commits.poll(1_000)
+    with pytest.raises(errors.RequestTimedOut, match="last fault: COORDINATOR_LOAD_IN_PROGRESS"):
+        answer.result()
 
 
 @pytest.mark.parametrize("code", [15, 16])

@@ -1,0 +1,166 @@
+"""What a consumer's user wants of its group: commits, what is committed, leaving. On the user's
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pylog import errors
+from pylog.client.answers import Answer
+from pylog.client.arguments import mapping, shown, whole_or_none
+from pylog.client.background import logger
+from pylog.client.consumer.collecting import Collector
+from pylog.client.consumer.consumer_loop import ConsumerLoop
+from pylog.client.consumer.poll_waiting import PollWaiting
+from pylog.client.consumer.rebalance_listening import RebalanceListening
+from pylog.client.fetching.group_managers import GroupManagers
+from pylog.client.membership.classic_membership import ClassicMembership
+from pylog.client.membership.offset_commits import OnCommitted
+from pylog.client.topics_and_partitions import one_partition
+from pylog.clock import Clock
+from pylog.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+CLOSE_S: Final = 30.0
+"""How long `close` takes at most, as Kafka's."""
+
+Offsets = dict[TopicPartition, OffsetAndMetadata]
+
+
+class GroupUse:
+    """The group of one consumer."""
+
+    def __init__(
+        self,
+        loop: ConsumerLoop,
+        group: GroupManagers,
+        waiting: PollWaiting,
+        collector: Collector,
+        clock: Clock,
+        timeout_ms: int,
+    ) -> None:
+        self._loop = loop
+        self._group = group
+        self._waiting = waiting
+        self._collector = collector
+        self._clock = clock
+        self._timeout_ms = timeout_ms
+
+    # ---- commits ------------------------------------------------------------------------------
+
+    def commit(self, offsets: Any, timeout_s: float | None) -> None:
+        """Commit, and wait until that is done."""
+        wanted = None if offsets is None else offsets_of(offsets)
+        timeout_ms = self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
+        unread = self._collector.unyielded()
+        answer = self._loop.ask(self._group.commit, wanted, unread, timeout_ms)
+        self._waiting.answer(answer)
+
+    def commit_async(self, offsets: Any, callback: OnCommitted | None) -> None:
+        """Commit; the callback runs in a later poll."""
+        if callback is not None and not callable(callback):
+            raise errors.InvalidRequest(
+                f"callback={shown(callback)}: give a callable (offsets, error)"
+            )
+        wanted = None if offsets is None else offsets_of(offsets)
+        unread = self._collector.unyielded()
+        self._loop.ask(self._group.commit_async, wanted, unread, callback)
+
+    def committed(
+        self, partitions: list[TopicPartition], timeout_s: float | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        """What is committed of each."""
+        timeout_ms = self._timeout_ms if timeout_s is None else round(timeout_s * 1000)
+        asked: Answer[dict[TopicPartition, OffsetAndMetadata | None]] = self._loop.ask(
+            self._group.commits.committed, partitions, timeout_ms
+        )
+        return self._waiting.answer(asked)
+
+    # ---- membership ---------------------------------------------------------------------------
+
+    def listen(self, listener: object | None) -> None:
+        """Tell the user's object of what comes and goes from now on."""
+        told = None if listener is None else RebalanceListening(listener)
+        with self._loop.lock:
+            self._group.set_listener(told)
+
+    def metadata(self) -> ConsumerGroupMetadata:
+        """What the member is now."""
+        with self._loop.lock:
+            identity = self._group.identity
+            return ConsumerGroupMetadata(
+                identity.group_id, identity.generation, identity.member_id, identity.instance_id
+            )
+
+    def rebalance(self, reason: str | None) -> None:
+        """Have a classic group share out anew."""
+        membership = self._group.membership
+        if not isinstance(membership, ClassicMembership):
+            logger.warning(
+                "enforce_rebalance() has no effect: with group_protocol='consumer' the coordinator "
+                "decides when partitions are shared out anew"
+            )
+            return
+        with self._loop.lock:
+            membership.join_again(reason or "the user asks for it")
+        self._loop.poke()
+
+    def leave(self) -> None:
+        """Be no member any more. What the listener raises is raised when that is done;
+        RequestTimedOut when it is not done within `default.api.timeout.ms`.
+        """
+        self._waiting.refuse_in_callback("unsubscribe()")
+        deadline_ms = self._clock.monotonic_ms() + self._timeout_ms
+        answer = self._loop.ask(self._group.leave, self._collector.unyielded())
+        is_done, error = self._waiting.settle(answer, deadline_ms)
+        with self._loop.lock:
+            self._group.has_left()
+        if error is not None:
+            raise error
+        if not is_done:
+            raise errors.RequestTimedOut(
+                f"group {self._group.identity.group_id!r} could not be left within "
+                f"default_api_timeout_ms={self._timeout_ms}"
+            )
+
+    def end(
+        self, timeout_s: float, *, leaves: bool, unread: Mapping[TopicPartition, int]
+    ) -> BaseException | None:
+        """Commit what the user is done with, and leave, as far as the time allows; what the user's
+        code has raised.
+        """
+        deadline_ms = self._clock.monotonic_ms() + round(timeout_s * 1000)
+        raised: list[BaseException | None] = []
+        if leaves:
+            left = self._loop.ask(self._group.leave, unread)
+            raised.append(self._waiting.settle(left, deadline_ms)[1])
+        left_ms = max(deadline_ms - self._clock.monotonic_ms(), 1)
+        ended = self._loop.ask(self._group.commit_at_end, unread, left_ms)
+        is_done, error = self._waiting.settle(ended, deadline_ms)
+        if is_done and ended.error is not None:
+            logger.warning(
+                "what the consumer of group %r had read last is not committed: %s",
+                self._group.identity.group_id,
+                ended.error,
+            )
+        return next((one for one in (*raised, error) if one is not None), None)
+
+
+def offsets_of(given: Any) -> Offsets:
+    """What a user gives to commit: by partition an offset, or an OffsetAndMetadata."""
+    shape = "{TopicPartition(topic, number): the next offset to read}"
+    found: Offsets = {}
+    for key, value in mapping(given, "offsets", shape).items():
+        tp = one_partition(key)
+        committed = value if isinstance(value, OffsetAndMetadata) else OffsetAndMetadata(value)
+        number = whole_or_none(committed.offset, 0)
+        if number is None:
+            raise errors.OffsetOutOfRange(
+                f"{tp}: offset {shown(committed.offset)} cannot be committed; give a whole number "
+                f"from 0 on, that of the next record to read"
+            )
+        if not isinstance(committed.metadata, str):
+            raise errors.InvalidRequest(f"{tp}: metadata={shown(committed.metadata)}: give a text")
+        found[tp] = committed._replace(offset=number)
+    return found

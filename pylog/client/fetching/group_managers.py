@@ -1,0 +1,408 @@
+"""A consumer's part in its group: the managers of membership, commits and coordinator. Pure.
+
+They are polled in this order, those that miss the coordinator before the one that finds it. What
+the membership wants to be read is done on `Positions` at once; a new partition begins where the
+group has committed. Whatever is given up is first committed, which waits for the user's next poll:
+only then is it known what the user has done with.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from pylog import errors
+from pylog.client.answers import Answer, Callback
+from pylog.client.cluster.metadata import ClusterMetadata
+from pylog.client.fetching.fetch_events import Effect, RefreshMetadata
+from pylog.client.fetching.positions import Positions
+from pylog.client.fetching.request_manager import Polled
+from pylog.client.membership.assignors import Assignor
+from pylog.client.membership.classic_membership import ClassicMembership
+from pylog.client.membership.consumer_membership import ConsumerMembership
+from pylog.client.membership.coordinator_finder import CoordinatorFinder
+from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
+from pylog.client.membership.member_state import RebalanceListener
+from pylog.client.membership.messages import (
+    Acknowledged,
+    ConsumerGroupHeartbeat,
+    ConsumerGroupHeartbeatAnswer,
+    CoordinatorFound,
+    FindCoordinator,
+    GroupAnswer,
+    GroupRequest,
+    Heartbeat,
+    Joined,
+    JoinGroup,
+    LeaveGroup,
+    OffsetCommit,
+    OffsetFetch,
+    OffsetsCommitted,
+    OffsetsFetched,
+    ReadExactly,
+    StopReading,
+    Synced,
+    SyncGroup,
+    TargetPartitions,
+    WatchGroupTopics,
+)
+from pylog.client.membership.messages import Effect as GroupEffect
+from pylog.client.membership.offset_commits import OffsetCommits, OnCommitted
+from pylog.model import OffsetAndMetadata, TopicPartition
+
+COMMIT_AT_MOST_MS: Final = 30_000
+"""How long partitions that are to be given up wait for their commit, at most."""
+
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+Committed = dict[TopicPartition, OffsetAndMetadata | None]
+
+
+class GroupSettings(NamedTuple):
+    """How a consumer takes part in a group. Without assignors: by the new protocol."""
+
+    membership: MembershipSettings
+    identity: GroupIdentity
+    assignors: tuple[Assignor, ...] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Handover:
+    """A commit before partitions are given up: it is made when the user is there."""
+
+    done: Answer[None] = field(default_factory=Answer)
+    commit: Answer[None] | None = None
+
+
+class GroupManagers:
+    """Owned by the consumer's lock."""
+
+    def __init__(
+        self,
+        settings: GroupSettings,
+        metadata: ClusterMetadata,
+        positions: Positions,
+        assign: Callable[[Iterable[TopicPartition]], None],
+        for_user: deque[Callback],
+        jitter: Callable[[], float],
+    ) -> None:
+        membership, identity, assignors = settings
+        self.settings = membership
+        self.identity = identity
+        self.finder = CoordinatorFinder(membership, identity, jitter)
+        self.commits = OffsetCommits(
+            membership,
+            identity,
+            self.finder,
+            for_user,
+            self._consumed,
+            self._on_member_fault,
+            jitter,
+        )
+        self.membership: ClassicMembership | ConsumerMembership
+        shared = for_user, self._hand_over, jitter
+        if assignors:
+            self.membership = ClassicMembership(
+                membership, identity, self.finder, assignors, *shared
+            )
+        else:
+            self.membership = ConsumerMembership(membership, identity, self.finder, *shared)
+        self.unread: Mapping[TopicPartition, int] = {}
+        """Where the user's positions are ahead of what the user has done with."""
+        self._metadata = metadata
+        self._positions = positions
+        self._assign = assign
+        self._handovers: list[_Handover] = []
+        self._user_came = False
+        self._held: dict[TopicPartition, None] = {}  # until the user is told that they are assigned
+        self._question: tuple[dict[TopicPartition, int], Answer[Committed]] | None = None
+        self._target: TargetPartitions | None = None  # names topics that are not known yet
+        self._topic_ids: dict[str, str] = {}
+        positions.begins_at_commits = True
+
+    # ---- the user -----------------------------------------------------------------------------
+
+    @property
+    def wants_user(self) -> bool:
+        """Whether something waits for the user's next poll."""
+        return any(handover.commit is None for handover in self._handovers)
+
+    def on_user_poll(self, now_ms: int) -> bool:
+        """The user is there, done with all that was handed out; whether that is news for `poll`."""
+        first, self._user_came = not self._user_came, True
+        is_news = self.membership.on_user_poll(now_ms) or first
+        is_news = self.commits.on_user_poll(now_ms) or is_news
+        return self.on_user_rest(now_ms) or is_news
+
+    def on_user_rest(self, now_ms: int) -> bool:
+        """The user is done with all but what is `unread`; whether that is news for `poll`."""
+        is_news = False
+        for handover in self._handovers:
+            if handover.commit is None:
+                handover.commit = self.commits.commit_consumed(now_ms, COMMIT_AT_MOST_MS)
+                is_news = True
+        return is_news
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Share these topics' partitions with the other members."""
+        self.membership.subscribe(topics)
+
+    def set_listener(self, listener: RebalanceListener | None) -> None:
+        """Tell the user's code of what comes and goes."""
+        self.membership.listener = listener
+
+    def leave(self, now_ms: int, unread: Mapping[TopicPartition, int]) -> Answer[None]:
+        """Commit what the user is done with, give all up, and leave; answered then. The user is
+        there meanwhile.
+        """
+        self.unread = unread
+        return self.membership.leave()
+
+    def has_left(self) -> None:
+        """The member is out, or nobody waits for that any more."""
+        self.unread = {}
+        self._user_came = False
+
+    def commit(
+        self,
+        now_ms: int,
+        offsets: Offsets | None,
+        unread: Mapping[TopicPartition, int],
+        timeout_ms: int,
+    ) -> Answer[None]:
+        """Commit these, or the positions behind what the user has."""
+        wanted = self._positions_behind(unread) if offsets is None else offsets
+        return self.commits.commit(now_ms, wanted, timeout_ms)
+
+    def commit_async(
+        self,
+        now_ms: int,
+        offsets: Offsets | None,
+        unread: Mapping[TopicPartition, int],
+        on_committed: OnCommitted | None,
+    ) -> None:
+        """The same, without waiting for it."""
+        wanted = self._positions_behind(unread) if offsets is None else offsets
+        self.commits.commit_async(now_ms, wanted, on_committed)
+
+    def commit_at_end(
+        self, now_ms: int, unread: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> Answer[None]:
+        """What the user is done with, where that is committed by itself; answered after all commits
+        that came before.
+        """
+        self.unread = unread
+        return self.commits.commit_consumed(now_ms, timeout_ms)
+
+    def take_error(self) -> errors.PylogError | None:
+        """What keeps the consumer out of its group."""
+        return self.finder.take_error() or self.membership.take_error()
+
+    def _consumed(self) -> Offsets:
+        return self._positions_behind(self.unread)
+
+    def _positions_behind(self, unread: Mapping[TopicPartition, int]) -> Offsets:
+        """What is committed of each partition that has a position, with the leader epoch where that
+        of the last record is known.
+        """
+        found: dict[TopicPartition, OffsetAndMetadata] = {}
+        for tp, partition in self._positions.partitions.items():
+            if partition.position is None:
+                continue
+            offset = unread.get(tp, partition.position)
+            knows_epoch = offset == partition.fetch_offset and partition.last_epoch >= 0
+            epoch = partition.last_epoch if knows_epoch else None
+            found[tp] = OffsetAndMetadata(offset, "", epoch)
+        return found
+
+    def _hand_over(self, now_ms: int) -> Answer[None]:
+        """Commit what the user has had, as soon as the user comes."""
+        handover = _Handover()
+        self._handovers.append(handover)
+        return handover.done
+
+    # ---- time ---------------------------------------------------------------------------------
+
+    def poll(self, now_ms: int) -> Polled:
+        """Everything that can be decided now."""
+        effects: list[Effect] = []
+        due: list[int | None] = []
+        self._end_handovers()
+        if self._user_came:  # a member joins when its user polls for the first time
+            wanted, at_ms = self.membership.poll(now_ms)
+            due.append(at_ms)
+            for effect in wanted:
+                self._perform(effect, effects)
+            self._release()
+        self._start(now_ms)
+        for manager in (self.commits, self.finder):
+            if manager is self.finder and not self._needs_coordinator:
+                continue
+            wanted, at_ms = manager.poll(now_ms)
+            due.append(at_ms)
+            for effect in wanted:
+                self._perform(effect, effects)
+        return Polled(effects, min((at_ms for at_ms in due if at_ms is not None), default=None))
+
+    @property
+    def _needs_coordinator(self) -> bool:
+        return self.identity.takes_part or self.commits.has_work
+
+    def _end_handovers(self) -> None:
+        for handover in self._handovers:
+            if handover.commit is not None and handover.commit.done:
+                # A commit that failed keeps nobody from giving up; the broker has said why.
+                handover.done.succeed(None)
+        self._handovers = [one for one in self._handovers if not one.done.done]
+
+    def _perform(self, effect: GroupEffect, effects: list[Effect]) -> None:
+        match effect:
+            case StopReading(partitions):
+                for tp in partitions:
+                    partition = self._positions.partitions.get(tp)
+                    if partition is not None:
+                        partition.pause(held=True)
+            case ReadExactly(partitions):
+                known = self._positions.partitions
+                new = [tp for tp in partitions if tp not in known]
+                self._assign(partitions)
+                for tp in new:
+                    self._positions.partitions[tp].pause(held=True)
+                    self._held[tp] = None
+            case WatchGroupTopics(topics):
+                if topics:
+                    effects.append(RefreshMetadata(topics))
+            case _:
+                effects.append(effect)
+
+    def _release(self) -> None:
+        """What is new is read when the user has been told, and had the time to seek."""
+        if not self._held or self.membership.awaits_user_code:
+            return
+        for tp in self._held:
+            partition = self._positions.partitions.get(tp)
+            if partition is not None:
+                partition.pause(held=False)
+        self._held = {}
+
+    def _start(self, now_ms: int) -> None:
+        """Ask where new partitions begin, and have them begin."""
+        if self._question is not None:
+            asked, answer = self._question
+            if not answer.done:
+                return
+            self._question = None
+            self._begin(asked, answer)
+        unstarted = self._positions.unstarted
+        if not unstarted:
+            return
+        known = self._positions.partitions
+        asked = {tp: g for tp, g in unstarted.items() if known[tp].error is None}
+        if asked:
+            timeout_ms = self.settings.default_api_timeout_ms
+            self._question = asked, self.commits.committed(now_ms, asked, timeout_ms)
+
+    def _begin(self, asked: Mapping[TopicPartition, int], answer: Answer[Committed]) -> None:
+        unstarted = self._positions.unstarted
+        for tp, generation in asked.items():
+            if unstarted.get(tp) != generation:
+                continue
+            if not answer.failed:
+                self._positions.start(tp, answer.result().get(tp))
+                continue
+            error = answer.error
+            if isinstance(error, errors.PylogError) and not error.retriable:
+                self._positions.partitions[tp].fail(error)
+
+    # ---- metadata -----------------------------------------------------------------------------
+
+    def on_metadata(self, now_ms: int) -> None:
+        """Topics are new, have more partitions, or are others under their old names."""
+        if isinstance(self.membership, ClassicMembership):
+            topics = self._metadata.topics
+            counts = {name: len(topic.partitions) for name, topic in topics.items()}
+            self.membership.on_metadata(counts)
+        elif self._target is not None:
+            target = self._resolved(self._target)
+            if target is not None:
+                self._target = None
+                self.membership.on_target(target)
+
+    def topic_id(self, topic: str) -> str:
+        """The id that the coordinator, or else the cluster, knows the topic by."""
+        return self._topic_ids.get(topic) or self._metadata.topic_id(topic)
+
+    def _resolved(self, target: TargetPartitions) -> tuple[TopicPartition, ...] | None:
+        """The target by names; None while one is not known."""
+        names = {info.topic_id: name for name, info in self._metadata.topics.items()}
+        found: list[TopicPartition] = []
+        for topic_id, name, numbers in target:
+            name = name or names.get(topic_id, "")
+            if not name:
+                return None
+            self._topic_ids[name] = topic_id
+            found += (TopicPartition(name, number) for number in numbers)
+        return tuple(found)
+
+    # ---- answers ------------------------------------------------------------------------------
+
+    def on_answer(self, now_ms: int, request: GroupRequest, answer: GroupAnswer) -> list[Effect]:
+        """A broker has answered."""
+        classic = self.membership if isinstance(self.membership, ClassicMembership) else None
+        match request, answer:
+            case FindCoordinator(), CoordinatorFound():
+                self.finder.on_found(now_ms, request, answer)
+            case OffsetCommit(), OffsetsCommitted(partitions):
+                self.commits.on_committed(now_ms, request, partitions)
+            case OffsetFetch(), OffsetsFetched():
+                self.commits.on_fetched(now_ms, request, answer)
+            case ConsumerGroupHeartbeat(), ConsumerGroupHeartbeatAnswer():
+                return self._on_heartbeat(now_ms, request, answer)
+            case JoinGroup(), Joined() if classic is not None:
+                classic.on_joined(now_ms, request, answer)
+            case SyncGroup(), Synced() if classic is not None:
+                classic.on_synced(now_ms, request, answer)
+            case Heartbeat(), Acknowledged() if classic is not None:
+                classic.on_heartbeat(now_ms, request, answer)
+            case LeaveGroup(), Acknowledged() if classic is not None:
+                classic.on_left(now_ms, request, answer)
+            case _:
+                raise AssertionError(f"{answer} answers {request}")
+        return []
+
+    def _on_heartbeat(
+        self,
+        now_ms: int,
+        request: ConsumerGroupHeartbeat,
+        answer: ConsumerGroupHeartbeatAnswer,
+    ) -> list[Effect]:
+        assert isinstance(self.membership, ConsumerMembership)
+        effects: list[Effect] = []
+        if answer.target is not None:
+            target = self._resolved(answer.target)
+            self._target = answer.target if target is None else None
+            answer = answer._replace(target=None, assignment=target)
+            if target is None:
+                effects.append(RefreshMetadata(self.membership.topics))
+        self.membership.on_heartbeat(now_ms, request, answer)
+        return effects
+
+    def on_no_answer(self, now_ms: int, request: GroupRequest, error: errors.PylogError) -> None:
+        """The call has failed."""
+        match request:
+            case FindCoordinator():
+                self.finder.on_failed(now_ms, request)
+            case OffsetCommit():
+                self.commits.on_commit_failed(now_ms, request, error)
+            case OffsetFetch():
+                self.commits.on_fetch_failed(now_ms, request)
+            case ConsumerGroupHeartbeat():
+                assert isinstance(self.membership, ConsumerMembership)
+                self.membership.on_failed(now_ms, request)
+            case _:
+                assert isinstance(self.membership, ClassicMembership)
+                self.membership.on_failed(now_ms, request)
+
+    def _on_member_fault(self, now_ms: int, generation: int, code: int) -> None:
+        self.membership.on_commit_fault(now_ms, generation, code)
