@@ -54,9 +54,21 @@ from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
+from pylog_broker.replication.isr import (
+    AdvanceHighWatermark,
+    FollowerProgress,
+    IsrEffect,
+    LeaderState,
+)
 from pylog_broker.replication.leaderships import Leaderships
-from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    EpochEnd,
+    HighWatermarkMoved,
+    PartitionFetch,
+    ReplicaFailed,
+    ReplicaFetch,
+)
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
@@ -967,6 +979,20 @@ def _only_where_somebody_leads(self: Leaderships, partition: Partition) -> None:
         _production_role_changed(self, partition)
 
 
+def _moves_told_last(
+    self: ReplicaManager, partition: Partition, effects: tuple[IsrEffect, ...]
+) -> None:
+    for effect in effects:
+        if isinstance(effect, AdvanceHighWatermark):
+            name, epoch = partition.topic_partition, partition.leader_epoch
+            partition.high_watermark = effect.offset
+            self._room.high_watermark_moved(partition)
+            told = HighWatermarkMoved(name, epoch, partition.topic_id, effect.offset)
+            self._room.outbox.append(told)
+        else:
+            self._proposals.add(partition, effect)
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -1276,5 +1302,10 @@ VARIANTS: dict[str, Variant] = {
         "A coordinator is not told that its topic was deleted, or that its log has failed",
         ((Leaderships, "role_changed", _only_where_somebody_leads),),
         leaning=_many_topics,
+    ),
+    "move_told_after_the_end": Variant(
+        "A coordinator is told of a commit after it was told that the log has failed",
+        ((ReplicaManager, "_lead", _moves_told_last),),
+        caught_by=911546,
     ),
 }
