@@ -53,7 +53,9 @@ from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, Re
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
+from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerState
+from pylog_broker.replication.followers import Followers
 from pylog_broker.replication.isr import (
     AdvanceHighWatermark,
     FollowerProgress,
@@ -993,6 +995,10 @@ def _moves_told_last(
             self._proposals.add(partition, effect)
 
 
+def _whatever_its_files_say(_: Followers, fetcher: LeaderFetcher, partition: Partition) -> None:
+    fetcher.add(partition)
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -1307,5 +1313,10 @@ VARIANTS: dict[str, Variant] = {
         "A coordinator is told of a commit after it was told that the log has failed",
         ((ReplicaManager, "_lead", _moves_told_last),),
         caught_by=911546,
+    ),
+    "end_told_before_its_files": Variant(
+        "A follower that could not start over for now tells the end that it is to have",
+        ((Followers, "_add", _whatever_its_files_say),),
+        caught_by=911000,
     ),
 }
