@@ -1319,4 +1319,9 @@ VARIANTS: dict[str, Variant] = {
         ((Followers, "_add", _whatever_its_files_say),),
         caught_by=911000,
     ),
+    "mark_above_a_cut": Variant(
+        "After a crash a high watermark counts that was above a cut, for what came in its place",
+        ((LogCheckpoints, "ends_at", _not_at_all),),
+        caught_by=912748,
+    ),
 }
