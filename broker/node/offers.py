@@ -18,6 +18,7 @@ from pylog_broker.storage.directories.directory import (
     FoundDirectory,
     find_broker_directories,
     inspect,
+    names_in,
 )
 from pylog_broker.storage.directories.partition_directories import check_identity
 from pylog_broker.storage.directories.roster import newest_roster
@@ -29,7 +30,11 @@ from pylog_broker.storage.manager.opening import is_of_the_disk
 def find_directories(
     files: Files, root: str, log_dirs: Sequence[str]
 ) -> tuple[BrokerDirectory, ...]:
-    """The broker directories of this host, by what `log.dirs` says, or below the data root."""
+    """The broker directories of this host, by what `log.dirs` says, or below the data root.
+
+    StartPutOff when this process is short of something for a moment: a directory that is not
+    offered is taken for gone, and the process for a new broker.
+    """
     found = _found(files, root, log_dirs)
     running = {each.meta.broker_id for each in found if each.locked}
     return tuple(replace(_offer(each), locked=each.meta.broker_id in running) for each in found)
@@ -39,11 +44,11 @@ def _found(files: Files, root: str, log_dirs: Sequence[str]) -> list[FoundDirect
     if not log_dirs:
         return find_broker_directories(files, root)
     found = []
-    for place in roots_of(root, log_dirs)[1:]:
-        found += _below(files, place)
+    for entry in log_dirs:
+        if entry.startswith("/"):
+            found += _below(files, normpath(entry))
     relative = [entry for entry in log_dirs if not entry.startswith("/")]
-    names = files.listdir(root) if relative and files.exists(root) else []
-    for name in names:
+    for name in names_in(files, root) if relative else ():
         if name.startswith("broker-"):
             paths = (normpath(f"{root}/{name}/{entry}") for entry in relative)
             found += [each for path in paths if (each := inspect(files, path)) is not None]

@@ -96,8 +96,8 @@ class Startup:
         """Ask until the controller grants a broker id; PylogError when it never will."""
         wait, reported = CLAIM_SECONDS_FIRST, ""
         while True:
-            request = ClaimBroker(incarnation_id, host_id, self._directories(), slot)
             try:
+                request = ClaimBroker(incarnation_id, host_id, self._directories(), slot)
                 answer = await self._link.claim(request, CLAIM_SECONDS_LAST)
             except errors.PylogError as error:
                 if not error.retriable:

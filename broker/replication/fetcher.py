@@ -126,13 +126,8 @@ class LeaderFetcher:
         self._life += 1
 
     def due(self, now_ms: int) -> list[Partition]:
-        """Take back, and return, the partitions whose time aside is over."""
-        if not self.aside:
-            return []
-        back = [partition for partition, at_ms in self.aside.items() if at_ms <= now_ms]
-        for partition in back:
-            self.add(partition)
-        return back
+        """The partitions whose time aside is over: `add` them, or set them aside again."""
+        return [partition for partition, at_ms in self.aside.items() if at_ms <= now_ms]
 
     def may_send(self, now_ms: int) -> bool:
         """Whether a fetch should go out now."""

@@ -79,14 +79,33 @@ class Followers:
                 settings.replica_fetch_backoff_max_ms,
                 settings.request_partitions_max,
             )
-        if not self._waits_for_disk(partition):
-            fetcher.add(partition)
         self._fetcher_of[partition] = fetcher
         if partition.no_room:
             partition.no_room = False
             now_ms = self._room.now_ms
             aside = following.set_aside(now_ms, "no room on the disk", NO_ROOM_WAIT_MS)
             fetcher.set_aside(partition, aside.retry_at_ms)
+        elif not self._waits_for_disk(partition):
+            self._add(fetcher, partition)
+
+    def _add(self, fetcher: LeaderFetcher, partition: Partition) -> None:
+        """Fetch it from the next request on, once its files say what the fetch will tell.
+
+        A log that starts over ends further on in memory than in its files as long as these could
+        not be made. The leader would take the replica into the ISR for that end, and a crash would
+        take it back.
+        """
+        if not partition.log.is_settled:
+            try:
+                partition.log.settle()
+            except (OSError, KafkaStorageError) as error:
+                self._storage_failed(partition, error)
+                following = partition.following
+                if following is not None:  # the log works, and refuses for now
+                    aside = following.set_aside(self._room.now_ms, str(error))
+                    fetcher.set_aside(partition, aside.retry_at_ms)
+                return
+        fetcher.add(partition)
 
     def unfollow(self, partition: Partition) -> None:
         """Fetch it no more."""
@@ -119,6 +138,7 @@ class Followers:
                 for partition in fetcher.due(now_ms):
                     assert partition.following is not None
                     partition.following.take_back()
+                    self._add(fetcher, partition)
             if fetcher.may_send(now_ms):
                 self._send(leader, fetcher, broker_epoch)
             if fetcher.aside or not fetcher.in_flight:
@@ -221,7 +241,7 @@ class Followers:
             return
         if self._waits_for_disk(partition):
             return
-        fetcher.add(partition)
+        self._add(fetcher, partition)
 
     def _do(self, wall_ms: int, partition: Partition, action: FollowerAction) -> str | None:
         """What went wrong, None when nothing did."""

@@ -383,12 +383,15 @@ class ReplicaManager:
     # ---- steps ----------------------------------------------------------------------------------
 
     def _lead(self, partition: Partition, effects: tuple[IsrEffect, ...]) -> None:
-        """Carry out what a leader state decided."""
+        """Carry out what a leader state decided, as long as the partition leads: those who wait are
+        woken over it, and one of them may find that the disk is broken.
+        """
         for effect in effects:
+            if partition.leading is None:
+                return
             if isinstance(effect, AdvanceHighWatermark):
                 partition.high_watermark = effect.offset
-                self._room.high_watermark_moved(partition)
-                if partition.is_watched:
+                if partition.is_watched:  # told before anything that comes of the waking
                     self._room.outbox.append(
                         HighWatermarkMoved(
                             partition.topic_partition,
@@ -397,6 +400,7 @@ class ReplicaManager:
                             effect.offset,
                         )
                     )
+                self._room.high_watermark_moved(partition)
             else:
                 self._proposals.add(partition, effect)
 

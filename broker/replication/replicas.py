@@ -231,8 +231,9 @@ class Replicas:
         self._role_changed(partition)
         if partition.leading is not None:
             self._lead(partition, tuple(partition.leading.on_elected(now_ms)))
-            if partition.log.damage:
-                self._lead(partition, tuple(partition.leading.on_damage(now_ms)))
+        leading = partition.leading  # of the same epoch, or none: a log may fail over who is woken
+        if leading is not None and partition.log.damage:
+            self._lead(partition, tuple(leading.on_damage(now_ms)))
 
     def _topic_config(self, name: str) -> TopicConfig:
         overrides = self._hosted.image.topic_configs(name)

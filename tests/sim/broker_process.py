@@ -87,7 +87,7 @@ class BrokerProcess(Actor):
         self._startup = BrokerStartup(self)
         self._tick_at = -1
         self._stopping = False
-        self._shortages = 0
+        self._refused = (0, 0)
         self.is_closing = False
         self.is_opening = False
 
@@ -385,7 +385,7 @@ class BrokerProcess(Actor):
         assert logs is not None
         assert core is not None
         self.is_closing = True
-        self._shortages = self.node.disk.shortages
+        self._refused = (self.node.disk.shortages, self.node.disk.refusals)
 
         def closed(error: object) -> None:
             if error is None:
@@ -407,10 +407,12 @@ class BrokerProcess(Actor):
         self.pool.end(close)
 
     def _must_have_reason(self, error: object) -> None:
-        """An orderly stop ends well, but for a disk that does not work, or is full."""
+        """An orderly stop ends well, but for a disk that does not work, or that has had no room for
+        something since it began, though it may have some by now.
+        """
         disk = self.node.disk
         works = all(map(disk.is_reachable, self.node.mounts)) and not disk.harmed
-        if works and not disk.full and not disk.full_mounts and disk.shortages == self._shortages:
+        if works and (disk.shortages, disk.refusals) == self._refused:
             raise Violation("S", f"{self.name} stops in order, and not cleanly: {error}")
 
     # ---- what other brokers ask

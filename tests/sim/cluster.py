@@ -27,7 +27,11 @@ from pylog_broker.controller.settings import ControllerSettings
 from pylog_broker.metadata.admin import CreateTopics
 from pylog_broker.metadata.image import MetadataImage, TopicImage
 from pylog_broker.metadata.messages import MetadataBatch, PartitionsAltered
-from pylog_broker.metadata.records import PartitionRecord, RegisterBrokerRecord
+from pylog_broker.metadata.records import (
+    PartitionRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
 from pylog_broker.replication.messages import ReplicaFailed, ReplicaFetched
 from pylog_broker.replication.settings import ReplicationSettings
 from tests.sim.administrator import Administrator
@@ -260,6 +264,11 @@ class Cluster:
         for record in batch.records:
             if isinstance(record, RegisterBrokerRecord):
                 self._registered(record)
+            elif isinstance(record, UnregisterBrokerRecord):
+                # The controller forgets with the broker which of its lives had registered, so it
+                # may take a late copy of an earlier one. That one is not live, and the next life
+                # takes its place.
+                self.owners[record.broker_id].registered_life = 0
         for partition in delta.partitions:
             self._partition_changed(partition)
         for broker in delta.brokers:

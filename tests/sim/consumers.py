@@ -137,6 +137,7 @@ class ConsumerApp(Actor):
             check_crcs=True,
         )
         self._streams: dict[tuple[int, int], Rpc] = {}
+        self._topic_id = TopicId("")  # by the metadata that the core has heard of
         self._read: dict[TopicPartition, _Read] = {}
         # a deposed leader has told that it does not have what is read next
         self._misled: set[TopicPartition] = set()
@@ -259,14 +260,17 @@ class ConsumerApp(Actor):
         for tp, partition in self.positions.partitions.items():
             read = self._read.get(tp)
             if read is not None and read.generation != partition.generation:
-                topic_id = self._kept.metadata.topic_id(tp.topic)
-                if topic_id != read.topic_id:
+                if self._topic_id != read.topic_id:
                     self.cluster.sometimes["consumer meets a new topic"] += 1
                 elif partition.position is None or partition.position != read.position:
                     self._must_be_gone(tp, f"is set to {partition.position}")
                 self._forget_place(tp)
+        self._begin_at_places(self._topic_id)
+
+    def _begin_at_places(self, topic_id: TopicId) -> None:
+        """Note the places that were found since the last look, in the topic of that id."""
+        for tp, partition in self.positions.partitions.items():
             if tp not in self._read and partition.position is not None:
-                topic_id = TopicId(self._kept.metadata.topic_id(tp.topic))
                 self._read[tp] = _Read(topic_id, partition.position, partition.generation)
                 self._must_begin_early(tp, partition.position)
 
@@ -383,6 +387,8 @@ class ConsumerApp(Actor):
     def _on_metadata(self) -> None:
         topic = self.cluster.TOPIC
         known = self.positions.partitions
+        self._begin_at_places(self._topic_id)  # in the topic as it was known when they were found
+        self._topic_id = TopicId(self._kept.metadata.topic_id(topic))
         for number in range(self._kept.metadata.partition_count(topic) or 0):
             self.positions.add(TopicPartition(topic, number), found_later=bool(known))
         self._step(self.core.on_metadata(self.now_ms()))

@@ -178,6 +178,8 @@ class Disk:
         self.full_in = -1  # after so many more appends it is; -1: not of itself
         self.torn_write_in = 0  # so many more appends come before one is torn
         self.full_mounts: set[str] = set()
+        self.refusals = 0
+        """How often there was no room for what was to be written."""
         self.broken_mounts: set[str] = set()
         """Every access gives EIO."""
         self.absent_mounts: set[str] = set()
@@ -323,7 +325,7 @@ class Disk:
         if self.full_in >= 0:
             self.full = self.full_in == 0
             self.full_in -= 1
-        if self._is_full(directory):
+        if self._refuses(directory):
             inode.append(bytes(chunk[: len(chunk) // 3]))
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.append(chunk)
@@ -341,13 +343,16 @@ class Disk:
             self.torn_write_rng = None
             inode.write_at(bytes(chunk[: rng.randint(0, len(chunk) - 1)]), position)
             raise TornWrite
-        if self._is_full(directory):
+        if self._refuses(directory):
             inode.write_at(bytes(chunk[: len(chunk) // 3]), position)
             raise OSError(errno.ENOSPC, "no space left on device")
         inode.write_at(chunk, position)
 
-    def _is_full(self, directory: str) -> bool:
-        return self.full or mount_of(directory) in self.full_mounts
+    def _refuses(self, directory: str) -> bool:
+        """Whether there is no room for this write."""
+        is_full = self.full or mount_of(directory) in self.full_mounts
+        self.refusals += is_full
+        return is_full
 
     def fail(self, act: str, directory: str, name: str) -> bool:
         """Whether this one fails: once, and only in the log of a partition."""

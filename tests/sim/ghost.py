@@ -268,7 +268,9 @@ class PartitionGhost:
         if shadow.behind_loss:
             shadow.agrees = False  # what is lost is; it must not count, nor lead
         shadow.agrees = shadow.agrees or self._agreed_end(shadow) >= min(hw, end)
-        if shadow.agrees and self._agreed_end(shadow) < min(hw, end):
+        # What is below the start nobody will ever see, also where a batch reaches over it: an old
+        # copy of a replica may have another one there.
+        if shadow.agrees and start < hw and self._agreed_end(shadow) < min(hw, end):
             raise Violation(
                 "I6",
                 f"{self._name(broker)}: below its hw {hw} the log equals what is committed "

@@ -53,10 +53,24 @@ from pylog_broker.metadata.messages import Failure, PartitionIsr, ReplicaKey, Re
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replicated.state_machine import AppendRecords, ReplicatedStateMachine
 from pylog_broker.replication import fetches, isr, offsets, produces
+from pylog_broker.replication.fetcher import LeaderFetcher
 from pylog_broker.replication.follower import FollowerState
-from pylog_broker.replication.isr import FollowerProgress, IsrEffect, LeaderState
+from pylog_broker.replication.followers import Followers
+from pylog_broker.replication.isr import (
+    AdvanceHighWatermark,
+    FollowerProgress,
+    IsrEffect,
+    LeaderState,
+)
 from pylog_broker.replication.leaderships import Leaderships
-from pylog_broker.replication.messages import EpochEnd, PartitionFetch, ReplicaFailed, ReplicaFetch
+from pylog_broker.replication.manager import ReplicaManager
+from pylog_broker.replication.messages import (
+    EpochEnd,
+    HighWatermarkMoved,
+    PartitionFetch,
+    ReplicaFailed,
+    ReplicaFetch,
+)
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.sessions import FIRST, FetchSession, FetchSessions
@@ -967,6 +981,24 @@ def _only_where_somebody_leads(self: Leaderships, partition: Partition) -> None:
         _production_role_changed(self, partition)
 
 
+def _moves_told_last(
+    self: ReplicaManager, partition: Partition, effects: tuple[IsrEffect, ...]
+) -> None:
+    for effect in effects:
+        if isinstance(effect, AdvanceHighWatermark):
+            name, epoch = partition.topic_partition, partition.leader_epoch
+            partition.high_watermark = effect.offset
+            self._room.high_watermark_moved(partition)
+            told = HighWatermarkMoved(name, epoch, partition.topic_id, effect.offset)
+            self._room.outbox.append(told)
+        else:
+            self._proposals.add(partition, effect)
+
+
+def _whatever_its_files_say(_: Followers, fetcher: LeaderFetcher, partition: Partition) -> None:
+    fetcher.add(partition)
+
+
 VARIANTS: dict[str, Variant] = {
     "production": Variant("the cores as they are"),
     "cut_at_high_watermark": Variant(
@@ -1276,5 +1308,20 @@ VARIANTS: dict[str, Variant] = {
         "A coordinator is not told that its topic was deleted, or that its log has failed",
         ((Leaderships, "role_changed", _only_where_somebody_leads),),
         leaning=_many_topics,
+    ),
+    "move_told_after_the_end": Variant(
+        "A coordinator is told of a commit after it was told that the log has failed",
+        ((ReplicaManager, "_lead", _moves_told_last),),
+        caught_by=911546,
+    ),
+    "end_told_before_its_files": Variant(
+        "A follower that could not start over for now tells the end that it is to have",
+        ((Followers, "_add", _whatever_its_files_say),),
+        caught_by=911000,
+    ),
+    "mark_above_a_cut": Variant(
+        "After a crash a high watermark counts that was above a cut, for what came in its place",
+        ((LogCheckpoints, "ends_at", _not_at_all),),
+        caught_by=912748,
     ),
 }

@@ -166,13 +166,24 @@ def inspect(files: Files, directory: str) -> FoundDirectory | None:
     return FoundDirectory(directory, meta, handle is None)
 
 
+def names_in(files: Files, place: str) -> list[str]:
+    """What stands in a directory, nothing when it is not there. StartPutOff, and OSError when its
+    disk does not answer.
+    """
+    try:
+        return files.listdir(place) if files.exists(place) else []
+    except OSError as error:
+        if is_of_the_moment(error):
+            raise StartPutOff(f"{place} cannot be looked at now: {error}") from error
+        raise
+
+
 def find_broker_directories(files: Files, root: str) -> list[FoundDirectory]:
-    """The broker directories (`broker-<n>`) below a data root, in the order of their names."""
-    if not files.exists(root):
-        return []
-    found = (
-        inspect(files, f"{root}/{name}") for name in files.listdir(root) if name[:7] == "broker-"
-    )
+    """The broker directories (`broker-<n>`) below a data root, in the order of their names.
+    StartPutOff, OSError.
+    """
+    names = (name for name in names_in(files, root) if name[:7] == "broker-")
+    found = (inspect(files, f"{root}/{name}") for name in names)
     return [directory for directory in found if directory is not None]
 
 

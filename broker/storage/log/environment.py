@@ -48,8 +48,8 @@ class Environment:
 
     `readers` limits the full segments that all logs together keep open; None: each log its own.
     `jitter(limit)` draws the time that is taken off a segment's life, 0 to `limit`.
-    `log_start_moved` and `recovery_point_lowered` hear the new offset, and write the checkpoints
-    before the log acts on it.
+    `log_start_moved` and `recovery_point_lowered` hear the new offset, `ends_at` where the log will
+    end when it is cut; they write the checkpoints before the log acts on it.
     `truncated` hears from which offset on records go, before they do.
     `failed` hears of a log that goes offline; `no_room`, that the disk was found full.
     `disk_errors` counts errors of the disk by kind.
@@ -62,6 +62,7 @@ class Environment:
     jitter: Callable[[int], int] = lambda limit: 0
     log_start_moved: Callable[[int], None] = lambda offset: None
     recovery_point_lowered: Callable[[int], None] = lambda offset: None
+    ends_at: Callable[[TopicPartition, int], None] = lambda topic_partition, offset: None
     truncated: Callable[[TopicPartition, int], None] = lambda topic_partition, offset: None
     failed: Callable[[NamedLog], None] = lambda log: None
     no_room: Callable[[], None] = lambda: None

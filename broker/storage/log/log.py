@@ -267,6 +267,10 @@ class Log:
         """Whether it works, and its files say what its memory says."""
         return not self._guard.is_barred
 
+    def settle(self) -> None:
+        """Have its files say what its memory says. KafkaStorageError while that is refused."""
+        self._guard.check()
+
     @property
     def failed_reading(self) -> bool:
         """Whether that was an error of a read, so that what was written is not in doubt."""

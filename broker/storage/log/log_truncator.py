@@ -52,6 +52,7 @@ class LogTruncator:
             self.restart_at(bounds.start)
             return
         self._environment.truncated(self._parts.topic_partition, end)
+        self._environment.ends_at(self._parts.topic_partition, end)
         self._lower_recovery_point(end)
         bounds.generation += 1
         bounds.end = end
@@ -74,6 +75,7 @@ class LogTruncator:
         """Remove everything; the next record is `offset`."""
         bounds = self._bounds
         self._environment.truncated(self._parts.topic_partition, 0)
+        self._environment.ends_at(self._parts.topic_partition, offset)
         self._lower_recovery_point(min(offset, self._durable.point))
         bounds.generation += 1
         bounds.start = bounds.end = offset

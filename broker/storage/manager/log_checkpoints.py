@@ -99,7 +99,15 @@ class LogCheckpoints:
         for name in sorted(self._high_watermarks):
             if name not in self._logs and name not in self._failed:
                 del self._high_watermarks[name]
+        past = {
+            key: log.log_end_offset
+            for key, log in self._logs.items()
+            if self._high_watermarks.get(key, Offset(0)) > log.log_end_offset
+        }
+        self._high_watermarks |= past
         if write:
+            if past:
+                self.checkpoint(lambda: self._mark_file.write(self._high_watermarks))
             self.checkpoint(self.write_recovery_points)
             self.checkpoint(self.write_log_starts)
 
@@ -127,6 +135,17 @@ class LogCheckpoints:
     def deleted(self, topic_partition: TopicPartition) -> None:
         """The log is gone; the next write of any kind says so."""
         self._high_watermarks.pop(topic_partition, None)
+
+    def ends_at(self, topic_partition: TopicPartition, end: int) -> None:
+        """A log is to be cut, and no checkpoint says when this returns that more of it is
+        committed. A cut goes so deep when somebody was made to lead without what was committed;
+        then the mark would be believed after a crash of what is written behind the cut. OSError.
+        """
+        known = self._high_watermarks.get(topic_partition, Offset(0))
+        if known > end and not self.loading:
+            lower = self._high_watermarks | {topic_partition: Offset(end)}
+            self._mark_file.write(lower)
+            self._high_watermarks = lower
 
     def write_recovery_points(self) -> None:
         """OSError when the disk refuses."""

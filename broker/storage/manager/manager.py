@@ -114,6 +114,7 @@ class LogManager:
             jitter=jitter,
             log_start_moved=lambda offset: checkpoints.write_log_starts(),
             recovery_point_lowered=lambda offset: checkpoints.write_recovery_points(),
+            ends_at=checkpoints.ends_at,
             truncated=self.cleaner.truncated,
             failed=self._health.went_offline,
             no_room=self._upkeep.ran_out_of_room,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,20 +15,29 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.errors import InvalidConfig
 from pylog.model import BrokerId, ControllerEpoch
 from pylog_broker.config import BrokerConfig
-from pylog_broker.metadata.messages import BrokerClaim
+from pylog_broker.metadata.messages import BrokerClaim, ClaimBroker
 from pylog_broker.node.settings import ANY_BROKER, NEW_BROKER
 from pylog_broker.node.startup import Startup
 from pylog_broker.storage.directories.directory import MetaProperties, write_meta
 from pylog_broker.storage.errors import OtherBrokersDirectory, StorageStartError
 from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.manager.log_directories import LogDirectories
+from tests.fakes.short_files import Shortage, refuse_one_of
 
 CLAIM = BrokerClaim(BrokerId(1), None, "c", ControllerEpoch(1))
 
 
-def startup(root: Path, pool: Any, log_dirs: str = "", only: int = ANY_BROKER) -> Startup:
+def startup(
+    root: Path,
+    pool: Any,
+    log_dirs: str = "",
+    only: int = ANY_BROKER,
+    *,
+    files: OsFiles | None = None,
+    link: object = None,
+) -> Startup:
     return Startup(
-        cast(Any, None), OsFiles(), SYSTEM_CLOCK, pool, asyncio.Event(),
+        cast(Any, link), files or OsFiles(), SYSTEM_CLOCK, pool, asyncio.Event(),
         root=str(root), config=BrokerConfig.from_mapping({"log.dirs": log_dirs}), only_broker=only,
     )  # fmt: skip
 
@@ -89,3 +100,30 @@ def test_a_wrong_directory_is_told_before_the_claim(tmp_path: Path, only: int) -
             startup(root, None, log_dirs, only).check_directories()
         startup(root, None, log_dirs, 3).check_directories()
         startup(root, None, log_dirs, ANY_BROKER).check_directories()
+
+
+def test_a_claim_waits_until_the_directories_can_be_looked_at(tmp_path: Path) -> None:
+    """What it does not name is taken for gone, and the process for a new broker."""
+    meta = MetaProperties("c", BrokerId(2), "id", "boot")
+    (tmp_path / "data/broker-2").mkdir(parents=True)
+    write_meta(OsFiles(), f"{tmp_path}/data/broker-2", meta)
+    asked: list[ClaimBroker] = []
+
+    class Link:
+        async def claim(self, request: ClaimBroker, seconds: float) -> BrokerClaim:
+            asked.append(request)
+            return CLAIM
+
+    async def run(start: Startup) -> BrokerClaim:
+        return await start.claim("incarnation", "host", 1)
+
+    for number in count():
+        asked.clear()
+        files, shortage = OsFiles(), Shortage(number, errno.EMFILE)
+        refuse_one_of(files, shortage)
+        log_dirs = f"{tmp_path}/data,{tmp_path}/other"
+        start = startup(tmp_path / "data", None, log_dirs, files=files, link=Link())
+        assert asyncio.run(run(start)) is CLAIM
+        assert [[each.broker_id for each in request.directories] for request in asked] == [[2]]
+        if not shortage.refused:
+            break

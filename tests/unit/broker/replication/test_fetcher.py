@@ -137,7 +137,7 @@ def test_who_is_set_aside_is_forgotten_and_named_when_it_is_back() -> None:
     fetcher = opened(A, B)
     fetcher.set_aside(A, 300)
     assert send(fetcher, 2) == ([], 7, 1, [0])
-    fetcher.due(300)
+    fetcher.add(A)
     assert send(fetcher, 3) == ([0], 7, 2, [])
 
 
@@ -191,7 +191,10 @@ def test_who_is_set_aside_comes_back_in_time() -> None:
     assert fetcher.next_deadline == 300
     assert fetcher.due(299) == []
     assert fetcher.due(300) == [A]
+    assert list(fetcher.active) == [B], "it may have to be set aside again"
+    fetcher.add(A)
     assert list(fetcher.active) == [B, A]
+    assert fetcher.due(300) == []
     assert fetcher.may_send(300), "without waiting for the parked fetch"
 
 

@@ -29,6 +29,7 @@ from pylog_broker.replication.messages import (
     ProduceDone,
     ReplicaFailed,
 )
+from pylog_broker.storage.log.log import LogRead
 from tests.fakes.broker_group import TOPIC_ID, WALL_MS, BrokerGroup
 
 ONE, TWO, THREE = (BrokerId(number) for number in (1, 2, 3))
@@ -252,3 +253,30 @@ def test_a_log_that_has_failed_before_it_is_to_lead(group: BrokerGroup) -> None:
     log._guard.fail(KafkaStorageError("syncing failed"))
     elect(group, 2)
     assert told(group, TWO) == []
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_log_that_fails_over_what_a_move_wakes_is_told_of_after_the_move(
+    tmp_path: Path, batches: int
+) -> None:
+    """And the moves that are left of the step are none any more."""
+    group = BrokerGroup(tmp_path, brokers=1)
+    group.create_topic((1,), name=NAME)
+    group.run()
+    told(group, ONE)
+    log = group.logs[ONE].get(P0)
+    assert log is not None
+
+    def broken(*_: object, **__: object) -> LogRead:
+        raise log._guard.fail(KafkaStorageError("reading failed"))
+
+    waiting = group.fetch(1, 0, max_wait_ms=5_000, name=P0)
+    log._reader.read = broken  # type: ignore[method-assign]
+    batch = PartitionBatch(P0, None, encode_batch([b"a"]))
+    request = Produce(-1, 10_000, (batch,), internal=True)
+    requests = [(request, f"write {number}") for number in range(batches)]
+    group._post(ONE, group.managers[ONE].produce_all(group.now_ms, WALL_MS, requests))
+    group.run()
+    assert waiting in group.answers
+    assert all(token in group.answers for _, token in requests)
+    assert told(group, ONE) == [moved(0, 1), ended(0)]

@@ -26,6 +26,7 @@ from pylog_broker.replication.messages import (
     OffsetsListed,
     ReplicaFailed,
 )
+from pylog_broker.replication.settings import ReplicationSettings
 from pylog_broker.replication.syncs import RETRY_MS as SYNC_RETRY_MS
 from pylog_broker.replication.without_room import RETRY_MS
 from pylog_broker.storage.errors import ShortOfResources
@@ -274,6 +275,138 @@ def test_a_replica_whose_cut_was_interrupted_leads_without_what_was_cut(
     group.start(TWO)
     group.run()
     assert values(group, 2) == [b"v0", b"v1", b"acknowledged"]
+
+
+class ShortFrom(Shortage):
+    """Refuses the operation of that number, and all that come after it, while `is_short`."""
+
+    is_short = False
+
+    def refuses(self, name: str, target: object) -> OSError | None:
+        if not self.is_short or self._looking:
+            return None
+        error = super().refuses(name, target)
+        if error is None and self.refused:
+            error = OSError(self._code, os.strerror(self._code), str(target))
+        return error
+
+
+def left_behind(root: Path, shortage: ShortFrom) -> BrokerGroup:
+    """Broker 2 is short of something, and has less than what is left at its leader."""
+    group = BrokerGroup(root, settings=ReplicationSettings(replica_lag_time_max_ms=1_000))
+    group.create_topic()
+    refuse_one_of(group.files[TWO], shortage)
+    for value in (b"a", b"b"):
+        group.produce(1, value)
+    group.advance(100)
+    group.cut_links |= {(TWO, ONE), (TWO, BrokerId(3))}
+    for value in (b"c", b"d"):
+        group.produce(1, value)
+    group.advance(2_000)
+    group.send(1, DeleteRecords(((T0, Offset(4)),), 1))
+    group.advance(1_000)
+    assert (group.marks(1), group.marks(2)[2]) == ((4, 4, 4), 2)
+    shortage.is_short = True
+    return group
+
+
+def elect_while_it_waits(group: BrokerGroup) -> None:
+    """Broker 3 leads as soon as broker 2 has tried to start over."""
+    for _ in range(1_000):
+        group.advance(1)
+        if group.marks(2)[2] == 4:
+            break
+    group.elect(3, isr=(1, 3))
+    group.tell()
+
+
+@pytest.mark.parametrize("another_leads", [False, True])
+def test_a_follower_does_not_tell_an_end_that_a_crash_would_take_back(
+    tmp_path: Path, another_leads: bool
+) -> None:
+    """It starts over where its leader's log begins. Its leader takes it into the ISR for the end
+    that it tells, and it may lead then.
+    """
+    told = []
+    for number in count():
+        shortage = ShortFrom(number, CODES[number % len(CODES)])
+        group = left_behind(tmp_path / str(number), shortage)
+        group.cut_links.clear()
+        if another_leads:
+            elect_while_it_waits(group)
+        group.advance(1_000)
+        leader = 3 if another_leads else 1
+        told.append(dict(group.state(leader).follower_ends)[TWO])
+        with shortage.not_now():
+            group.start(TWO)
+        assert told[-1] < 4 or group.marks(2) == (4, 4, 4), shortage.refused
+        group.advance(5_000)
+        nobody_failed(group)
+        assert group.marks(2) == group.marks(leader)
+        if not shortage.refused:
+            break
+    assert min(told) < 4
+    assert told[-1] == 4
+    assert len(told) > 5
+
+
+@pytest.mark.parametrize("another_leads", [False, True])
+def test_a_follower_that_could_not_start_over_now_does_it_later(
+    tmp_path: Path, another_leads: bool
+) -> None:
+    for number in count():
+        shortage = ShortFrom(number, CODES[number % len(CODES)])
+        group = left_behind(tmp_path / str(number), shortage)
+        group.cut_links.clear()
+        if another_leads:
+            elect_while_it_waits(group)
+        group.advance(1_000)
+        shortage.is_short = False
+        group.advance(5_000)
+        stored = group.produce(3 if another_leads else 1, b"e")
+        group.advance(1_000)
+        assert group.error(stored) == 0
+        nobody_failed(group)
+        assert group.marks(2) == (4, 5, 5)
+        assert values(group, 2) == [b"e"]
+        if not shortage.refused:
+            assert number > 5
+            break
+
+
+def test_a_crash_before_a_tail_could_be_cut_leaves_what_is_committed(tmp_path: Path) -> None:
+    for number in count():
+        shortage = ShortFrom(number, CODES[number % len(CODES)])
+        group = BrokerGroup(tmp_path / str(number))
+        group.create_topic()
+        refuse_one_of(group.files[TWO], shortage)
+        for value in (b"a", b"b"):
+            group.produce(1, value)
+        group.advance(100)
+        group.elect(2)
+        group.tell()
+        group.advance(100)
+        group.cut_links |= {(ONE, TWO), (BrokerId(3), TWO)}
+        group.produce(2, b"lost", acks=1)
+        group.run()
+        shortage.is_short = True
+        group.elect(1, isr=(1, 3))
+        group.cut_links.clear()
+        group.tell()
+        group.advance(1_000)
+        told = dict(group.state(1).follower_ends)[TWO]
+        assert told <= 2
+        assert told == 2 or shortage.refused
+        with shortage.not_now():
+            group.start(TWO)
+        assert values(group, 2) in ([b"a", b"b"], [b"a", b"b", b"lost"]), shortage.refused
+        group.advance(5_000)
+        nobody_failed(group)
+        assert group.marks(2) == group.marks(1) == (0, 2, 2)
+        assert values(group, 2) == [b"a", b"b"]
+        if not shortage.refused:
+            assert number > 1
+            break
 
 
 # ---- every operation of a group's life ----------------------------------------------------------

@@ -19,6 +19,7 @@ from pylog_broker.storage.checkpoints.checkpoints import (
     read_offsets,
     write_offsets,
 )
+from pylog_broker.storage.errors import ShortOfResources
 from pylog_broker.storage.manager.manager import LogManager
 from tests.fakes.memory_files import MemoryFiles
 
@@ -243,3 +244,73 @@ def test_high_watermarks_of_names_without_a_log_are_dropped_at_the_start() -> No
     again = opened(files)
     again.checkpoint_high_watermarks({})
     assert read_offsets(files, path) == {A: 0}
+
+
+# ---- a high watermark that was cut away
+
+
+def marked(files: MemoryFiles) -> dict[TopicPartition, Offset]:
+    return read_offsets(files, f"{ROOT}/{HIGH_WATERMARK_CHECKPOINT}")
+
+
+def with_marks(files: MemoryFiles) -> LogManager:
+    """Two logs of five records, all of them committed."""
+    manager = opened(files)
+    for name, topic_id in ((A, FIRST_ID), (B, SECOND_ID)):
+        manager.create(name, topic_id)
+        append(manager, name, 5)
+    manager.checkpoint_high_watermarks({A: Offset(5), B: Offset(5)})
+    return manager
+
+
+@pytest.mark.parametrize("code", [0, errno.EMFILE])
+@pytest.mark.parametrize("start_over", [False, True])
+def test_a_mark_above_a_cut_is_not_found_after_a_crash(start_over: bool, code: int) -> None:
+    """What is written behind the cut was committed by nobody, whatever stood there before."""
+    files = CountingFiles()
+    manager = with_marks(files)
+    log = manager.get(A)
+    assert log is not None
+
+    def cut() -> None:
+        if start_over:
+            log.truncate_fully_and_start_at(Offset(2))
+        else:
+            log.truncate_to(Offset(2))
+
+    if code:
+        files.fail("open", HIGH_WATERMARK_CHECKPOINT, code)
+        with pytest.raises(ShortOfResources):
+            cut()
+        assert (log.log_end_offset, marked(files)) == (5, {A: 5, B: 5}), "nothing has changed"
+    cut()
+    assert marked(files) == {A: 2, B: 5}
+    append(manager, A, 3)
+    files.kill()
+    again = opened(files)
+    assert again.load_high_watermarks() == {A: 2, B: 5}
+
+
+def test_a_cut_above_the_mark_writes_no_marks() -> None:
+    files = CountingFiles()
+    manager = with_marks(files)
+    append(manager, A, 3)
+    log = manager.get(A)
+    assert log is not None
+    files.written.clear()
+    log.truncate_to(Offset(6))
+    log.truncate_fully_and_start_at(Offset(9))
+    assert HIGH_WATERMARK_CHECKPOINT not in files.written
+
+
+def test_a_mark_above_what_a_start_has_found_is_not_believed_later() -> None:
+    files = CountingFiles()
+    with_marks(files)
+    files.lose_power()
+    manager = opened(files, "next boot")
+    log = manager.get(A)
+    assert log is not None
+    assert log.log_end_offset == 0
+    append(manager, A, 4)
+    files.kill()
+    assert opened(files, "next boot").load_high_watermarks()[A] == 0
