@@ -239,6 +239,7 @@ def consumer_heartbeat_from(
         _text(request, "subscribed_topic_regex"),
         _text(request, "server_assignor"),
         _partitions_from(request.owned) if request.HasField("owned") else None,
+        standing_ms=request.standing_ms,
     )
 
 

@@ -485,7 +485,7 @@ class ConsumerApp(Actor):
                 self._step(self.core.on_no_answer(now_ms, effect, error))
             else:
                 listed = [_listed(told, generations) for told in answers]
-                self._step(self.core.on_answer(now_ms, effect, listed))
+                self._step(self.core.on_listed(now_ms, effect, listed))
             self._look_for_jumps()
 
         owner = self.cluster.owners.get(BrokerId(effect.broker))

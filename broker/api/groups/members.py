@@ -13,6 +13,7 @@ from pylog_broker.api.groups.names import (
     ASSIGNMENTS_BYTES_MAX,
     METADATA_BYTES_MAX,
     REASON_CHARS_MAX,
+    STANDING_MS_MAX,
     STRATEGIES_MAX,
     check_group_id,
     check_names,
@@ -160,9 +161,10 @@ class MembersHandler:
             client_host=context.address,
             new_member_id=self._new_id(),
         )
-        answer: ConsumerHeartbeatAnswer = await self._call(
+        answer: ConsumerHeartbeatAnswer = await self._coordinators.call(
             request.group_id,
             lambda shard, number, _wall_ms: shard.consumer_heartbeat(number, wanted),
+            timeout_ms=self._commit_timeout_ms + min(max(request.standing_ms, 0), STANDING_MS_MAX),
         )
         return HeartbeatAnswered(answer, topics_in(self._image(), answer.assigned or ()))
 

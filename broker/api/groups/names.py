@@ -18,6 +18,8 @@ NAME_CHARS_MAX: Final = 512
 """Of any other name. The longest that a broker makes is a member id: a client's id and a UUID."""
 REASON_CHARS_MAX: Final = 255
 """Of the words in which a member says why it joins or goes; what is longer is cut, as in Kafka."""
+STANDING_MS_MAX: Final = 60_000
+"""How long a heartbeat stands at most, whatever its member says."""
 STRATEGIES_MAX: Final = 100
 METADATA_BYTES_MAX: Final = 1024 * 1024
 """What one member says of itself, for all its strategies. The record of its group has to hold that

@@ -57,6 +57,8 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
     ConsumerProtocol,
     ConsumerSessionTimer,
     RevocationTimer,
+    StandingTimer,
+    WakeTimer,
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
 from pylog_broker.coordinator.groups.consumer.topics import Topics
@@ -133,7 +135,7 @@ class GroupCoordinator:
         match key:
             case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer():
                 return self.classic.on_timer(wall_ms, key)
-            case ConsumerSessionTimer() | RevocationTimer():
+            case ConsumerSessionTimer() | RevocationTimer() | StandingTimer() | WakeTimer():
                 return self.consumer.on_timer(key)
             case _:
                 assert key == EXPIRY, key
@@ -295,13 +297,14 @@ class GroupCoordinator:
         """Topics are new, or have other partitions or racks: the groups that subscribe to them by
         the consumer protocol assign anew.
         """
-        self.consumer.on_topics_changed(topics)
-        return Decision()
+        return self.consumer.on_topics_changed(topics)
 
     def on_topics_deleted(self, topics: Collection[str]) -> Decision:
         """Positions in topics that are gone go, too: one of that name is another topic."""
-        self.consumer.on_topics_changed(topics)
-        return Decision(self.offsets.forget_topics(topics), is_atomic=False)
+        decision = self.consumer.on_topics_changed(topics)
+        decision.records += self.offsets.forget_topics(topics)
+        decision.is_atomic = False
+        return decision
 
     def _expire(self, wall_ms: int) -> Decision:
         """Positions that nobody has needed for so long go, and groups without any and without

@@ -8,6 +8,7 @@ from pylog import errors
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.server import Server
 from pylog.client.membership.messages import (
+    ConsumerGroupHeartbeat,
     FindCoordinator,
     GroupAnswer,
     GroupRequest,
@@ -58,6 +59,8 @@ class GroupCalls:
 
     def _timeout_s(self, request: GroupRequest) -> float:
         timeout_ms = self._cluster.settings.request_timeout_ms
+        if isinstance(request, ConsumerGroupHeartbeat):
+            timeout_ms += request.standing_ms
         if isinstance(request, JoinGroup | SyncGroup):
             timeout_ms = max(timeout_ms, self._rebalance_timeout_ms + JOIN_PATIENCE_MS)
         return timeout_ms / 1000

@@ -4,7 +4,8 @@ Kafka's `ConsumerMembershipManager` and its heartbeats. The coordinator shares o
 to a heartbeat may bring a target. The member reconciles one target at a time: it gives up what is
 not in it, takes what is new, and acknowledges by telling what it has. A target that comes meanwhile
 is kept, and only the newest. A member that is fenced has lost what it had, and joins with epoch 0.
-Topics have names here; a target's topic ids are resolved before it comes.
+Topics have names here; a target's topic ids are resolved before it comes. Heartbeats stand: the
+coordinator answers when it has news, or after an interval.
 """
 
 from __future__ import annotations
@@ -108,6 +109,7 @@ class ConsumerMembership:
         self._tell_all = True  # the next heartbeat names the topics: the coordinator has not them
         self._interval_ms = 0
         self._beat_at_ms = 0
+        self._sent_at_ms = 0
         self._failures = 0
         self._last_poll_ms: int | None = None
         self._is_late = False
@@ -306,11 +308,15 @@ class ConsumerMembership:
 
     def _beat(self, now_ms: int) -> None:
         coordinator = self._finder.coordinator
-        if self.state not in _IN_THE_GROUP or self._in_flight is not None or coordinator is None:
+        if self.state not in _IN_THE_GROUP or coordinator is None:
             return
         acknowledges = self.state is _S.ACKNOWLEDGING
+        waits = self._in_flight
+        if waits is not None and not (waits.standing_ms and (acknowledges or self._tell_all)):
+            return  # one that stands is answered when another one comes
         if now_ms < self._beat_at_ms and (not acknowledges or self._failures):
             return
+        self._sent_at_ms = now_ms
         self._beat_at_ms = now_ms + self._interval_ms
         identity, tells_all = self._identity, self._tell_all
         self._tell_all = False
@@ -324,6 +330,7 @@ class ConsumerMembership:
             self._settings.max_poll_interval_ms if tells_all else None,
             self._topics if tells_all else None,
             self.owned if acknowledges or joins else None,
+            0 if joins or acknowledges else self._interval_ms,
         )
         self._effects.append(self._in_flight)
 
@@ -347,7 +354,12 @@ class ConsumerMembership:
             self._identity.generation = answer.epoch
             self._interval_ms = answer.interval_ms
             if not self._tell_all:
-                self._beat_at_ms = now_ms + answer.interval_ms
+                # A target is acknowledged by itself. Else one that stands follows at once, but
+                # not one that a coordinator has answered which lets none stand.
+                follows = answer.assignment is None and (
+                    not request.standing_ms or answer.epoch != request.epoch
+                )
+                self._beat_at_ms = now_ms if follows else self._sent_at_ms + answer.interval_ms
             is_acknowledged = self.state is _S.ACKNOWLEDGING and request.owned == self.owned
             if is_acknowledged or self.state is _S.JOINING:
                 self._become(_S.STABLE)

@@ -98,6 +98,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     rebalance_timeout_ms: int | None = None
     topics: tuple[str, ...] | None = None
     owned: tuple[TopicPartition, ...] | None = None
+    standing_ms: int = 0
+    """So long the answer may wait for news."""
 
 
 GroupRequest = (

@@ -169,6 +169,7 @@ class GroupWire:
             member_epoch=request.epoch,
             instance_id=request.instance_id,
             client_id=self._client_id,
+            standing_ms=request.standing_ms,
         )
         if request.rebalance_timeout_ms is not None:  # it says everything
             message.rebalance_timeout_ms = request.rebalance_timeout_ms

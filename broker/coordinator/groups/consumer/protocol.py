@@ -6,6 +6,10 @@ new target; the member is not at its target, so it makes the steps that it can m
 go on reading, and make theirs with their own heartbeats. Each part that changes anything is a
 record, and all of them are one append.
 
+A heartbeat may stand: one that brings no news waits until there are some, or its time is over, so
+that a member need not ask again to hear soon. Whatever changes a group has its standing heartbeats
+looked at a moment later, one in each decision that changes anything.
+
 A member that has not given up what it should within its rebalance time-out is none any more, and
 so is one that has been silent for a session time-out. What it had is free then: its epoch is
 refused when it comes back, for heartbeats and for commits.
@@ -17,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pylog.errors import (
     FencedInstanceId,
@@ -25,6 +29,7 @@ from pylog.errors import (
     GroupIdNotFound,
     GroupMaxSizeReached,
     InvalidRequest,
+    PylogError,
     UnknownMemberId,
     UnreleasedInstanceId,
     UnsupportedAssignor,
@@ -89,6 +94,9 @@ from pylog_broker.coordinator.runtime.decision import (
     SetTimer,
 )
 
+WAKE_AFTER_MS: Final = 5
+"""After a change of a group: members that join together are one change to the others."""
+
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,22 @@ class RevocationTimer:
     member_id: str
 
 
-ConsumerTimer = ConsumerSessionTimer | RevocationTimer
+@dataclass(frozen=True, slots=True)
+class StandingTimer:
+    """A heartbeat has stood long enough."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeTimer:
+    """A group has changed, and heartbeats of it stand."""
+
+    group_id: str
+
+
+ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer
 ConsumerKey = (
     ConsumerGroupMetadataKey
     | ConsumerGroupMemberMetadataKey
@@ -131,9 +154,19 @@ class _Beat(NamedTuple):
     """The id of the static member that has come back with another one."""
 
 
+class _Standing(NamedTuple):
+    """A heartbeat that waits for news, and its answer while there are none."""
+
+    request_id: RequestId
+    request: ConsumerHeartbeat
+    answer: ConsumerHeartbeatAnswer
+
+
 class ConsumerProtocol:
     """Decides for all groups of one shard that speak it. Operations raise before they change
     anything.
+
+    A member has one standing heartbeat at most; groups without any are not in `_standing`.
     """
 
     def __init__(
@@ -142,6 +175,8 @@ class ConsumerProtocol:
         self._groups = groups
         self._config = config
         self._topics = topics
+        self._standing: dict[str, dict[str, _Standing]] = {}
+        self._waking: set[str] = set()
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -190,7 +225,8 @@ class ConsumerProtocol:
     # ---- heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request_id: RequestId, request: ConsumerHeartbeat) -> Decision:
-        """`ConsumerHeartbeatAnswer`.
+        """`ConsumerHeartbeatAnswer`, at once or when there is news for a member whose heartbeat may
+        stand. A later heartbeat of the same member has the one before it answered.
 
         Raises InvalidRequest, UnsupportedAssignor, GroupIdNotFound, GroupMaxSizeReached,
         UnknownMemberId, FencedMemberEpoch, FencedInstanceId and UnreleasedInstanceId.
@@ -203,8 +239,71 @@ class ConsumerProtocol:
             answer = self._go_on(self._joining(request, decision), decision)
         else:
             answer = self._go_on(self._known(request), decision)
-        decision.effects.append(Reply(request_id, answer))
+        self._end_standing(request.group_id, answer.member_id, decision)
+        if request.standing_ms > 0 and not _is_news(request, answer, decision):
+            self._stand(_Standing(request_id, request, answer), decision)
+        else:
+            decision.effects.append(Reply(request_id, answer))
+        if decision.records:
+            self._wake(request.group_id, decision)
         return decision
+
+    # ---- standing heartbeats ---------------------------------------------------------------------
+
+    def _stand(self, standing: _Standing, decision: Decision) -> None:
+        request = standing.request
+        self._standing.setdefault(request.group_id, {})[request.member_id] = standing
+        longest_ms = self._config.consumer_session_timeout_ms // 2
+        timer = StandingTimer(request.group_id, request.member_id)
+        decision.effects.append(SetTimer(timer, min(request.standing_ms, longest_ms)))
+
+    def _end_standing(
+        self,
+        group_id: str,
+        member_id: str,
+        decision: Decision,
+        response: ConsumerHeartbeatAnswer | PylogError | None = None,
+    ) -> None:
+        """Answer the member's standing heartbeat, if there is one; without a response, that there
+        is no news.
+        """
+        members = self._standing.get(group_id, {})
+        standing = members.pop(member_id, None)
+        if standing is None:
+            return
+        if not members:
+            del self._standing[group_id]
+        decision.effects.append(CancelTimer(StandingTimer(group_id, member_id)))
+        answer = standing.answer if response is None else response
+        decision.effects.append(Reply(standing.request_id, answer))
+
+    def _wake(self, group_id: str, decision: Decision) -> None:
+        """The group changes: have its standing heartbeats looked at."""
+        if group_id in self._standing and group_id not in self._waking:
+            self._waking.add(group_id)
+            decision.effects.append(SetTimer(WakeTimer(group_id), WAKE_AFTER_MS))
+
+    def _look_again(self, group_id: str) -> Decision:
+        """Answer the first standing heartbeat for which there is news. The others come after it, as
+        they have to see what it changes.
+        """
+        self._waking.discard(group_id)
+        for member_id, standing in self._standing.get(group_id, {}).items():
+            decision = Decision()
+            answer: ConsumerHeartbeatAnswer | PylogError
+            try:
+                answer = self._go_on(self._known(standing.request), decision)
+            except PylogError as error:
+                answer = error
+            else:
+                if not _is_news(standing.request, answer, decision):
+                    continue
+            self._end_standing(group_id, member_id, decision, answer)
+            if group_id in self._standing:
+                self._waking.add(group_id)
+                decision.effects.append(SetTimer(WakeTimer(group_id), 0))
+            return decision
+        return Decision()
 
     def _joining(self, request: ConsumerHeartbeat, decision: Decision) -> _Beat:
         group = self._group_to_join(request.group_id, decision)
@@ -387,13 +486,16 @@ class ConsumerProtocol:
         decision.records.append(target_epoch_record(group.group_id, epoch))
         return assigned[member_id], epoch
 
-    def on_topics_changed(self, names: Collection[str]) -> None:
+    def on_topics_changed(self, names: Collection[str]) -> Decision:
         """Topics were created, have grown, have moved to other racks, or are gone: the groups that
-        subscribe to them look at them with the next heartbeat.
+        subscribe to them look at them with the next heartbeat, or with one that stands.
         """
+        decision = Decision()
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup) and any(map(group.subscribes_to, names)):
                 group.is_refreshed = False
+                self._wake(group.group_id, decision)
+        return decision
 
     # ---- leaving ---------------------------------------------------------------------------------
 
@@ -433,14 +535,31 @@ class ConsumerProtocol:
         decision.effects.append(SetTimer(timer, max(member.rebalance_timeout_ms, 0)))
 
     def on_timer(self, due: ConsumerTimer) -> Decision:
-        """The time of a member is over."""
+        """The time of a member, or of a heartbeat, is over."""
         decision = Decision()
+        if isinstance(due, WakeTimer):
+            return self._look_again(due.group_id)
+        if isinstance(due, StandingTimer):
+            self._end_standing(due.group_id, due.member_id, decision)
+            return decision
         group = self._groups.get(due.group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(due.member_id)
             if member is not None:
                 self._drop(group, member, decision)
+                self._wake(group.group_id, decision)
         return decision
+
+
+def _is_news(
+    request: ConsumerHeartbeat, answer: ConsumerHeartbeatAnswer, decision: Decision
+) -> bool:
+    """Whether the member must hear the answer at once."""
+    return bool(
+        decision.records
+        or answer.assigned is not None
+        or answer.member_epoch != request.member_epoch
+    )
 
 
 def _check_request(request: ConsumerHeartbeat) -> None:
