@@ -180,7 +180,11 @@ def synced(answer: Synced) -> group_pb2.SyncGroupResponse:
 def heartbeat_from(request: group_pb2.GroupHeartbeatRequest) -> Heartbeat:
     """A member that lives."""
     return Heartbeat(
-        request.group_id, request.member_id, _text(request, "instance_id"), request.generation
+        request.group_id,
+        request.member_id,
+        _text(request, "instance_id"),
+        request.generation,
+        request.standing_ms,
     )
 
 

@@ -130,7 +130,9 @@ class MembersHandler:
         check_group_id(request.group_id)
         check_names(member_id=request.member_id, instance_id=request.instance_id)
         await self._call(
-            request.group_id, lambda shard, number, _wall_ms: shard.heartbeat(number, request)
+            request.group_id,
+            lambda shard, number, _wall_ms: shard.heartbeat(number, request),
+            request.standing_ms,
         )
 
     async def leave(self, _context: RequestContext, request: LeaveGroup) -> list[MemberLeft]:
@@ -161,10 +163,10 @@ class MembersHandler:
             client_host=context.address,
             new_member_id=self._new_id(),
         )
-        answer: ConsumerHeartbeatAnswer = await self._coordinators.call(
+        answer: ConsumerHeartbeatAnswer = await self._call(
             request.group_id,
             lambda shard, number, _wall_ms: shard.consumer_heartbeat(number, wanted),
-            timeout_ms=self._commit_timeout_ms + min(max(request.standing_ms, 0), STANDING_MS_MAX),
+            request.standing_ms,
         )
         return HeartbeatAnswered(answer, topics_in(self._image(), answer.assigned or ()))
 
@@ -187,8 +189,8 @@ class MembersHandler:
         check_topics(names)
         check_partitions(len(request.owned or ()))
 
-    async def _call(self, group_id: str, operation: GroupOperation) -> Any:
-        timeout_ms = self._commit_timeout_ms
+    async def _call(self, group_id: str, operation: GroupOperation, standing_ms: int = 0) -> Any:
+        timeout_ms = self._commit_timeout_ms + min(max(standing_ms, 0), STANDING_MS_MAX)
         return await self._coordinators.call(group_id, operation, timeout_ms=timeout_ms)
 
 

@@ -45,6 +45,7 @@ from pylog_broker.coordinator.groups.classic.messages import (
 )
 from pylog_broker.coordinator.groups.classic.protocol import (
     ClassicProtocol,
+    HeartbeatTimer,
     JoinTimer,
     PendingTimer,
     SessionTimer,
@@ -133,7 +134,7 @@ class GroupCoordinator:
     def on_timer(self, now_ms: int, wall_ms: int, key: Hashable) -> Decision:
         """The time of a member, of a phase, or of old positions has come."""
         match key:
-            case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer():
+            case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer() | HeartbeatTimer():
                 return self.classic.on_timer(wall_ms, key)
             case ConsumerSessionTimer() | RevocationTimer() | StandingTimer() | WakeTimer():
                 return self.consumer.on_timer(key)

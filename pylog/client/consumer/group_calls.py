@@ -12,6 +12,7 @@ from pylog.client.membership.messages import (
     FindCoordinator,
     GroupAnswer,
     GroupRequest,
+    Heartbeat,
     JoinGroup,
     SyncGroup,
 )
@@ -59,7 +60,7 @@ class GroupCalls:
 
     def _timeout_s(self, request: GroupRequest) -> float:
         timeout_ms = self._cluster.settings.request_timeout_ms
-        if isinstance(request, ConsumerGroupHeartbeat):
+        if isinstance(request, ConsumerGroupHeartbeat | Heartbeat):
             timeout_ms += request.standing_ms
         if isinstance(request, JoinGroup | SyncGroup):
             timeout_ms = max(timeout_ms, self._rebalance_timeout_ms + JOIN_PATIENCE_MS)

@@ -418,6 +418,7 @@ class ClassicMembership:
             self._become(_UNJOINED)
             return
         self._become(_STABLE)
+        self._heartbeat_at_ms = now_ms  # it may stand from now on
         # The topics may have become others meanwhile; the member is about to join again then.
         assigned = tuple(sorted({tp for tp in partitions if tp.topic in self._topics}))
         self._last_assignment = assigned
@@ -470,6 +471,7 @@ class ClassicMembership:
             identity.generation,
             identity.member_id,
             identity.instance_id,
+            self._settings.heartbeat_interval_ms if self.state is _STABLE else 0,
         )
         self._effects.append(self._heartbeat)
 

@@ -53,6 +53,8 @@ class Heartbeat(NamedTuple):
     generation: int
     member_id: str
     instance_id: str | None
+    standing_ms: int = 0
+    """So long the answer may wait for a rebalance."""
 
 
 class LeaveGroup(NamedTuple):

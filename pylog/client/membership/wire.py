@@ -96,12 +96,13 @@ class GroupWire:
                     protocol=request.protocol,
                     assignments=dict(request.assignments),
                 )
-            case Heartbeat(_, group_id, generation, member_id, instance_id):
+            case Heartbeat(_, group_id, generation, member_id, instance_id, standing_ms):
                 return group_pb2.GroupHeartbeatRequest(
                     group_id=group_id,
                     member_id=member_id,
                     instance_id=instance_id,
                     generation=generation,
+                    standing_ms=standing_ms,
                 )
             case LeaveGroup(_, group_id, member_id, reason):
                 member = group_pb2.LeavingMember(member_id=member_id, reason=reason)

@@ -139,16 +139,18 @@ class SyncGroupResponse(_message.Message):
     def __init__(self, error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., protocol_type: _Optional[str] = ..., protocol: _Optional[str] = ..., assignment: _Optional[bytes] = ...) -> None: ...
 
 class GroupHeartbeatRequest(_message.Message):
-    __slots__ = ("group_id", "member_id", "instance_id", "generation")
+    __slots__ = ("group_id", "member_id", "instance_id", "generation", "standing_ms")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    STANDING_MS_FIELD_NUMBER: _ClassVar[int]
     group_id: str
     member_id: str
     instance_id: str
     generation: int
-    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ...) -> None: ...
+    standing_ms: int
+    def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., generation: _Optional[int] = ..., standing_ms: _Optional[int] = ...) -> None: ...
 
 class GroupHeartbeatResponse(_message.Message):
     __slots__ = ("error",)

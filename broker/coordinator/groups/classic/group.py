@@ -64,7 +64,9 @@ _MAY_FOLLOW: Final = {
 
 @dataclass(slots=True)
 class Member:
-    """One member. `joining` and `syncing`: the request that waits for the phase to end."""
+    """One member. `joining` and `syncing`: the request that waits for the phase to end; `beating`:
+    the heartbeat that stands.
+    """
 
     member_id: str
     instance_id: str | None
@@ -76,6 +78,7 @@ class Member:
     assignment: bytes = b""
     joining: RequestId | None = None
     syncing: RequestId | None = None
+    beating: RequestId | None = None
     is_new: bool = False
     """It has joined no generation yet."""
 

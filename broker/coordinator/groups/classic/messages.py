@@ -91,6 +91,8 @@ class Heartbeat(NamedTuple):
     member_id: str
     instance_id: str | None
     generation: int
+    standing_ms: int = 0
+    """So long the answer may wait for a rebalance."""
 
 
 class Leaving(NamedTuple):

@@ -92,7 +92,15 @@ class SyncTimer:
     generation: int
 
 
-ClassicTimer = SessionTimer | PendingTimer | JoinTimer | SyncTimer
+@dataclass(frozen=True, slots=True)
+class HeartbeatTimer:
+    """A heartbeat has stood long enough."""
+
+    group_id: str
+    member_id: str
+
+
+ClassicTimer = SessionTimer | PendingTimer | JoinTimer | SyncTimer | HeartbeatTimer
 
 
 class ClassicProtocol:
@@ -294,7 +302,7 @@ class ClassicProtocol:
             f"group.instance.id {instance_id!r} of group {group.group_id!r} is used by a later "
             f"member: {old_id!r} has been replaced"
         )
-        self._end_waiting(member, fenced, decision)
+        self._end_waiting(group, member, fenced, decision)
         decision.effects.append(CancelTimer(SessionTimer(group.group_id, old_id)))
         self._wants_to_join(request_id, request, member, decision)
         as_before = (
@@ -328,6 +336,8 @@ class ClassicProtocol:
         decision.effects.append(CancelTimer(SyncTimer(group.group_id, group.generation)))
         group.to_sync.clear()
         group.move_to(ClassicState.PREPARING_REBALANCE, wall_ms)
+        for member in group.members.values():
+            self._end_beating(group, member, _collecting(group), decision)
         delay_ms = self._config.initial_rebalance_delay_ms
         if was_empty and delay_ms > 0:
             group.initial_ms_left = max(group.rebalance_timeout_ms - delay_ms, 0)
@@ -374,7 +384,10 @@ class ClassicProtocol:
         timer = SyncTimer(group.group_id, group.generation)
         decision.effects.append(SetTimer(timer, group.rebalance_timeout_ms))
 
-    def _end_waiting(self, member: Member, error: PylogError, decision: Decision) -> None:
+    def _end_waiting(
+        self, group: ClassicGroup, member: Member, error: PylogError, decision: Decision
+    ) -> None:
+        self._end_beating(group, member, error, decision)
         if member.joining is not None:
             decision.effects.append(Reply(member.joining, error))
             member.joining = None
@@ -448,17 +461,32 @@ class ClassicProtocol:
 
     def heartbeat(self, request_id: RequestId, request: Heartbeat) -> Decision:
         """None: all is well. Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, and
-        RebalanceInProgress: then the member must join again.
+        RebalanceInProgress: then the member must join again. One that may stand is answered when
+        its time is over, or the group begins to rebalance.
         """
         group = self._group_of(request.group_id, request.member_id)
         member = group.check_member(request.member_id, request.instance_id, request.generation)
         decision = Decision()
         self._heard_of(group, member, decision)
-        answer: RebalanceInProgress | None = None
-        if group.state is ClassicState.PREPARING_REBALANCE:
-            answer = RebalanceInProgress(f"group {group.group_id!r} is collecting its members")
-        decision.effects.append(Reply(request_id, answer))
+        self._end_beating(group, member, None, decision)
+        if request.standing_ms > 0 and group.state is ClassicState.STABLE:
+            member.beating = request_id
+            standing_ms = min(request.standing_ms, member.session_timeout_ms // 2)
+            timer = HeartbeatTimer(group.group_id, member.member_id)
+            decision.effects.append(SetTimer(timer, standing_ms))
+            return decision
+        collects = group.state is ClassicState.PREPARING_REBALANCE
+        decision.effects.append(Reply(request_id, _collecting(group) if collects else None))
         return decision
+
+    def _end_beating(
+        self, group: ClassicGroup, member: Member, error: PylogError | None, decision: Decision
+    ) -> None:
+        """Answer the heartbeat that stands."""
+        if member.beating is not None:
+            timer = HeartbeatTimer(group.group_id, member.member_id)
+            decision.effects += (CancelTimer(timer), Reply(member.beating, error))
+            member.beating = None
 
     def leave(self, wall_ms: int, request_id: RequestId, request: LeaveGroup) -> Decision:
         """`Left`, with an error for each member that could not go. Raises UnknownMemberId for a
@@ -503,7 +531,7 @@ class ClassicProtocol:
     def _drop(self, group: ClassicGroup, member: Member, decision: Decision) -> None:
         """The member is none any more; if it waits, it hears so."""
         gone = UnknownMemberId(f"{member.member_id!r} is no member of {group.group_id!r} any more")
-        self._end_waiting(member, gone, decision)
+        self._end_waiting(group, member, gone, decision)
         group.remove(member.member_id)
         decision.effects.append(CancelTimer(SessionTimer(group.group_id, member.member_id)))
 
@@ -561,6 +589,9 @@ class ClassicProtocol:
                     self._after_removal(wall_ms, group, decision)
             case JoinTimer():
                 self._on_join_timer(wall_ms, group, decision)
+            case HeartbeatTimer(_, member_id):
+                if member_id in group.members:
+                    self._end_beating(group, group.members[member_id], None, decision)
         return decision
 
     def _on_join_timer(self, wall_ms: int, group: ClassicGroup, decision: Decision) -> None:
@@ -573,6 +604,10 @@ class ClassicProtocol:
             decision.effects.append(SetTimer(JoinTimer(group.group_id), delay_ms))
             return
         self._complete_join(wall_ms, group, decision)
+
+
+def _collecting(group: ClassicGroup) -> RebalanceInProgress:
+    return RebalanceInProgress(f"group {group.group_id!r} is collecting its members")
 
 
 def _record(group: ClassicGroup, assignments: dict[str, bytes]) -> Record:

@@ -1,4 +1,4 @@
-"""Heartbeats of the consumer protocol that wait for news."""
+"""Heartbeats that wait for news, in both protocols."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from pylog.errors import NotCoordinator, UnknownMemberId
+from pylog.errors import (
+    FencedInstanceId,
+    NotCoordinator,
+    RebalanceInProgress,
+    UnknownMemberId,
+)
+from pylog_broker.coordinator.groups.classic.messages import Heartbeat
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeatAnswer
 from pylog_broker.coordinator.groups.consumer.protocol import WAKE_AFTER_MS
+from tests.fakes.classic_clients import AT_ONCE, Client, G, stable
+from tests.fakes.classic_clients import settle as settle_members
 from tests.fakes.consumer_members import (
     REBALANCE_MS,
     Consumer,
@@ -168,3 +176,56 @@ def test_it_stands_no_longer_than_half_a_session() -> None:
     number = shard.ask(lambda c, r: c.consumer_heartbeat(r, request))
     shard.advance(SESSION_MS // 2)
     assert number in shard.replies
+
+
+# ---- the classic protocol ------------------------------------------------------------------------
+
+
+def stand_classic(client: Client) -> int:
+    request = Heartbeat(G, client.member_id, client.instance_id, client.generation, STANDING_MS)
+    return client.shard.ask(lambda c, r: c.heartbeat(r, request))
+
+
+def test_one_of_the_classic_protocol_is_answered_when_its_time_is_over() -> None:
+    shard, (client,) = stable(1)
+    number = stand_classic(client)
+    shard.advance(STANDING_MS - 1)
+    assert number not in shard.replies
+    shard.advance(1)
+    assert shard.replies[number] is None
+
+
+def test_one_of_the_classic_protocol_hears_of_a_rebalance_at_once() -> None:
+    shard, (first, second) = stable(2)
+    numbers = [stand_classic(first), stand_classic(second)]
+    Client(shard, "c").ask_to_join()
+    assert all(isinstance(shard.replies[number], RebalanceInProgress) for number in numbers)
+    assert isinstance(shard.replies[stand_classic(first)], RebalanceInProgress)
+    shard.advance(STANDING_MS)
+
+
+def test_a_later_one_of_the_classic_protocol_has_the_one_before_it_answered() -> None:
+    shard, (client,) = stable(1)
+    first, second = stand_classic(client), stand_classic(client)
+    assert shard.replies[first] is None
+    assert second not in shard.replies
+    assert client.heartbeat() is None
+    assert shard.replies[second] is None
+
+
+def test_a_member_of_the_classic_protocol_that_goes_has_it_answered() -> None:
+    shard, (client,) = stable(1)
+    number = stand_classic(client)
+    client.leave()
+    assert isinstance(shard.replies[number], UnknownMemberId)
+    shard.advance(STANDING_MS)
+
+
+def test_a_static_member_that_is_replaced_has_it_answered() -> None:
+    shard = GroupShard(AT_ONCE)
+    old = Client(shard, "a", instance_id="i")
+    old.ask_to_join()
+    settle_members(old)
+    number = stand_classic(old)
+    Client(shard, "a", instance_id="i", starts=1).ask_to_join()
+    assert isinstance(shard.replies[number], FencedInstanceId)

@@ -83,6 +83,7 @@ class World:
         self.finder = CoordinatorFinder(settings, self.identity, lambda: 0.5)
         self.for_user: deque[Callback] = deque()
         self.commits: list[Answer[None]] = []
+        self.has_synced = False
         self.commits_at_once = commits
         self.member = ClassicMembership(
             settings,
@@ -114,7 +115,14 @@ class World:
         self.finder.on_found(0, request, CoordinatorFound(COORDINATOR))
 
     def poll(self, now_ms: int) -> list[Effect]:
-        return self.member.poll(now_ms).effects
+        """But for the first heartbeat behind a sync, which is answered at once."""
+        effects = self.member.poll(now_ms).effects
+        for effect in effects if self.has_synced else ():
+            if isinstance(effect, Heartbeat):
+                self.has_synced = False
+                self.member.on_heartbeat(now_ms, effect, Acknowledged())
+                return [each for each in effects if each is not effect]
+        return effects
 
     def only(self, kind: type[R], now_ms: int) -> R:
         (effect,) = self.poll(now_ms)
@@ -150,6 +158,7 @@ class World:
         request = self.last(SyncGroup, now_ms)
         data = encode_assignment(Assignment(partitions))
         self.member.on_synced(now_ms, request, Synced(data))
+        self.has_synced = True
 
     def settle(self, now_ms: int, generation: int, *partitions: TopicPartition) -> None:
         """The member is stable with these, and its user knows."""
@@ -170,7 +179,7 @@ def subscription_of(request: JoinGroup) -> Subscription:
     return decode_subscription(request.protocols[0][1])
 
 
-BEAT = Heartbeat(COORDINATOR, "g", 1, "me", None)
+BEAT = Heartbeat(COORDINATOR, "g", 1, "me", None, 3_000)
 
 # ---- joining -------------------------------------------------------------------------------------
 
@@ -189,9 +198,9 @@ def test_a_member_joins_syncs_and_reads_what_it_is_given() -> None:
     sync = world.only(SyncGroup, 2)
     assert sync == SyncGroup(7, "g", 1, "me", None, "range")
     world.member.on_synced(3, sync, Synced(encode_assignment(Assignment((T1, T0)))))
-    assert world.poll(3) == [ReadExactly((T0, T1))]
+    assert world.poll(3) == [ReadExactly((T0, T1)), BEAT]
     assert world.user_runs() == [("assigned", [T0, T1])]
-    assert world.member.poll(4) == Polled([], 3_002)
+    assert world.member.poll(4) == Polled([], 45_002)
     assert world.commits == []
 
 
@@ -290,7 +299,7 @@ def test_a_users_assignor_runs_on_the_users_thread() -> None:
     world = World(Own())
     leads(world, 0)
     assert world.poll(1) == [WatchGroupTopics(("t",))]
-    assert world.poll(3_000) == [BEAT]  # the coordinator hears of the member meanwhile
+    assert world.poll(3_000) == [BEAT._replace(standing_ms=0)]  # the coordinator hears meanwhile
     world.user_runs()
     share = encode_assignment(Assignment((T0,)))
     assert world.poll(3_001) == [SyncGroup(7, "g", 1, "me", None, "own", (("me", share),))]
