@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Final
 
 import click
 
 from pylog.cli.context import Seconds, Settings, client_settings, complete_topics, with_settings
+from pylog.cli.moments import moment_ms
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pylog.records.record import Record
 
 POLL_SECONDS: Final = 0.2
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstrap_servers")
 
 
@@ -33,7 +32,12 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
     "at an end.",
 )
 @click.option("--partition", "numbers", type=int, multiple=True, help="Only these; default: all.")
-@click.option("--group", help="Consume as a member of this group. Not offered yet.")
+@click.option(
+    "--group",
+    help="Share the partitions with the other members of this group, begin where it has committed, "
+    "and commit what was printed. With --partition, --offset or --until-end all of them are read "
+    "here.",
+)
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option(
     "--until-end",
@@ -89,6 +93,7 @@ def consume(
     pylog consume flights --offset -5 --until-end --format '%p %o %k\\t%v\\n'
     pylog consume flights --offset @2024-01-31T12:00 --json
     pylog consume flights --json --until-end | pylog produce copy --input json
+    pylog consume flights --group loader --from-beginning
     """
     from pylog.cli.record_format import as_json, compile_format
     from pylog.client.consumer.consumer import Consumer
@@ -99,13 +104,16 @@ def consume(
         show = as_json if settings.as_json else compile_format(layout, null_text)
     except ValueError as error:
         raise click.UsageError(f"--format {layout}: {error}") from error
+    # What the last poll brings behind the last message is neither printed nor committed.
+    commits_here = group is not None and max_messages is not None
     with Consumer(
         **settings.client(),
         group_id=group,
         # Between the end and the end there is nothing to print.
         auto_offset_reset="earliest" if from_beginning or until_end else "latest",
         isolation_level=isolation_level,
-        **client_settings(configs, _OPTIONS),
+        enable_auto_commit=False if commits_here else None,
+        **client_settings(configs, (*_OPTIONS, "enable_auto_commit") if commits_here else _OPTIONS),
     ) as consumer:
         known = consumer.partitions_for(topic)
         partitions = [TopicPartition(topic, n) for n in dict.fromkeys(numbers or known)]
@@ -114,10 +122,16 @@ def consume(
             raise click.UsageError(
                 f"--partition {unknown[0]}: {topic} has partitions 0 to {len(known) - 1}"
             )
-        consumer.assign(partitions)
+        if group is None or numbers or until_end or offset is not None:
+            consumer.assign(partitions)
+        else:
+            consumer.subscribe(topic)
         if offset is not None:
             _seek(consumer, partitions, offset)
-        _print(consumer, show, sys.stdout.buffer, max_messages, timeout, until_end=until_end)
+        out = sys.stdout.buffer
+        printed = _print(consumer, show, out, max_messages, timeout, until_end=until_end)
+        if commits_here and printed:
+            consumer.commit(printed)
     return 0
 
 
@@ -129,9 +143,12 @@ def _print(
     timeout: float | None,
     *,
     until_end: bool,
-) -> None:
-    """Until so many were printed, nothing came for so long, or the end is reached."""
+) -> dict[TopicPartition, int]:
+    """Until so many were printed, nothing came for so long, or the end is reached. The offsets
+    behind what was printed, where there is a number of messages to stop at.
+    """
     left = max_messages
+    printed: dict[TopicPartition, int] = {}
     ends = consumer.end_offsets(consumer.assignment()) if until_end else None
     wait_s = POLL_SECONDS if timeout is None else min(timeout, POLL_SECONDS)
     last_ms = SYSTEM_CLOCK.monotonic_ms()
@@ -148,6 +165,7 @@ def _print(
                 continue  # it came after the end that was asked for
             out.write(show(record))
             if left is not None:
+                printed[TopicPartition(record.topic, record.partition)] = record.offset + 1
                 left -= 1
                 if left == 0:
                     break
@@ -156,6 +174,7 @@ def _print(
             last_ms = now_ms
         elif timeout is not None and now_ms - last_ms >= timeout * 1000:
             break
+    return printed
 
 
 def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> None:
@@ -185,15 +204,11 @@ def _seek(consumer: Consumer, partitions: list[TopicPartition], text: str) -> No
 
 def _milliseconds(text: str) -> int:
     """`@1706702400000` or `@2024-01-31T12:00` (in UTC unless it says otherwise)."""
-    said = text[1:]
-    if said.isascii() and said.isdigit():
-        return _whole(said, text)
     try:
-        moment = datetime.fromisoformat(said)
+        found = moment_ms(text[1:])
     except ValueError:
         raise _not_an_offset(text) from None
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(milliseconds=1)
+    return _whole(str(found), text)
 
 
 def _whole(said: str, text: str) -> int:

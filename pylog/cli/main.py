@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "configs": ("pylog.cli.configs:configs", "Describe and alter settings of topics and brokers."),
     "consume": ("pylog.cli.consume:consume", "Print the records of a topic."),
     "features": ("pylog.cli.features:features", "Look at what all brokers support, and raise it."),
+    "groups": ("pylog.cli.groups:groups", "Look at groups, set their offsets, delete them."),
     "leaders": ("pylog.cli.leaders:leaders", "Elect leaders of partitions."),
     "local": ("pylog.cli.local:local", "Run a cluster on this machine, without Spark."),
     "paths": ("pylog.cli.paths:paths", "Print where broker_app.py and spark-conf are."),
@@ -37,7 +38,6 @@ COMMANDS: Final = {
 
 NOT_OFFERED: Final[Mapping[str, str]] = {
     "acls": "authorization is not offered yet",
-    "groups": "consumer groups are not offered yet; `pylog consume` reads without one",
     "quotas": "quotas are not offered yet",
     "reassign": "moving replicas is not offered yet; place them when a topic is created",
     "transactions": "transactions are not offered yet",

@@ -1,0 +1,38 @@
+"""Times and spans of time, as people write them on the command line. Pure."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SPAN: Final = re.compile(
+    r"P?(?:(?P<weeks>\d+)W)?(?:(?P<days>\d+)D)?T?"
+    r"(?:(?P<hours>\d+)H)?(?:(?P<minutes>\d+)M)?(?:(?P<seconds>\d+(?:\.\d+)?)S)?"
+)
+SPANS: Final = "a span of time such as P1DT12H, PT30M, 1d12h or 90s"
+
+
+def moment_ms(text: str) -> int:
+    """`1706702400000` or `2024-01-31T12:00` (in UTC unless it says otherwise) in milliseconds since
+    1970. ValueError for anything else.
+    """
+    if text.isascii() and text.isdigit():
+        return int(text)
+    moment = datetime.fromisoformat(text)
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(milliseconds=1)
+
+
+def span_ms(text: str) -> int:
+    """ISO 8601's `P1DT12H`, or the same without the letters: `1d12h`. ValueError for others."""
+    found = _SPAN.fullmatch(text.strip().upper())
+    parts = {} if found is None else {k: v for k, v in found.groupdict().items() if v is not None}
+    if not parts:
+        raise ValueError(f"{text!r} is not {SPANS}")
+    try:
+        span = timedelta(**{name: float(number) for name, number in parts.items()})
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is longer than any time") from error
+    return span // timedelta(milliseconds=1)
