@@ -30,6 +30,12 @@ class GroupConfig:
     """group.consumer.heartbeat.interval.ms: how often it is told to send one."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size: members of one group of it."""
+    share_session_timeout_ms: int = 45_000
+    """group.share.session.timeout.ms: how long a member of a share group may be silent."""
+    share_heartbeat_interval_ms: int = 5_000
+    """group.share.heartbeat.interval.ms: how often it is told to send a heartbeat."""
+    share_max_size: int = 200
+    """group.share.max.size: members of one share group."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes"""
     offsets_retention_ms: int = 7 * _DAY_MS

@@ -36,6 +36,22 @@ from pylog_broker.coordinator.generated.group_metadata import (
     GroupMetadataValue,
 )
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
+from pylog_broker.coordinator.generated.share_group_current_member_assignment import (
+    ShareGroupCurrentMemberAssignmentKey,
+)
+from pylog_broker.coordinator.generated.share_group_member_metadata import (
+    ShareGroupMemberMetadataKey,
+)
+from pylog_broker.coordinator.generated.share_group_metadata import ShareGroupMetadataKey
+from pylog_broker.coordinator.generated.share_group_state_partition_metadata import (
+    ShareGroupStatePartitionMetadataKey,
+)
+from pylog_broker.coordinator.generated.share_group_target_assignment_member import (
+    ShareGroupTargetAssignmentMemberKey,
+)
+from pylog_broker.coordinator.generated.share_group_target_assignment_metadata import (
+    ShareGroupTargetAssignmentMetadataKey,
+)
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from pylog_broker.coordinator.groups.classic.messages import (
     Heartbeat,
@@ -75,6 +91,12 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetFetch,
 )
 from pylog_broker.coordinator.groups.offsets import GroupOffsets
+from pylog_broker.coordinator.groups.share.group import ShareGroup
+from pylog_broker.coordinator.groups.share.messages import ShareHeartbeat
+from pylog_broker.coordinator.groups.share.protocol import ShareProtocol, ShareSessionTimer
+from pylog_broker.coordinator.groups.share.records import (
+    group_tombstones as share_group_tombstones,
+)
 from pylog_broker.coordinator.runtime.decision import (
     Decision,
     Record,
@@ -96,6 +118,7 @@ class GroupCoordinator:
         self.offsets = GroupOffsets(config)
         self.classic = ClassicProtocol(self.groups, config)
         self.consumer = ConsumerProtocol(self.groups, config, topics)
+        self.share = ShareProtocol(self.groups, config, topics)
 
     # ---- as any coordinator ----------------------------------------------------------------------
 
@@ -119,15 +142,25 @@ class GroupCoordinator:
                 | ConsumerGroupCurrentMemberAssignmentKey()
             ):
                 self.consumer.replay(key, value)
+            case (
+                ShareGroupMetadataKey()
+                | ShareGroupMemberMetadataKey()
+                | ShareGroupTargetAssignmentMetadataKey()
+                | ShareGroupTargetAssignmentMemberKey()
+                | ShareGroupCurrentMemberAssignmentKey()
+                | ShareGroupStatePartitionMetadataKey()
+            ):
+                self.share.replay(key, value)
             case _:
                 # A Kafka broker wrote it: what topics are, which serves that broker alone, or a
-                # share or streams group. It stays in the log for a release that has those.
+                # streams group. It stays in the log for a release that has those.
                 pass
 
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
         """Members have a session time-out to be heard of."""
         decision = self.classic.on_loaded()
         decision.effects += self.consumer.on_loaded().effects
+        decision.effects += self.share.on_loaded().effects
         decision.effects.append(self._expiry_timer())
         return decision
 
@@ -138,6 +171,8 @@ class GroupCoordinator:
                 return self.classic.on_timer(wall_ms, key)
             case ConsumerSessionTimer() | RevocationTimer() | StandingTimer() | WakeTimer():
                 return self.consumer.on_timer(key)
+            case ShareSessionTimer():
+                return self.share.on_timer(key)
             case _:
                 assert key == EXPIRY, key
                 return self._expire(wall_ms)
@@ -175,6 +210,16 @@ class GroupCoordinator:
         if not isinstance(group, ConsumerGroup):
             raise GroupIdNotFound(f"group {group_id!r} is no group of the consumer protocol")
         return Decision(effects=[Reply(request_id, group.described())])
+
+    # ---- share groups ----------------------------------------------------------------------------
+
+    def share_heartbeat(self, request_id: RequestId, request: ShareHeartbeat) -> Decision:
+        """`ShareHeartbeatAnswer`; see `ShareProtocol`, also for what follows from it."""
+        return self.share.heartbeat(request_id, request)
+
+    def describe_share(self, request_id: RequestId, group_id: str) -> Decision:
+        """`DescribedShareGroup`. Raises GroupIdNotFound."""
+        return Decision(effects=[Reply(request_id, self.share.group(group_id).described())])
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -233,7 +278,9 @@ class GroupCoordinator:
             ListedGroup(
                 group.group_id,
                 group.type,
-                (group.protocol_type or "") if isinstance(group, ClassicGroup) else "consumer",
+                (group.protocol_type or "")
+                if isinstance(group, ClassicGroup)
+                else group.type.value,
                 group.state_name,
             )
             for group in self.groups.values()
@@ -289,6 +336,8 @@ class GroupCoordinator:
     def _tombstones(self, group: Group) -> list[Record]:
         if isinstance(group, ConsumerGroup):
             return group_tombstones(group.group_id)
+        if isinstance(group, ShareGroup):
+            return share_group_tombstones(group.group_id)
         assert isinstance(group, ClassicGroup)
         return [Record(GroupMetadataKey(group.group_id), None)]
 
@@ -298,10 +347,12 @@ class GroupCoordinator:
         """Topics are new, or have other partitions or racks: the groups that subscribe to them by
         the consumer protocol assign anew.
         """
+        self.share.on_topics_changed(topics)
         return self.consumer.on_topics_changed(topics)
 
     def on_topics_deleted(self, topics: Collection[str]) -> Decision:
         """Positions in topics that are gone go, too: one of that name is another topic."""
+        self.share.on_topics_changed(topics)
         decision = self.consumer.on_topics_changed(topics)
         decision.records += self.offsets.forget_topics(topics)
         decision.is_atomic = False

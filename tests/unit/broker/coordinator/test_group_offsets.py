@@ -20,10 +20,6 @@ from pylog_broker.coordinator.generated.consumer_group_regular_expression import
     ConsumerGroupRegularExpressionKey,
 )
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
-from pylog_broker.coordinator.generated.share_group_metadata import (
-    ShareGroupMetadataKey,
-    ShareGroupMetadataValue,
-)
 from pylog_broker.coordinator.generated.streams_group_metadata import (
     StreamsGroupMetadataKey,
     StreamsGroupMetadataValue,
@@ -276,7 +272,6 @@ def test_records_of_groups_that_are_not_offered_stay_in_the_log_and_disturb_noth
     shard = GroupShard()
     commit(shard, "g", {T0: 1})
     for key, value in (
-        (ShareGroupMetadataKey("s"), ShareGroupMetadataValue(epoch=3)),
         (StreamsGroupMetadataKey("x"), StreamsGroupMetadataValue(epoch=3)),
         (ConsumerGroupRegularExpressionKey("c", "a.*"), None),
     ):

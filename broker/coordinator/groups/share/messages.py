@@ -1,0 +1,65 @@
+"""The heartbeat of a share group, its answer, and a share group's description. Plain values."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pylog_broker.coordinator.groups.consumer.topics import NO_PARTITIONS, Partitions
+
+JOINING: Final = 0
+LEAVING: Final = -1
+
+
+class ShareHeartbeat(NamedTuple):
+    """A member lives, wants to become one, or goes. What is None has not changed since its last
+    request; one that joins says what it subscribes to.
+    """
+
+    group_id: str
+    member_id: str
+    """Made by the member itself. One that joins may leave it empty."""
+    member_epoch: int
+    rack_id: str | None = None
+    subscribed_names: tuple[str, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    new_member_id: str = ""
+    """What a member that joins without an id is called: unique, made by whoever took the request.
+    """
+
+
+class ShareHeartbeatAnswer(NamedTuple):
+    """What the member goes by from now on."""
+
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assigned: Partitions | None = None
+    """What it is to read; None: as before."""
+    to_initialize: Partitions = NO_PARTITIONS
+    """Not for the member: whoever took the request has the share coordinator initialize the state
+    of these, and then calls `state_initialized`, or `state_not_initialized`.
+    """
+
+
+class DescribedShareMember(NamedTuple):
+    """A member of a share group."""
+
+    member_id: str
+    rack_id: str | None
+    member_epoch: int
+    client_id: str
+    client_host: str
+    subscribed_names: tuple[str, ...]
+    assigned: Partitions
+
+
+class DescribedShareGroup(NamedTuple):
+    """A share group."""
+
+    group_id: str
+    state: str
+    group_epoch: int
+    assignment_epoch: int
+    assignor: str
+    members: tuple[DescribedShareMember, ...]
