@@ -20,6 +20,7 @@ from pylog.records.batch import BatchHeader, CompressionType, crc_matches, read_
 from pylog.records.builder import read_control
 from pylog.records.reader import decode_columns
 from pylog.records.record_columns import RecordColumns
+from pylog_broker.kafka_primitives import MalformedMessage
 from pylog_broker.storage.checkpoints.checkpoints import EPOCH_CHECKPOINT
 from pylog_broker.storage.directories.clean_marker import CLEAN_MARKER
 from pylog_broker.storage.directories.clock_checkpoint import parse_reading
@@ -110,6 +111,7 @@ def log_rows(path: Path) -> Iterator[Row]:
     if not compiled.is_small_read(len(data)):
         compiled.load()
     is_metadata = path.parent.name == METADATA_DIRECTORY
+    is_coordinators = _is_coordinators_log(path.parent.name)
     for position, header in batches(data):
         yield _batch_row(position, header)
         try:
@@ -120,6 +122,8 @@ def log_rows(path: Path) -> Iterator[Row]:
             yield from _control_rows(header, columns)
         elif is_metadata:
             yield from _metadata_rows(columns)
+        elif is_coordinators:
+            yield from _coordinator_rows(path.parent.name, columns)
         else:
             yield from _record_rows(header, columns)
 
@@ -208,6 +212,30 @@ def _metadata_rows(columns: RecordColumns) -> Iterator[Row]:
             "record": plain(record),
             **part,
         }
+
+
+def _is_coordinators_log(directory: str) -> bool:
+    if not directory.startswith("__"):
+        return False
+    from pylog_broker.dump.coordinator_records import has_coordinator_records
+
+    return has_coordinator_records(directory)
+
+
+def _coordinator_rows(directory: str, columns: RecordColumns) -> Iterator[Row]:
+    from pylog_broker.dump.coordinator_records import fields_of
+
+    lines = zip(
+        columns.offsets(), columns.keys(), columns.values(), columns.timestamps(), strict=True
+    )
+    for offset, key, value, timestamp in lines:
+        try:
+            known = fields_of(directory, key, value)
+        except MalformedMessage as error:
+            raise BadFile(f"the coordinator's record at offset {offset}: {error}") from error
+        shown = {"type": "unknown", "key": text_of(key), "value": text_of(value)}
+        row = {"kind": "record", "offset": offset, **plain(known or shown)}
+        yield row | {"timestamp": timestamp, "headers": []}
 
 
 def plain(value: object) -> Any:

@@ -1,4 +1,4 @@
-"""The Group service's APIs, bound to a broker's handlers, and the gateway's part of them."""
+"""The Group service's APIs, bound to a broker's handlers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def group_apis(api: GroupApi) -> tuple[AnyBound, ...]:
 
 
 def find_coordinator_api(handler: FindCoordinatorHandler) -> AnyBound:
-    """What brokers and the gateway tell of coordinators."""
+    """What any broker tells of coordinators."""
     return Bound(apis.FIND_COORDINATOR, groups.keys_from, handler.handle, groups.coordinators_found)
 
 

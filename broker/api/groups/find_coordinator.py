@@ -55,7 +55,7 @@ class FoundCoordinator(NamedTuple):
 
 
 class FindCoordinatorHandler:
-    """Of a broker or the gateway. Lives on its loop."""
+    """Of a broker. Lives on its loop."""
 
     def __init__(self, image: Callable[[], MetadataImage], ensure: Ensure) -> None:
         self._image = image

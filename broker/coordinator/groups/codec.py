@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from struct import Struct
 from types import ModuleType
 from typing import Any, Final
@@ -59,7 +60,8 @@ _MODULES: Final[tuple[ModuleType, ...]] = (
     streams_group_current_member_assignment,
     streams_group_topology,
 )
-_BY_TYPE: Final = {module.TYPE: module for module in _MODULES}
+GROUP_RECORDS: Final[Mapping[int, ModuleType]] = {module.TYPE: module for module in _MODULES}
+"""The codec of each type of record."""
 _BY_KEY: Final[dict[type[Any], tuple[ModuleType, int]]] = {
     key_class: (module, {group_metadata.TYPE: 3, offset_commit.TYPE: 4}.get(module.TYPE, 0))
     for module in _MODULES
@@ -91,7 +93,7 @@ class GroupCodec:
         """
         if len(key) < _TYPE.size:
             raise MalformedMessage("the key of a group's record has no type")
-        module = _BY_TYPE.get(_TYPE.unpack_from(key)[0])
+        module = GROUP_RECORDS.get(_TYPE.unpack_from(key)[0])
         if module is None:
             return None
         decoded = module.decode_key(memoryview(key))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import importlib
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,9 @@ import pytest
 from pylog_broker import coordinator
 from pylog_broker.coordinator.generated import group_metadata, offset_commit
 from pylog_broker.kafka_primitives import MalformedMessage
+from tests.fakes.coordinator_records import COORDINATOR_RECORDS, by_our_names, covers, snake
 
-GOLDEN = Path(__file__).parents[3] / "golden" / "kafka_coordinator" / "records.jsonl"
-RECORDS = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
-
-
-def snake(name: str) -> str:
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+RECORDS = [json.loads(line) for line in COORDINATOR_RECORDS.read_text().splitlines()]
 
 
 def module(record: str) -> Any:
@@ -41,25 +36,6 @@ def shown(value: Any) -> Any:
             else {name: shown(getattr(value, name)) for name in fields}
         )
     return value
-
-
-def by_our_names(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {snake(name): by_our_names(each) for name, each in value.items()}
-    return [*map(by_our_names, value)] if isinstance(value, list) else value
-
-
-def covers(ours: Any, kafkas: Any) -> bool:
-    """Whether all that Kafka shows is the same: it leaves out tagged fields that are not set, and
-    fields that a version does not have.
-    """
-    if isinstance(kafkas, dict):
-        return isinstance(ours, dict) and all(
-            name in ours and covers(ours[name], each) for name, each in kafkas.items()
-        )
-    if isinstance(kafkas, list):
-        return len(ours) == len(kafkas) and all(map(covers, ours, kafkas))
-    return bool(ours == kafkas)
 
 
 def test_every_record_that_kafka_writes_has_a_codec() -> None:

@@ -27,6 +27,7 @@ from pylog_broker.storage.directories.partition_directories import CLOCK_CHECKPO
 from pylog_broker.storage.directories.roster import ROSTER, Roster, write_roster
 from pylog_broker.storage.files import OsFiles
 from pylog_broker.storage.log.log import Log
+from tests.fakes.coordinator_records import COORDINATOR_RECORDS, by_our_names, covers
 from tests.fakes.logs import TOPIC, TOPIC_ID, WALL_MS, batch_of
 from tests.golden.kafka_dump import FOLDER
 from tests.golden.kafka_dump import dump as kafkas_dump
@@ -101,6 +102,49 @@ def test_records_of_a_log(folder: Path) -> None:
         (0, 2, 4),
         (3, 3, 4),
     ]
+
+
+def test_records_of_coordinators(tmp_path: Path) -> None:
+    """As Kafka 4.2 writes them, a tombstone, and one of a type that is not known here."""
+    golden = [json.loads(line) for line in COORDINATOR_RECORDS.read_text().splitlines()]
+    topics = {
+        "__consumer_offsets-7": "ConsumerGroupTargetAssignmentMember",
+        "__transaction_state-0": "TransactionLog",
+        "__share_group_state-49": "ShareSnapshot",
+    }
+    for directory, kind in topics.items():
+        written = [each for each in golden if each["record"] == kind]
+        keys = [bytes.fromhex(each["key_bytes"]) for each in written]
+        values = [bytes.fromhex(each["value_bytes"]) for each in written]
+        folder = tmp_path / directory
+        folder.mkdir()
+        (folder / f"{0:020d}.log").write_bytes(
+            encode_batch(
+                [*values, None, b"later"],
+                keys=[*keys, keys[0], b"\x7f\xffnew"],
+                timestamps=[WALL_MS] * (len(keys) + 2),
+            )
+        )
+        found = lines(folder / f"{0:020d}.log")
+        assert {row["type"] for row in found[:-1]} == {kind}
+        *whole, tombstone, unknown = found
+        assert [row["key"] for row in whole] == [by_our_names(each["key"]) for each in written]
+        assert all(
+            covers(row["value"], by_our_names(each["value"]))
+            for row, each in zip(whole, written, strict=True)
+        )
+        assert tombstone == {**whole[0], "offset": len(written), "value": None}
+        assert (unknown["type"], unknown["value"]) == ("unknown", "later")
+
+
+def test_a_coordinators_record_that_is_cut_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    file = folder / f"{0:020d}.log"
+    file.write_bytes(encode_batch([b"x"], keys=[b"\0\1\0"], timestamps=[WALL_MS]))
+    result = run(file)
+    assert result.return_value == 1
+    assert "the coordinator's record at offset 0: " in result.stderr
 
 
 def test_an_output_that_takes_few_characters(
