@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count, repeat
 from pathlib import Path
@@ -229,6 +229,7 @@ class BrokerGroup:
         name: str = "t",
         topic_id: TopicId = TOPIC_ID,
         min_isr: int = 1,
+        config: Mapping[str, str] | None = None,
     ) -> None:
         """A topic led by its first replica, all in sync; everyone is told. Its replicas are in the
         directories of their brokers by turns.
@@ -237,6 +238,10 @@ class BrokerGroup:
         self.append(
             TopicRecord(name, topic_id),
             ConfigRecord(ConfigResourceType.TOPIC, name, "min.insync.replicas", str(min_isr)),
+            *(
+                ConfigRecord(ConfigResourceType.TOPIC, name, setting, value)
+                for setting, value in (config or {}).items()
+            ),
             *(
                 PartitionRecord(
                     topic_id,

@@ -8,9 +8,15 @@ topic, and when nobody has needed it for `offsets.retention.minutes`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
-from pylog.errors import GroupSubscribedToTopic, OffsetMetadataTooLarge, PylogError
+from pylog.errors import (
+    GroupSubscribedToTopic,
+    InvalidCommitOffsetSize,
+    OffsetMetadataTooLarge,
+    PylogError,
+)
 from pylog.model import LeaderEpoch, TopicPartition, topic_id_from_bytes, topic_id_to_bytes
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.config import GroupConfig
@@ -24,7 +30,16 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from pylog_broker.coordinator.runtime.decision import Decision, Record, Reply, RequestId
+from pylog_broker.coordinator.runtime.decision import (
+    DECISION_BYTES_MAX,
+    Decision,
+    Record,
+    Reply,
+    RequestId,
+)
+
+COMMIT_EXTRA_BYTES: Final = 80
+"""Of a commit's record beside its texts, at most."""
 
 Positions = dict[TopicPartition, OffsetCommitValue]
 
@@ -61,7 +76,9 @@ class GroupOffsets:
     # ---- requests, of groups that allow them -----------------------------------------------------
 
     def commit(self, wall_ms: int, request_id: RequestId, request: OffsetCommit) -> Decision:
-        """`OffsetsCommitted`; each partition by itself has OffsetMetadataTooLarge."""
+        """`OffsetsCommitted`; each partition by itself has OffsetMetadataTooLarge, and all together
+        InvalidCommitOffsetSize.
+        """
         expires_ms = -1 if request.retention_ms < 0 else wall_ms + request.retention_ms
         decision = Decision()
         outcomes: dict[TopicPartition, PylogError | None] = {}
@@ -77,6 +94,10 @@ class GroupOffsets:
                     topic_id=topic_id_to_bytes(committed.topic_id),
                 )
                 decision.records.append(Record(_key(request.group_id, tp), value))
+        too_much = _too_much(request, outcomes)
+        if too_much is not None:
+            decision.records.clear()
+            outcomes = {tp: fault or too_much for tp, fault in outcomes.items()}
         decision.effects.append(Reply(request_id, OffsetsCommitted(outcomes)))
         return decision
 
@@ -139,6 +160,22 @@ class GroupOffsets:
             expires_ms = group.expires_at(position, retention_ms)
             if expires_ms is not None and expires_ms <= wall_ms:
                 yield Record(_key(group.group_id, tp), None)
+
+
+def _too_much(
+    request: OffsetCommit, outcomes: Mapping[TopicPartition, PylogError | None]
+) -> InvalidCommitOffsetSize | None:
+    """Why those without a fault of their own cannot be committed together."""
+    sound = [tp for tp, fault in outcomes.items() if fault is None]
+    size = len(sound) * (COMMIT_EXTRA_BYTES + len(request.group_id.encode()))
+    size += sum(len(tp.topic) + len(request.offsets[tp].metadata.encode()) for tp in sound)
+    if size <= DECISION_BYTES_MAX:
+        return None
+    return InvalidCommitOffsetSize(
+        f"the commit of {len(sound)} partitions takes {size} bytes, more than the "
+        f"{DECISION_BYTES_MAX} that are written at once: commit fewer of them at a time, or with "
+        "less metadata"
+    )
 
 
 def _key(group_id: str, tp: TopicPartition) -> OffsetCommitKey:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from pylog.model import Offset
+
+DECISION_BYTES_MAX: Final = 1_000_000
+"""What the records of one atomic decision may take, which is never taken apart: with its batch's
+header it is below the default of `max.message.bytes`, so that every tool reads what is written.
+"""
+RECORD_EXTRA_BYTES: Final = 16
+"""Of a record beside its key and value, at most."""
 
 RequestId = int
 """Of a request that waits for its answer: unique over all shards of a broker."""

@@ -20,6 +20,8 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from pylog.errors import PylogError
 from pylog.model import LeaderEpoch, Offset, TopicPartition
 from pylog_broker.coordinator.runtime.decision import (
+    DECISION_BYTES_MAX,
+    RECORD_EXTRA_BYTES,
     CancelTimer,
     Codec,
     Coordinator,
@@ -38,10 +40,6 @@ from pylog_broker.replicated.state_machine import (
 
 APPEND_BYTES_MAX: Final = 512 * 1024
 """Of keys and values that decisions of one turn may have together in one append."""
-DECISION_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Of those of one decision, which is never taken apart: a shard has bounded groups, so this is
-far above what any of its decisions should ever have.
-"""
 
 CoordinatorT = TypeVar("CoordinatorT", bound=Coordinator)
 Operation = Callable[[CoordinatorT], Decision]
@@ -186,7 +184,7 @@ class Shard(Generic[CoordinatorT]):
 
     def _write(self, records: list[Record]) -> list[Leaving]:
         encoded = [self._codec.encode(record) for record in records]
-        size = sum(len(key) + len(value or b"") for key, value in encoded)
+        size = sum(len(key) + len(value or b"") + RECORD_EXTRA_BYTES for key, value in encoded)
         if size > DECISION_BYTES_MAX:
             raise DecisionTooLarge(
                 f"{self.topic_partition}: {size} bytes in {len(records)} records"

@@ -32,6 +32,8 @@ from pylog.records.validate import check_batch, check_records, plain_header
 from pylog_broker.config import TopicConfig
 from pylog_broker.storage.log.recompression import Recompressed, recompress, wanted_compression
 
+COORDINATOR_BYTES_MAX: Final = 1_048_588
+"""Of a batch that a coordinator wrote, whatever `max.message.bytes` its topic has."""
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
@@ -80,7 +82,8 @@ def checked_header(
         )
         if plain is not None:
             return plain
-    header = check_batch(batch, config.max_message_bytes, internal)
+    bytes_max = COORDINATOR_BYTES_MAX if internal else config.max_message_bytes
+    header = check_batch(batch, bytes_max, internal)
     attributes = header.attributes
     if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
         raise InvalidTxnState(
@@ -121,7 +124,7 @@ def as_stored(
 ) -> tuple[Buffer, BatchHeader]:
     """The batch as the topic keeps it: its codec and who stamps it. Usually the very same bytes.
 
-    MessageTooLarge when it is above `max.message.bytes` in the topic's codec.
+    MessageTooLarge when a client's is above `max.message.bytes` in the topic's codec.
     """
     if header.is_control:
         return batch, header
@@ -134,7 +137,7 @@ def as_stored(
             section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
             batch = recompress(header, section, compression)
         header = read_header(batch)
-        if len(batch) > config.max_message_bytes:
+        if len(batch) > config.max_message_bytes and not origin.internal:
             raise MessageTooLarge(
                 f"the batch has {len(batch)} bytes with compression.type="
                 f"{config.compression_type} of the topic; max.message.bytes is "

@@ -11,6 +11,7 @@ from pylog.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
+    InvalidCommitOffsetSize,
     InvalidGroupId,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
@@ -111,6 +112,20 @@ def test_metadata_that_is_too_large_is_refused_for_its_partition_alone() -> None
     assert "4097" in str(answer.partitions[T0])
     assert answer.partitions[T1] is None
     assert fetched(shard, "g") == {T1: CommittedOffset(2)}
+
+
+def test_a_commit_that_is_more_than_a_batch_may_have_is_refused_whole() -> None:
+    shard = GroupShard(BRIEF)
+    offsets = {
+        TopicPartition("t", number): CommittedOffset(1, metadata="\u00e9" * 2000)
+        for number in range(260)
+    }
+    over = shard.answer(lambda c, r: c.commit_offsets(0, r, OffsetCommit("g", Caller(), offsets)))
+    assert {type(fault) for fault in over.partitions.values()} == {InvalidCommitOffsetSize}
+    assert "commit of 260 partitions" in str(over.partitions[T0])
+    fewer = dict([*offsets.items()][:240])
+    taken = shard.answer(lambda c, r: c.commit_offsets(0, r, OffsetCommit("g", Caller(), fewer)))
+    assert set(taken.partitions.values()) == {None}
 
 
 @pytest.mark.parametrize(

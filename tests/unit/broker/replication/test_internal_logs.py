@@ -84,6 +84,14 @@ def test_a_batch_goes_where_it_is_expected_or_nowhere(group: BrokerGroup) -> Non
     assert read(group, 0).end_offset == 1
 
 
+def test_a_batch_is_not_measured_by_what_somebody_allows_producers(tmp_path: Path) -> None:
+    group = BrokerGroup(tmp_path)
+    group.create_topic(name=NAME, config={"max.message.bytes": "100"})
+    group.run()
+    assert append(group, 0, b"x" * 500_000)[0] == 0
+    assert append(group, 1, b"x" * 600_000)[0] == errors.MessageTooLarge.code
+
+
 def test_a_batch_of_an_earlier_epoch_is_fenced(group: BrokerGroup) -> None:
     group.elect(1)
     group.tell()
