@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cluster, limits, spark, storage, upkeep
+from bench import cluster, groups, limits, many_groups, spark, storage, upkeep
 from bench.measure import RUNS, alternating, median, printed
 
 if TYPE_CHECKING:
@@ -53,6 +53,17 @@ def log_figures(brokers: int, scale: float, runs: int) -> None:
         for which, part in (("p50", 0.5), ("p99", 0.99)):
             values = [cluster.percentile(run, part) for run in latencies]
             printed(f"{label}: end to end at 1,000 rec/s, {which}", "ms", values)
+
+
+def group_figures(scale: float, runs: int) -> None:
+    """What groups of consumers do and cost; many of them at the end."""
+    for brokers in (1, 3):
+        with cluster.cluster(brokers) as running:
+            label = f"{brokers} broker{'s' if brokers > 1 else ''}"
+            groups.group_rows(running, label, runs)
+            if brokers == 1:
+                groups.cost_rows(running, scale, runs)
+    many_groups.rows(scale)
 
 
 def upkeep_figures(scale: float) -> None:
@@ -166,9 +177,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scale", type=float, default=1.0, help="size of each run, 1 is full")
     parser.add_argument(
-        "--runs", type=int, default=RUNS, help="of which a row of `log` and `spark` is the median"
+        "--runs",
+        type=int,
+        default=RUNS,
+        help="of which a row of `log`, `groups` and `spark` is the median",
     )
-    parser.add_argument("--only", choices=["limits", "storage", "log", "upkeep", "spark"])
+    parser.add_argument("--only", choices=["limits", "storage", "log", "groups", "upkeep", "spark"])
     options = parser.parse_args()
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -181,6 +195,8 @@ def main() -> None:
     if options.only in (None, "log"):
         log_figures(1, options.scale, options.runs)
         log_figures(3, options.scale, options.runs)
+    if options.only in (None, "groups"):
+        group_figures(options.scale, options.runs)
     if options.only in (None, "upkeep"):
         upkeep_figures(options.scale)
     if options.only in (None, "spark"):

@@ -21,7 +21,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
-from bench import cluster, kafka_peer
+from bench import cluster, groups, kafka_peer
 from bench.gateway import cpu_seconds, gateway_pid
 from bench.measure import Figure, alternating, printed
 from bench.streams import broker_pids
@@ -53,6 +53,18 @@ WANTED: Final = {
     ("Spark sink, 100 bytes", 1, CONNECTOR): 1.0,
     ("Spark sink, 1,000 bytes", 1, CONNECTOR): 250 / 167,
     ("20 Spark micro-batches, s", 1, CONNECTOR): 1.0,
+    ("first record, consumer, s", 1, C_CLIENT): 0.1 / 0.19,
+    ("first record, consumer, s", 3, C_CLIENT): 0.1 / 0.20,
+    ("second member settled, consumer, s", 1, C_CLIENT): 1 / 5.1,
+    ("second member settled, consumer, s", 3, C_CLIENT): 1 / 5.1,
+    ("second member settled, classic, s", 1, C_CLIENT): 0.4 / 1.6,
+    ("second member settled, classic, s", 3, C_CLIENT): 1.0,
+    ("longest gap of the first, consumer, s", 1, C_CLIENT): 50 / 154,
+    ("longest gap of the first, consumer, s", 3, C_CLIENT): 50 / 71,
+    ("close, consumer, s", 1, C_CLIENT): 5 / 3,
+    ("close, consumer, s", 3, C_CLIENT): 20 / 30,
+    ("commit p50, ms", 1, C_CLIENT): 0.8 / 0.87,
+    ("commit p50, ms", 3, C_CLIENT): 1.8 / 1.99,
 }
 """(row, brokers, peer): pylog's figure of the peer's, both as they were on one kind of machine."""
 
@@ -221,7 +233,21 @@ def reading(pair: Pair, scale: float) -> None:
         )
 
 
-PARTS: Final = {"latency": latency, "writing": writing, "reading": reading}
+def grouping(pair: Pair, _scale: float) -> None:
+    """Groups that form, grow and commit. Kafka is not stopped here: its members would be missed."""
+    ours = groups.Ours(pair.ours, pair.names)
+    theirs = groups.Theirs(pair.theirs, pair.names)
+    for row, unit, run in groups.rows():
+        compare(
+            pair,
+            unit,
+            {row: functools.partial(run, ours)},
+            {C_CLIENT: functools.partial(run, theirs)},
+            asleep=False,
+        )
+
+
+PARTS: Final = {"latency": latency, "writing": writing, "reading": reading, "groups": grouping}
 
 
 def check_peer() -> None:

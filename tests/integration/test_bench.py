@@ -19,7 +19,8 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.mark.parametrize(
-    ("part", "figures"), [("limits", 3), ("storage", 11), ("log", 20), ("upkeep", 2), ("spark", 10)]
+    ("part", "figures"),
+    [("limits", 3), ("storage", 11), ("log", 20), ("groups", 30), ("upkeep", 2), ("spark", 10)],
 )
 def test_a_benchmark_runs(part: str, figures: int) -> None:
     done = subprocess.run(

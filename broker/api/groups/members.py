@@ -161,7 +161,7 @@ class MembersHandler:
         wanted = request._replace(
             client_id=context.client_id,
             client_host=context.address,
-            new_member_id=self._new_id(),
+            new_member_id="" if request.member_id else self._new_id(),
         )
         answer: ConsumerHeartbeatAnswer = await self._call(
             request.group_id,

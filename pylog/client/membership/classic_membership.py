@@ -31,6 +31,7 @@ from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import NEXT_STATES, MemberState, RebalanceListener
 from pylog.client.membership.messages import (
+    STANDING_MS,
     Acknowledged,
     Effect,
     Heartbeat,
@@ -98,6 +99,9 @@ class ClassicMembership:
         self._in_flight: JoinGroup | SyncGroup | LeaveGroup | None = None
         self._heartbeat: Heartbeat | None = None
         self._heartbeat_at_ms = 0
+        self._standing_ms = max(
+            settings.heartbeat_interval_ms, min(STANDING_MS, settings.session_timeout_ms // 3)
+        )
         self._heard_ms = 0
         self._failures = 0
         self._retry_at_ms = 0
@@ -471,7 +475,7 @@ class ClassicMembership:
             identity.generation,
             identity.member_id,
             identity.instance_id,
-            self._settings.heartbeat_interval_ms if self.state is _STABLE else 0,
+            self._standing_ms if self.state is _STABLE else 0,
         )
         self._effects.append(self._heartbeat)
 

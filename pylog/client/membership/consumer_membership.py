@@ -22,6 +22,7 @@ from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import RebalanceListener
 from pylog.client.membership.messages import (
+    STANDING_MS,
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswer,
     Effect,
@@ -330,7 +331,7 @@ class ConsumerMembership:
             self._settings.max_poll_interval_ms if tells_all else None,
             self._topics if tells_all else None,
             self.owned if acknowledges or joins else None,
-            0 if joins or acknowledges else self._interval_ms,
+            0 if joins or acknowledges else max(self._interval_ms, STANDING_MS),
         )
         self._effects.append(self._in_flight)
 

@@ -6,10 +6,15 @@ in flight any more is passed over.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pylog.client.membership.consumer_protocol import NO_GENERATION
 from pylog.model import OffsetAndMetadata, TopicPartition
+
+STANDING_MS: Final = 15_000
+"""How long a heartbeat may stand: news end it at once, so it only shows that the member lives. Less
+than half of the session's time-out in every default.
+"""
 
 # ---- requests ----------------------------------------------------------------------------------
 

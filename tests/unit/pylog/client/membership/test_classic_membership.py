@@ -179,7 +179,7 @@ def subscription_of(request: JoinGroup) -> Subscription:
     return decode_subscription(request.protocols[0][1])
 
 
-BEAT = Heartbeat(COORDINATOR, "g", 1, "me", None, 3_000)
+BEAT = Heartbeat(COORDINATOR, "g", 1, "me", None, 15_000)
 
 # ---- joining -------------------------------------------------------------------------------------
 

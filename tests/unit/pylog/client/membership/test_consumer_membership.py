@@ -127,7 +127,7 @@ def test_a_member_joins_takes_its_target_and_acknowledges_it() -> None:
     assert world.user_runs() == [("assigned", [T0, T1])]
     acknowledged = world.beats(2, 1)
     assert acknowledged == ConsumerGroupHeartbeat(7, "g", "me", 1, owned=(T0, T1))
-    stands = ConsumerGroupHeartbeat(7, "g", "me", 1, standing_ms=5_000)
+    stands = ConsumerGroupHeartbeat(7, "g", "me", 1, standing_ms=15_000)
     assert world.beats(3) == stands
     assert world.member.poll(4) == Polled([], 5_003)  # nothing stands at that coordinator
     assert world.poll(5_003) == [stands]
@@ -138,7 +138,7 @@ def test_a_heartbeat_follows_one_that_has_stood_at_once() -> None:
     world.settle(T0)
     stood = world.sent(0)
     world.member.on_heartbeat(5_000, stood, ConsumerGroupHeartbeatAnswer(1, 5_000))
-    assert world.sent(5_000).standing_ms == 5_000
+    assert world.sent(5_000).standing_ms == 15_000
 
 
 def test_a_heartbeat_follows_one_that_brought_another_epoch_at_once() -> None:
@@ -167,7 +167,7 @@ def test_what_is_acknowledged_does_not_wait_for_one_that_stands() -> None:
     world.beats(5_000, 2, [T0])
     assert world.poll(5_001) == [StopReading((T1,))]
     stands = world.sent(10_000)
-    assert (stands.owned, stands.standing_ms) == (None, 5_000)
+    assert (stands.owned, stands.standing_ms) == (None, 15_000)
     world.user_runs()
     world.poll(10_001)
     world.user_runs()
