@@ -204,9 +204,8 @@ class Shadows:
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
                 if name != reading.segment:
-                    if not node.data and reading.segment:
-                        # A roll that was given up may have left it: the one before may yet grow.
-                        reading.looked_at = None
+                    if reading.segment and _holds_nothing(node):
+                        reading.looked_at = None  # the one before may yet grow
                         continue
                     reading.segment, reading.position = name, 0
                 ghost.grow(broker, self._batches(broker, ghost, node, reading))
@@ -226,6 +225,7 @@ class Shadows:
         if not isinstance(directory, Directory):
             return first, batches, end
         names = sorted(name for name in directory.entries if name.endswith(LOG_SUFFIX))
+        newest = ("", 0)
         is_behind_loss = False
         for index, name in enumerate(names):
             node = directory.entries[name]
@@ -244,6 +244,9 @@ class Shadows:
                 if batches and not ghost.may_compact and not reading.may_have_lost:
                     first = batches[0].base
             end = max(end, _base(name), batches[-1].last + 1 if batches else 0)
+            if index == 0 or not _holds_nothing(node):
+                newest = (name, reading.position)
+        reading.segment, reading.position = newest  # which may yet grow
         return first, batches, end
 
     def _whole(self, ghost: PartitionGhost, node: Inode, reading: _Reading) -> list[_Found]:
@@ -496,6 +499,13 @@ def _next_whole(ghost: PartitionGhost, view: memoryview, position: int, stop: in
             if header is not None and crc_matches(view, at, header) and ghost.knows(header):
                 return at
     return None
+
+
+def _holds_nothing(node: Inode) -> bool:
+    """Whether nothing was written to a log file, but for the zeros of a preallocated one: it is the
+    newest segment, or a roll that was given up has left it.
+    """
+    return not any(node.data)
 
 
 def _topic_id_in(disk: Disk, path: str) -> str:
