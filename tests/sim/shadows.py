@@ -289,11 +289,14 @@ class Shadows:
         """
         found: list[_Found] = []
         stop = len(data.rstrip(b"\0"))
+        least = _base(reading.segment) if reading.segment else 0
         is_behind_loss = False
         with memoryview(data) as view:
             while reading.position < stop:
                 position = reading.position
                 header = _header_at(view, position)
+                if header is not None and header.base_offset < least and reading.may_have_lost:
+                    header = None  # the offset, which no CRC covers, is what it has lost
                 if header is not None and (check or stop < len(data)):
                     end = position + header.size
                     if not crc_matches(view, position, header):
@@ -305,7 +308,7 @@ class Shadows:
                 if header is None:
                     if not reading.may_have_lost or not (check or found):
                         break  # torn
-                    following = _next_whole(ghost, view, position, stop)
+                    following = _next_whole(ghost, view, position, stop, least)
                     if following is None:
                         break
                     reading.position, is_behind_loss = following, True
@@ -313,7 +316,7 @@ class Shadows:
                 end = position + header.size
                 batch, gone = ghost.identify(header, bytes(view[position:end]))
                 found.append(_Found(batch, header.size, gone, is_behind_loss))
-                reading.position, is_behind_loss = end, False
+                reading.position, is_behind_loss, least = end, False, batch.last + 1
         return found
 
     # ---- crashes
@@ -491,12 +494,21 @@ def _header_at(view: memoryview, position: int) -> BatchHeader | None:
         return None
 
 
-def _next_whole(ghost: PartitionGhost, view: memoryview, position: int, stop: int) -> int | None:
-    """Where the next batch begins that some producer has made, behind what a failed sync took."""
+def _next_whole(
+    ghost: PartitionGhost, view: memoryview, position: int, stop: int, least: int
+) -> int | None:
+    """Where the next batch begins that some producer has made, behind what a failed sync took; of
+    offsets from `least` on.
+    """
     for at in range(position + 1, stop - HEADER_SIZE + 1):
         if view[at + MAGIC_OFFSET] == MAGIC:
             header = _header_at(view, at)
-            if header is not None and crc_matches(view, at, header) and ghost.knows(header):
+            if (
+                header is not None
+                and header.base_offset >= least
+                and crc_matches(view, at, header)
+                and ghost.knows(header)
+            ):
                 return at
     return None
 

@@ -123,6 +123,18 @@ def test_what_a_failed_sync_took_is_missing_between_others() -> None:
     ghost.check_members()
 
 
+@pytest.mark.parametrize("before", [b"", bytes(numbered_batches(1)[0])])
+def test_a_batch_that_has_lost_its_offset_is_lost(before: bytes) -> None:
+    """Its CRC does not cover the first bytes, which are the end of a page."""
+    _, b, c, *_ = numbered_batches(5)
+    base = 0 if before else 3
+    shadows, disk, reading = after_a_failed_sync((base, before + bytes(8) + b[8:] + c))
+    ghost = shadows.ghost(TopicId("t"), 0)
+    _, batches, _ = shadows._read_all(ONE, ghost, reading, disk)
+    assert [batch.base for batch in batches] == [0, 6][not before :]
+    assert ghost.shadow(ONE).behind_loss == {6}
+
+
 def test_what_was_synced_before_is_not_lost() -> None:
     a, b, c, *_ = numbered_batches(3)
     shadows, disk, reading = after_a_failed_sync((0, a + bytes(len(b) - 1) + b"x" + c))
