@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pylog import errors
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
-from pylog.records.batch import read_header
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.metadata import view
 from pylog_broker.metadata.messages import Failure, ProducerIdBlock
@@ -32,6 +31,7 @@ from pylog_broker.replication.messages import (
     Produce,
     ReplicaEpochEnd,
 )
+from tests.sim.contents import fingerprint
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Call, Rpc
 from tests.sim.twins import check_epoch_end, check_offset, check_out_of_range
@@ -174,8 +174,8 @@ class ClientService:
         """The replica manager has answered."""
         for batch, ack, end in zip(token.request.batches, acks, token.log_ends, strict=True):
             if token.request.acks == -1 and ack.failure is None:
-                crc = read_header(batch.batch).crc
-                self._ghost_of(batch).check_ok(self._process.broker_id, ack.base_offset, crc)
+                mark = fingerprint(batch.batch)
+                self._ghost_of(batch).check_ok(self._process.broker_id, ack.base_offset, mark)
                 if ack.base_offset < end:
                     self._sometimes["duplicate answered"] += 1
             elif ack.failure is not None:

@@ -507,7 +507,7 @@ def _next_whole(
                 header is not None
                 and header.base_offset >= least
                 and crc_matches(view, at, header)
-                and ghost.knows(header)
+                and ghost.knows(header, view[at : at + header.size])
             ):
                 return at
     return None

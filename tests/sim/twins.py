@@ -61,7 +61,7 @@ def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
         if batch.last < shadow.log_start or batch.base >= shadow.high_watermark:
             continue
         gone = shadow.holes.get(batch.base, frozenset())
-        times = ghost.contents.of(batch.crc).timestamps
+        times = ghost.contents.of(batch.mark).timestamps
         found += [
             (batch.base + index, time)
             for index, time in enumerate(times)

@@ -10,7 +10,7 @@ import pytest
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
-from tests.sim.contents import Original
+from tests.sim.contents import Original, fingerprint
 from tests.sim.disk import Disk, Inode
 from tests.sim.ghost import Batch, Violation
 from tests.sim.shadows import Shadows, _Reading
@@ -50,7 +50,8 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then() -> None:
     ghost = shadows.ghost(TopicId("t"), 0)
     header = read_header(BATCH)
     ghost.contents.sent(
-        header.crc, Original(ghost.key, (None,) * 3, (b"value",) * 3, (header.max_timestamp,) * 3)
+        fingerprint(BATCH),
+        Original(ghost.key, (None,) * 3, (b"value",) * 3, (header.max_timestamp,) * 3),
     )
     node = Inode()
     node.append(BATCH)
@@ -89,7 +90,9 @@ def with_segments(*segments: tuple[int, bytes]) -> tuple[Shadows, Disk, _Reading
     for batch in numbered_batches(5):
         header = read_header(batch)
         times = (header.max_timestamp,) * 3
-        ghost.contents.sent(header.crc, Original(ghost.key, (None,) * 3, (b"v",) * 3, times))
+        ghost.contents.sent(
+            fingerprint(batch), Original(ghost.key, (None,) * 3, (b"v",) * 3, times)
+        )
     disk = Disk()
     disk.mkdir("/data/t-0")
     for base, data in segments:
