@@ -116,7 +116,7 @@ class PartitionGhost:
         self.record: PartitionRecord | None = None  # as the controller last published it
         self.members: tuple[BrokerId, ...] = ()  # its ISR and ELR
         self.sequences = SequenceBook()
-        self._links: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._links: dict[tuple[int, int], tuple[int, int]] = {}  # what each one follows
         self._bases: list[int] = []
         self._newest: dict[bytes | None, int] = {}  # the last committed offset of each key
         self._tombstones: dict[int, int] = {}  # committed, and when that was
@@ -142,7 +142,8 @@ class PartitionGhost:
         if original is not None:
             if original.home != self.key:
                 raise Violation("C", f"{self.key} holds {found} of {original.home}: {original}")
-            return self.written.setdefault(place, found), frozenset()
+            written = self.written.setdefault(place, found)
+            return written if written == found else found, frozenset()
         written = self.written.get(place)
         if written is None or not self.may_compact or found != written._replace(mark=mark):
             raise Violation("I3", f"{self.key}: nobody wrote {found}; there was {written}")
@@ -195,22 +196,19 @@ class PartitionGhost:
         if not shadow.intact:
             return
         place = (batch.base, batch.epoch)
+        if self.written.setdefault(place, batch) != batch:
+            there = self.written[place]
+            raise Violation("I8", f"{self._name(broker)}: {batch} in the place of {there}")
         before = shadow.batches[-1] if shadow.batches else None
-        known = self._links.get(place)
         if before is None:
-            if known is not None and known[0] != batch.mark:
-                raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
             return
         if before.epoch > batch.epoch:
             raise Violation("I8", f"{self._name(broker)}: epoch falls from {before} to {batch}")
         if before.last + 1 != batch.base or before.last < self.deleted_to:
-            if known is not None and known[0] != batch.mark:
-                raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
             return  # what lay between was compacted away, or nobody will see what lay before
-        link = (batch.mark, before.base, before.epoch)
-        if known is None:
-            self._links[place] = link
-        elif known != link:
+        link = (before.base, before.epoch)
+        known = self._links.setdefault(place, link)
+        if known != link:
             raise Violation(
                 "I8", f"{self._name(broker)}: {batch} after {before}; elsewhere {known}"
             )
