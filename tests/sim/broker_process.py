@@ -48,7 +48,7 @@ from tests.sim.disk import TornWrite
 from tests.sim.durable import check_recovery_point
 from tests.sim.files import SimFiles
 from tests.sim.ghost import Violation
-from tests.sim.leaderships import Leaderships
+from tests.sim.leaderships import Leaderships, logs_to_check
 from tests.sim.net import Deliver
 from tests.sim.rpc import Actor, Call, unary
 from tests.sim.shadows import Shadows
@@ -135,22 +135,18 @@ class BrokerProcess(Actor):
         """The core made a step: check everything, then do what it asks for."""
         assert self.core is not None
         self._leaderships.hear(effects, self.core.partitions())
-        states = self._check()
+        states = self._check(effects)
         for effect in effects:
             self._perform(effect, states)
         self._arm()
 
-    def _check(self) -> dict[TopicPartition, PartitionState]:
+    def _check(self, effects: list[Effect]) -> dict[TopicPartition, PartitionState]:
         assert self.core is not None
         assert self.logs is not None
         if self.core.waiting_requests > self.core_settings.waiting_requests_max:
             raise Violation("I16", f"{self.core.waiting_requests} requests wait on {self.name}")
         states = self.core.describe()
-        logs = {
-            p.topic_partition: p.log
-            for p in self.core.partitions()
-            if not p.offline and not p.log.failure
-        }
+        logs = logs_to_check(effects, self.core.partitions())
         shadows: Shadows = self.cluster.shadows
         for state in states:
             log = logs.get(state.topic_partition)

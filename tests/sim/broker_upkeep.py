@@ -173,7 +173,7 @@ class BrokerUpkeep:
         for batch in batches:
             behind -= shadow.sizes[batch.base]
             gone = shadow.holes.get(batch.base, ())
-            times = ghost.contents.of(batch.crc).timestamps
+            times = ghost.contents.of(batch.mark).timestamps
             # a batch is as old as the newest record that compaction has left in it
             left = [time for offset, time in enumerate(times, batch.base) if offset not in gone]
             if not left:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pylog import errors
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
-from pylog.records.batch import read_header
 from pylog.rpc.v1 import log_pb2
 from pylog_broker.api.metadata import view
 from pylog_broker.metadata.messages import Failure, ProducerIdBlock
@@ -32,9 +31,15 @@ from pylog_broker.replication.messages import (
     Produce,
     ReplicaEpochEnd,
 )
+from tests.sim.contents import fingerprint
 from tests.sim.controller_node import ControllerProcess
 from tests.sim.rpc import Call, Rpc
-from tests.sim.twins import check_epoch_end, check_offset, check_out_of_range
+from tests.sim.twins import (
+    check_divergence,
+    check_epoch_end,
+    check_offset,
+    check_out_of_range,
+)
 
 if TYPE_CHECKING:
     from tests.sim.broker_process import BrokerProcess
@@ -174,8 +179,8 @@ class ClientService:
         """The replica manager has answered."""
         for batch, ack, end in zip(token.request.batches, acks, token.log_ends, strict=True):
             if token.request.acks == -1 and ack.failure is None:
-                crc = read_header(batch.batch).crc
-                self._ghost_of(batch).check_ok(self._process.broker_id, ack.base_offset, crc)
+                mark = fingerprint(batch.batch)
+                self._ghost_of(batch).check_ok(self._process.broker_id, ack.base_offset, mark)
                 if ack.base_offset < end:
                     self._sometimes["duplicate answered"] += 1
             elif ack.failure is not None:
@@ -234,17 +239,23 @@ class ClientService:
         if self._fetches.get(call.stream) is call:
             del self._fetches[call.stream]
         for data in partitions:
-            if data.failure is not None and data.failure.code == errors.OffsetOutOfRange.code:
-                self._check_out_of_range(call, data)
+            is_out = data.failure is not None and data.failure.code == errors.OffsetOutOfRange.code
+            if is_out or data.diverging is not None:
+                self._check_position(call, data)
         call.answer(Fetched(partitions, False))
 
-    def _check_out_of_range(self, call: Call, data: PartitionData) -> None:
+    def _check_position(self, call: Call, data: PartitionData) -> None:
+        """Of a reader that is told that it cannot go on from where it is."""
         request = call.value
         assert isinstance(request, Fetch)
         for item in request.partitions:
-            if item.topic_partition == data.topic_partition and item.topic_id is not None:
-                ghost = self._cluster.shadows.ghost(item.topic_id, item.topic_partition.partition)
+            if item.topic_partition != data.topic_partition or item.topic_id is None:
+                continue
+            ghost = self._cluster.shadows.ghost(item.topic_id, item.topic_partition.partition)
+            if data.diverging is None:
                 check_out_of_range(ghost, self._process.broker_id, item.fetch_offset)
+            else:
+                check_divergence(ghost, self._process.broker_id, item, data)
 
     def cancelled(self, call: Call) -> None:
         """Its connection broke. What was to be produced stays to be."""

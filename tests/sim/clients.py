@@ -163,8 +163,6 @@ class WandererClient(Client):
             code = None if data is None or data.failure is None else data.failure.code
             if code == errors.OffsetOutOfRange.code and data is not None:
                 self._out_of_range(data)
-            if data is not None and data.diverging is not None:
-                self._diverges(data)
             self.cluster.scheduler.note("read fails", self.name, code)
             self.disconnect()
             self.timer(50 + self.rng.random() * 100, self.find_leader)
@@ -203,17 +201,6 @@ class WandererClient(Client):
             )
         if start > self.position:
             self.position = start
-
-    def _diverges(self, data: PartitionData) -> None:
-        """What is committed diverges from no leader's log, as long as it remembers the epoch."""
-        before = self.ghost.committed_before(self.position)
-        assert data.diverging is not None
-        if self.ghost.is_lossy:
-            return
-        if self.ghost.may_compact and data.diverging.end_offset >= self.position:
-            return  # a leader whose log has lost all records of an epoch need not know it any more
-        if before is not None and before.last >= max(self.ghost.deleted_to, data.log_start_offset):
-            raise Violation("E", f"{self.name} at {self.position}, behind {before}, is told {data}")
 
     def _ask_for_an_offset(self) -> None:
         asked = self.rng.choice((*TIMES, self.cluster.wall_ms() - self.rng.randint(0, 8_000)))

@@ -1,19 +1,20 @@
 """What producers put into batches, and the rules by which records may go again.
 
-A batch is known by its CRC wherever it lies, until a cleaner takes records out of it: then what is
-left must be records of the batch that was written at that offset, and whatever is missing must be
-what the rules allow. The rules are those of the promises, in plain terms and in the simulator's own
-time; nothing of the product's way to them is used.
+A batch is known by its bytes wherever it lies, until a cleaner takes records out of it: then what
+is left must be records of the batch that was written at that offset, and whatever is missing must
+be what the rules allow. The rules are those of the promises, in plain terms and in the simulator's
+own time; nothing of the product's way to them is used.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pylog.model import TopicId
-from pylog.records.batch import Buffer
+from pylog.records.batch import CRC_OFFSET, CRC_START, Buffer
 from pylog.records.reader import iter_records
 from pylog_broker.config import TopicConfig
 
@@ -27,24 +28,34 @@ class Original(NamedTuple):
     timestamps: tuple[int, ...]
 
 
+def fingerprint(batch: Buffer) -> int:
+    """What tells a batch from all others of a run, whatever place and epoch a leader gives it.
+
+    Its CRC alone does not: among the batches of some thousand runs two have the same. So another
+    checksum of the bytes that it covers stands behind it.
+    """
+    view = memoryview(batch)
+    return int.from_bytes(view[CRC_OFFSET:CRC_START]) << 32 | zlib.crc32(view[CRC_START:])
+
+
 class Contents:
-    """Every batch that was ever sent, by CRC."""
+    """Every batch that was ever sent, by its fingerprint."""
 
     def __init__(self) -> None:
         self._originals: dict[int, Original] = {}
 
-    def sent(self, crc: int, original: Original) -> None:
+    def sent(self, mark: int, original: Original) -> None:
         """A producer made it; no two are alike."""
-        assert self._originals.get(crc, original) == original, original
-        self._originals[crc] = original
+        assert self._originals.get(mark, original) == original, original
+        self._originals[mark] = original
 
-    def get(self, crc: int) -> Original | None:
-        """The batch of that CRC."""
-        return self._originals.get(crc)
+    def get(self, mark: int) -> Original | None:
+        """The batch of that fingerprint."""
+        return self._originals.get(mark)
 
-    def of(self, crc: int) -> Original:
-        """The batch of that CRC, which is known."""
-        return self._originals[crc]
+    def of(self, mark: int) -> Original:
+        """The batch of that fingerprint, which is known."""
+        return self._originals[mark]
 
 
 def left_of(original: Original, base: int, batch: Buffer) -> set[int] | str:

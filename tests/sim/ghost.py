@@ -2,7 +2,7 @@
 
 The ghost state is the simulator's own: `committed` is what some leader ever called committed, in
 order; a `Shadow` is what a replica's log holds. A batch stands for its records: producers never
-send the same bytes twice, so base offset, leader epoch and CRC identify it. Checks are
+send the same bytes twice, so base offset, leader epoch and fingerprint identify it. Checks are
 incremental: a step costs what it changed. The numbers are those of ARCHITECTURE's invariants.
 """
 
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pylog.model import BrokerId, TopicId
-from pylog.records.batch import BatchHeader
+from pylog.records.batch import BatchHeader, Buffer
 from pylog_broker.metadata.records import PartitionRecord
 from pylog_broker.replication.messages import PartitionState
-from tests.sim.contents import Contents, left_of
+from tests.sim.contents import Contents, fingerprint, left_of
 
 PartitionKey = tuple[TopicId, int]
 
@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     base: int
     last: int
     epoch: int
-    crc: int
+    mark: int  # its fingerprint
     producer_id: int
     producer_epoch: int
     sequence: int
@@ -116,7 +116,7 @@ class PartitionGhost:
         self.record: PartitionRecord | None = None  # as the controller last published it
         self.members: tuple[BrokerId, ...] = ()  # its ISR and ELR
         self.sequences = SequenceBook()
-        self._links: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._links: dict[tuple[int, int], tuple[int, int]] = {}  # what each one follows
         self._bases: list[int] = []
         self._newest: dict[bytes | None, int] = {}  # the last committed offset of each key
         self._tombstones: dict[int, int] = {}  # committed, and when that was
@@ -128,32 +128,34 @@ class PartitionGhost:
     def identify(self, header: BatchHeader, raw: bytes) -> tuple[Batch, frozenset[int]]:
         """The batch as its producer wrote it, and the offsets of its records that are gone."""
         place = (header.base_offset, header.partition_leader_epoch)
+        mark = fingerprint(raw)
         found = Batch(
             header.base_offset,
             header.last_offset,
             header.partition_leader_epoch,
-            header.crc,
+            mark,
             header.producer_id,
             header.producer_epoch,
             header.base_sequence,
         )
-        original = self.contents.get(header.crc)
+        original = self.contents.get(mark)
         if original is not None:
             if original.home != self.key:
                 raise Violation("C", f"{self.key} holds {found} of {original.home}: {original}")
-            return self.written.setdefault(place, found), frozenset()
+            written = self.written.setdefault(place, found)
+            return written if written == found else found, frozenset()
         written = self.written.get(place)
-        if written is None or not self.may_compact or found != written._replace(crc=header.crc):
+        if written is None or not self.may_compact or found != written._replace(mark=mark):
             raise Violation("I3", f"{self.key}: nobody wrote {found}; there was {written}")
-        left = left_of(self.contents.of(written.crc), written.base, raw)
+        left = left_of(self.contents.of(written.mark), written.base, raw)
         if isinstance(left, str):
             raise Violation("I3", f"{self.key}: {found} has {left}")
         return written, frozenset(range(written.base, written.last + 1)) - left
 
-    def knows(self, header: BatchHeader) -> bool:
+    def knows(self, header: BatchHeader, raw: Buffer) -> bool:
         """Whether a producer has made that batch, or a cleaner left it of one that is known."""
         place = (header.base_offset, header.partition_leader_epoch)
-        return self.contents.get(header.crc) is not None or place in self.written
+        return self.contents.get(fingerprint(raw)) is not None or place in self.written
 
     def shadow(self, broker: BrokerId) -> Shadow:
         """What `broker`'s log of this partition holds; empty at first."""
@@ -194,22 +196,19 @@ class PartitionGhost:
         if not shadow.intact:
             return
         place = (batch.base, batch.epoch)
+        if self.written.setdefault(place, batch) != batch:
+            there = self.written[place]
+            raise Violation("I8", f"{self._name(broker)}: {batch} in the place of {there}")
         before = shadow.batches[-1] if shadow.batches else None
-        known = self._links.get(place)
         if before is None:
-            if known is not None and known[0] != batch.crc:
-                raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
             return
         if before.epoch > batch.epoch:
             raise Violation("I8", f"{self._name(broker)}: epoch falls from {before} to {batch}")
         if before.last + 1 != batch.base or before.last < self.deleted_to:
-            if known is not None and known[0] != batch.crc:
-                raise Violation("I8", f"{self._name(broker)}: two batches {batch} at one place")
             return  # what lay between was compacted away, or nobody will see what lay before
-        link = (batch.crc, before.base, before.epoch)
-        if known is None:
-            self._links[place] = link
-        elif known != link:
+        link = (before.base, before.epoch)
+        known = self._links.setdefault(place, link)
+        if known != link:
             raise Violation(
                 "I8", f"{self._name(broker)}: {batch} after {before}; elsewhere {known}"
             )
@@ -370,7 +369,7 @@ class PartitionGhost:
         self.sequences.is_lossy = True
         self._newest.clear()
         for batch in self.committed:
-            for offset, key in enumerate(self.contents.of(batch.crc).keys, batch.base):
+            for offset, key in enumerate(self.contents.of(batch.mark).keys, batch.base):
                 self._newest[key] = offset
         for each in self.shadows.values():
             each.agreed, each.agrees = 0, False
@@ -382,7 +381,7 @@ class PartitionGhost:
         return self.unclean_epoch >= 0
 
     def _note_keys(self, batch: Batch, now_ms: int) -> None:
-        original = self.contents.of(batch.crc)
+        original = self.contents.of(batch.mark)
         pairs = zip(original.keys, original.values, strict=True)
         for offset, (key, value) in enumerate(pairs, batch.base):
             self._newest[key] = offset
@@ -424,7 +423,7 @@ class PartitionGhost:
         """Why a cleaner must not have taken that committed record; None when it may."""
         index = bisect_left(self._bases, offset + 1) - 1
         batch = self.committed[index]
-        original = self.contents.of(batch.crc)
+        original = self.contents.of(batch.mark)
         key = original.keys[offset - batch.base]
         newest = self._newest[key]
         if newest > offset:
@@ -494,15 +493,15 @@ class PartitionGhost:
         batch = self.committed_before(offset + 1)
         if batch is None or batch.last < offset:
             return None
-        original, index = self.contents.of(batch.crc), offset - batch.base
+        original, index = self.contents.of(batch.mark), offset - batch.base
         return original.keys[index], original.values[index], original.timestamps[index]
 
-    def check_ok(self, broker: BrokerId, base: int, crc: int) -> None:
+    def check_ok(self, broker: BrokerId, base: int, mark: int) -> None:
         """I10: an acks=all "ok" is for a batch that is committed, at the offset told."""
         if self.shadow(broker).epochs[0] < self.unclean_epoch:
             return
         batch = self.committed_at(base)
-        if batch is None or batch.crc != crc:
+        if batch is None or batch.mark != mark:
             raise Violation(
                 "I10",
                 f"{self._name(broker)} acknowledges offset {base}; committed there: {batch} "

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId
+from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from pylog_broker.replication.messages import (
     Effect,
     HighWatermarkMoved,
@@ -19,9 +19,29 @@ from pylog_broker.replication.messages import (
     LeadershipEnded,
 )
 from pylog_broker.replication.partition import Partition
+from pylog_broker.storage.log.log import Log
 from tests.sim.ghost import Violation
 
 _Key = tuple[TopicId, int]
+
+
+def logs_to_check(
+    effects: Iterable[Effect], partitions: Iterable[Partition]
+) -> dict[TopicPartition, Log]:
+    """The logs that count after a step: those that work, and those that failed only after the step
+    had told of a commit. What is committed has been answered, and stays so.
+    """
+    moved = {
+        (each.topic_id, each.topic_partition)
+        for each in effects
+        if isinstance(each, HighWatermarkMoved)
+    }
+    return {
+        partition.topic_partition: partition.log
+        for partition in partitions
+        if (partition.topic_id, partition.topic_partition) in moved
+        or not (partition.offline or partition.log.failure is not None)
+    }
 
 
 @dataclass(slots=True)

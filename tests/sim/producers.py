@@ -34,12 +34,11 @@ from pylog.client.sending.send_events import (
 from pylog.client.sending.send_settings import SenderSettings
 from pylog.client.sending.sender import Sender
 from pylog.model import BrokerId, ProducerId, TopicId, TopicPartition
-from pylog.records.batch import read_header
 from pylog.records.compression import Compression
 from pylog_broker.replication.messages import PartitionAck, PartitionBatch, Produce
 from tests.sim.client_metadata import KeptMetadata
 from tests.sim.client_service import Answers, ProduceMessage
-from tests.sim.contents import Original
+from tests.sim.contents import Original, fingerprint
 from tests.sim.ghost import PartitionKey, Violation
 from tests.sim.rpc import Actor, Machine, Rpc, unary
 
@@ -69,7 +68,7 @@ class Fate:
 
     numbers: list[int] = field(default_factory=list)
     home: PartitionKey = (TopicId(""), -1)  # where it was last sent
-    crcs: list[int] = field(default_factory=list)  # under each producer id
+    marks: list[int] = field(default_factory=list)  # fingerprints, under each producer id
     told: int = -2  # the offset of the "ok"; -1: it was none, -2: not acknowledged
     failed: bool = False
 
@@ -405,18 +404,18 @@ class ProducerApp(Actor):
             values, keys, _ = batch.columns()
         known = self.cluster.shadows.contents
         fate: Fate = batch.delivery
-        before = known.get(fate.crcs[-1]) if fate.crcs else None
+        before = known.get(fate.marks[-1]) if fate.marks else None
         data = batch_bytes(batch, self._compression)
         fate.home = (topic_id, tp.partition)
         if fresh:
-            crc = read_header(data).crc
+            mark = fingerprint(data)
             if before is None:
                 times = tuple(batch.times.of_all(batch.count))
                 before = Original(
                     fate.home, tuple(keys or [None] * len(values)), tuple(values), times
                 )
-            fate.crcs.append(crc)
-            known.sent(crc, before._replace(home=fate.home))
+            fate.marks.append(mark)
+            known.sent(mark, before._replace(home=fate.home))
         return PartitionBatch(tp, topic_id, data)
 
     def _open(self, broker: int) -> _Stream | None:
@@ -557,18 +556,18 @@ class ProducerApp(Actor):
         """
         places: dict[PartitionKey, dict[int, list[int]]] = {}
         shadows = self.cluster.shadows
-        sent = [f for f in self.fates if f.crcs and not shadows.ghost(*f.home).is_lossy]
+        sent = [f for f in self.fates if f.marks and not shadows.ghost(*f.home).is_lossy]
         for fate in sent:
             if fate.home not in places:
                 found: dict[int, list[int]] = {}
                 for batch in self.cluster.shadows.ghost(*fate.home).committed:
-                    found.setdefault(batch.crc, []).append(batch.base)
+                    found.setdefault(batch.mark, []).append(batch.base)
                 places[fate.home] = found
         acked: dict[PartitionKey, list[tuple[int, list[int]]]] = {}
         seen: Counter[int] = Counter()
         for fate in sent:
             found = places[fate.home]
-            at = [base for crc in fate.crcs for base in found.get(crc, ())]
+            at = [base for mark in fate.marks for base in found.get(mark, ())]
             if self.acks == -1:
                 self._check_told(fate, at)
                 if fate.told >= 0:
@@ -587,7 +586,7 @@ class ProducerApp(Actor):
             raise Violation("C", f"{self.name}: {fate} was told {fate.told}, is at {at}")
 
     def _check_once(self, seen: Counter[int]) -> None:
-        homes = {fate.home for fate in self.fates if fate.crcs}
+        homes = {fate.home for fate in self.fates if fate.marks}
         forgotten = (self.cluster.shadows.ghost(*home).sequences.forgotten for home in homes)
         if not set().union(*forgotten).isdisjoint(self.producer_ids):
             return  # its records were deleted before it heard of them

@@ -204,9 +204,8 @@ class Shadows:
                 shadow = ghost.shadow(broker)
                 shadow.end = max(shadow.end, _base(name))
                 if name != reading.segment:
-                    if not node.data and reading.segment:
-                        # A roll that was given up may have left it: the one before may yet grow.
-                        reading.looked_at = None
+                    if reading.segment and _holds_nothing(node):
+                        reading.looked_at = None  # the one before may yet grow
                         continue
                     reading.segment, reading.position = name, 0
                 ghost.grow(broker, self._batches(broker, ghost, node, reading))
@@ -226,6 +225,7 @@ class Shadows:
         if not isinstance(directory, Directory):
             return first, batches, end
         names = sorted(name for name in directory.entries if name.endswith(LOG_SUFFIX))
+        newest = ("", 0)
         is_behind_loss = False
         for index, name in enumerate(names):
             node = directory.entries[name]
@@ -244,6 +244,9 @@ class Shadows:
                 if batches and not ghost.may_compact and not reading.may_have_lost:
                     first = batches[0].base
             end = max(end, _base(name), batches[-1].last + 1 if batches else 0)
+            if index == 0 or not _holds_nothing(node):
+                newest = (name, reading.position)
+        reading.segment, reading.position = newest  # which may yet grow
         return first, batches, end
 
     def _whole(self, ghost: PartitionGhost, node: Inode, reading: _Reading) -> list[_Found]:
@@ -286,11 +289,14 @@ class Shadows:
         """
         found: list[_Found] = []
         stop = len(data.rstrip(b"\0"))
+        least = _base(reading.segment) if reading.segment else 0
         is_behind_loss = False
         with memoryview(data) as view:
             while reading.position < stop:
                 position = reading.position
                 header = _header_at(view, position)
+                if header is not None and header.base_offset < least and reading.may_have_lost:
+                    header = None  # the offset, which no CRC covers, is what it has lost
                 if header is not None and (check or stop < len(data)):
                     end = position + header.size
                     if not crc_matches(view, position, header):
@@ -302,7 +308,7 @@ class Shadows:
                 if header is None:
                     if not reading.may_have_lost or not (check or found):
                         break  # torn
-                    following = _next_whole(ghost, view, position, stop)
+                    following = _next_whole(ghost, view, position, stop, least)
                     if following is None:
                         break
                     reading.position, is_behind_loss = following, True
@@ -310,7 +316,7 @@ class Shadows:
                 end = position + header.size
                 batch, gone = ghost.identify(header, bytes(view[position:end]))
                 found.append(_Found(batch, header.size, gone, is_behind_loss))
-                reading.position, is_behind_loss = end, False
+                reading.position, is_behind_loss, least = end, False, batch.last + 1
         return found
 
     # ---- crashes
@@ -488,14 +494,30 @@ def _header_at(view: memoryview, position: int) -> BatchHeader | None:
         return None
 
 
-def _next_whole(ghost: PartitionGhost, view: memoryview, position: int, stop: int) -> int | None:
-    """Where the next batch begins that some producer has made, behind what a failed sync took."""
+def _next_whole(
+    ghost: PartitionGhost, view: memoryview, position: int, stop: int, least: int
+) -> int | None:
+    """Where the next batch begins that some producer has made, behind what a failed sync took; of
+    offsets from `least` on.
+    """
     for at in range(position + 1, stop - HEADER_SIZE + 1):
         if view[at + MAGIC_OFFSET] == MAGIC:
             header = _header_at(view, at)
-            if header is not None and crc_matches(view, at, header) and ghost.knows(header):
+            if (
+                header is not None
+                and header.base_offset >= least
+                and crc_matches(view, at, header)
+                and ghost.knows(header, view[at : at + header.size])
+            ):
                 return at
     return None
+
+
+def _holds_nothing(node: Inode) -> bool:
+    """Whether nothing was written to a log file, but for the zeros of a preallocated one: it is the
+    newest segment, or a roll that was given up has left it.
+    """
+    return not any(node.data)
 
 
 def _topic_id_in(disk: Disk, path: str) -> str:

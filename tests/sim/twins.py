@@ -7,7 +7,13 @@ last record that is still there and the next one.
 from __future__ import annotations
 
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, BrokerId
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
+from pylog_broker.replication.messages import (
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionData,
+    PartitionFetch,
+    ReplicaEpochEnd,
+)
 from tests.sim.ghost import Batch, PartitionGhost, Shadow, Violation
 
 
@@ -52,6 +58,25 @@ def check_out_of_range(ghost: PartitionGhost, broker: BrokerId, offset: int) -> 
         )
 
 
+def check_divergence(
+    ghost: PartitionGhost, broker: BrokerId, asked: PartitionFetch, told: PartitionData
+) -> None:
+    """What is committed diverges from no leader's log, as long as it remembers the epoch. One that
+    was deposed and does not know it may be behind: what it lacks is committed since, and a reader
+    that does not name the leader's epoch is not told that it knows more.
+    """
+    assert told.diverging is not None
+    if ghost.shadow(broker).leads < ghost.newest_epoch or ghost.is_lossy:
+        return
+    if ghost.may_compact and told.diverging.end_offset >= asked.fetch_offset:
+        return  # a leader whose log has lost all records of an epoch need not know it any more
+    before = ghost.committed_before(asked.fetch_offset)
+    if before is None or before.epoch != asked.last_fetched_epoch:
+        return  # the reader has read something else
+    if before.last >= max(ghost.deleted_to, told.log_start_offset):
+        raise Violation("E", f"broker {broker} tells {told} to {asked}, behind {before}")
+
+
 def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
     """(offset, time) of every record that is there, from the log start to the high watermark. Both
     may lie inside a batch: a leader that starts knows no more than its log start is committed.
@@ -61,7 +86,7 @@ def _readable(ghost: PartitionGhost, shadow: Shadow) -> list[tuple[int, int]]:
         if batch.last < shadow.log_start or batch.base >= shadow.high_watermark:
             continue
         gone = shadow.holes.get(batch.base, frozenset())
-        times = ghost.contents.of(batch.crc).timestamps
+        times = ghost.contents.of(batch.mark).timestamps
         found += [
             (batch.base + index, time)
             for index, time in enumerate(times)

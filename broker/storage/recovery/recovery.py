@@ -17,6 +17,8 @@ What pass 4 finds decides:
   have been written out of order, and everything from there on is cut. Otherwise the middle of the
   log has rotted: nothing is cut, and the log opens with a hole there (`Segment.holes`);
 - no batch and nothing behind it, in a log that was closed cleanly: CorruptSegment, nothing is cut;
+- a segment without a batch inside the one before it: a roll that was given up left it, and the log
+  went on in the one before. It is removed, be it empty or preallocated;
 - a segment missing, overlapping or misnamed: CorruptSegment names the files.
 """
 
@@ -126,11 +128,13 @@ class SegmentLoader:
                 if not segments and self._lost_its_beginning(base, bases[0]):
                     self._cut_segments(bases[number:])
                     break
+                if segments and self._was_given_up(segments[-1], segment, size):
+                    self._warn(f"{segment.log_path} holds nothing and is not of the log: removed")
+                    segment.unlink()
+                    continue
                 if not self._follows(segments, segment, size, bases[number:]):
                     break
                 emptied = self._gaps and not self._lost_power_behind(base)
-                # ... but not one inside the segment before: a roll that was given up left it
-                emptied = emptied and not (segments and base < segments[-1].end_offset)
                 if not size and not emptied and number + 1 < len(bases):
                     self._warn(f"{segment.log_path} is empty: removed")
                     segment.unlink()
@@ -221,6 +225,20 @@ class SegmentLoader:
 
     # ---- how segments follow each other ---------------------------------------------------------
 
+    def _was_given_up(self, before: Segment, segment: Segment, size: int) -> bool:
+        """Whether a roll made it and was refused after that. The log went on in the segment before:
+        to an offset behind where this one begins, or to an orderly stop that knows nothing of it.
+        """
+        facts = self._stop.facts
+        is_foreign = segment.base_offset < before.end_offset or (
+            facts is not None and segment.base_offset not in facts
+        )
+        return is_foreign and self._holds_nothing(segment, size)
+
+    def _holds_nothing(self, segment: Segment, size: int) -> bool:
+        """Whether there was never a batch in a file: it is empty, or as it was preallocated."""
+        return not size or only_zeros(self._files, segment.handle(), 0, size)
+
     def _follows(
         self,
         segments: list[Segment],
@@ -271,7 +289,15 @@ class SegmentLoader:
         return start < base and self._lost_power_behind(start)
 
     def _any_data(self, bases: list[int]) -> bool:
-        return any(self._size(self._segment(base)) for base in bases)
+        """Whether any of these segments may hold a batch."""
+        for base in bases:
+            segment = self._segment(base)
+            try:
+                if not self._holds_nothing(segment, self._size(segment)):
+                    return True
+            finally:
+                segment.close()
+        return False
 
     # ---- one segment ----------------------------------------------------------------------------
 
@@ -549,11 +575,11 @@ class SegmentLoader:
         return f"; they are kept in {path}"
 
     def _cut_segments(self, bases: list[int]) -> None:
-        """Set whole segments aside that follow a cut; empty ones are removed."""
+        """Set whole segments aside that follow a cut; those without a batch are removed."""
         for base in reversed(bases):
             segment = self._segment(base)
             size = self._size(segment)
-            if size:
+            if not self._holds_nothing(segment, size):
                 self.report.segments_cut += 1
                 self.report.bytes_cut += size
                 kept = segment.log_path + CUT_SUFFIX

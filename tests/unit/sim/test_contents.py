@@ -1,13 +1,30 @@
-"""The simulator's own idea of a broker's time of day, and of what deletions may make of it."""
+"""What tells batches apart; the simulator's own idea of a broker's time of day, and of what
+deletions may make of it.
+"""
 
 from __future__ import annotations
 
-from tests.sim.contents import Trust, WallClock
+from pylog.records.batch import read_header
+from pylog.records.builder import encode_batch
+from tests.sim.contents import Trust, WallClock, fingerprint
 
 START_MS = 1_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 RETENTION_MS = 4_000
+
+
+def test_batches_of_one_crc_are_told_apart() -> None:
+    name = b"q0" + 18 * b"'"
+    one = encode_batch([name + b".108"], timestamps=1_700_000_016_214)
+    other = encode_batch([name + b".126"], timestamps=1_700_000_016_269)
+    assert read_header(one).crc == read_header(other).crc
+    assert fingerprint(one) != fingerprint(other)
+
+
+def test_a_batch_is_the_same_at_another_place() -> None:
+    one = encode_batch([b"a"], timestamps=1, base_offset=3, leader_epoch=4)
+    assert fingerprint(one) == fingerprint(encode_batch([b"a"], timestamps=1))
 
 
 class Now:

@@ -56,3 +56,10 @@ def test_a_recovery_point_behind_the_end_is_of_another_log() -> None:
     log._durable.point = Offset(log.log_end_offset + 1)
     with pytest.raises(Violation, match="has the recovery point 4"):
         check_recovery_point("b1", log, disk)
+
+
+@pytest.mark.parametrize("data", [b"", bytes(1_000)])
+def test_a_segment_that_a_given_up_roll_left_need_not_be_durable(data: bytes) -> None:
+    disk, log = written()
+    disk.create(f"/data/t-0/{2:020d}.log").append(data)
+    check_recovery_point("b1", log, disk)

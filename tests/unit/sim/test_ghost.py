@@ -14,8 +14,10 @@ from pylog.model import (
     TopicId,
     TopicPartition,
 )
+from pylog.records.batch import read_header
+from pylog.records.builder import encode_batch
 from pylog_broker.replication.messages import PartitionState
-from tests.sim.contents import Contents, Original
+from tests.sim.contents import Contents, Original, fingerprint
 from tests.sim.ghost import Batch, PartitionGhost, SequenceBook, Violation
 
 DAY_MS = 24 * 3_600_000
@@ -138,3 +140,16 @@ def test_a_log_may_begin_anew_before_its_start_when_another_one_was_made_to_lead
     ghost.shadow(one).log_start = 26
     with nullcontext() if end == 14 else pytest.raises(Violation, match="starts at 14, before"):
         ghost.observe(one, state(14, end), 0, 1)
+
+
+def test_two_batches_in_one_place_are_met() -> None:
+    """I8, of what one epoch wrote at one offset; on whichever replica the other one lies."""
+    contents = Contents()
+    ghost = PartitionGhost((TopicId("t"), 0), contents)
+    for number, value in enumerate((b"a", b"b"), 1):
+        raw = encode_batch([value], leader_epoch=4)
+        contents.sent(fingerprint(raw), Original(ghost.key, (None,), (value,), (0,)))
+        batch, gone = ghost.identify(read_header(raw), raw)
+        assert (batch.mark, gone) == (fingerprint(raw), frozenset())
+        with nullcontext() if number == 1 else pytest.raises(Violation, match="I8: broker 2"):
+            ghost.grow(BrokerId(number), [batch])

@@ -10,7 +10,7 @@ import pytest
 from pylog.model import BrokerId, TopicId
 from pylog.records.batch import read_header
 from pylog.records.builder import encode_batch
-from tests.sim.contents import Original
+from tests.sim.contents import Original, fingerprint
 from tests.sim.disk import Disk, Inode
 from tests.sim.ghost import Batch, Violation
 from tests.sim.shadows import Shadows, _Reading
@@ -50,7 +50,8 @@ def test_a_file_is_read_again_when_it_has_changed_and_only_then() -> None:
     ghost = shadows.ghost(TopicId("t"), 0)
     header = read_header(BATCH)
     ghost.contents.sent(
-        header.crc, Original(ghost.key, (None,) * 3, (b"value",) * 3, (header.max_timestamp,) * 3)
+        fingerprint(BATCH),
+        Original(ghost.key, (None,) * 3, (b"value",) * 3, (header.max_timestamp,) * 3),
     )
     node = Inode()
     node.append(BATCH)
@@ -82,19 +83,28 @@ def numbered_batches(count: int) -> list[bytes]:
     return found
 
 
-def after_a_failed_sync(*segments: tuple[int, bytes]) -> tuple[Shadows, Disk, _Reading]:
-    """The files of a log, (base, bytes) each, of which pages may be gone."""
+def with_segments(*segments: tuple[int, bytes]) -> tuple[Shadows, Disk, _Reading]:
+    """The files of a log, (base, bytes) each."""
     shadows = Shadows(Counter(), lambda *_: None, lambda: 0)
     ghost = shadows.ghost(TopicId("t"), 0)
     for batch in numbered_batches(5):
         header = read_header(batch)
         times = (header.max_timestamp,) * 3
-        ghost.contents.sent(header.crc, Original(ghost.key, (None,) * 3, (b"v",) * 3, times))
+        ghost.contents.sent(
+            fingerprint(batch), Original(ghost.key, (None,) * 3, (b"v",) * 3, times)
+        )
     disk = Disk()
     disk.mkdir("/data/t-0")
     for base, data in segments:
         disk.create(f"/data/t-0/{base:020d}.log").append(data)
-    return shadows, disk, _Reading("/data/t-0", may_have_lost=True)
+    return shadows, disk, _Reading("/data/t-0")
+
+
+def after_a_failed_sync(*segments: tuple[int, bytes]) -> tuple[Shadows, Disk, _Reading]:
+    """The same, and pages of the files may be gone."""
+    shadows, disk, reading = with_segments(*segments)
+    reading.may_have_lost = True
+    return shadows, disk, reading
 
 
 def test_what_a_failed_sync_took_is_missing_between_others() -> None:
@@ -114,6 +124,18 @@ def test_what_a_failed_sync_took_is_missing_between_others() -> None:
         ghost.check_members()
     shadow.log_start = 12
     ghost.check_members()
+
+
+@pytest.mark.parametrize("before", [b"", bytes(numbered_batches(1)[0])])
+def test_a_batch_that_has_lost_its_offset_is_lost(before: bytes) -> None:
+    """Its CRC does not cover the first bytes, which are the end of a page."""
+    _, b, c, *_ = numbered_batches(5)
+    base = 0 if before else 3
+    shadows, disk, reading = after_a_failed_sync((base, before + bytes(8) + b[8:] + c))
+    ghost = shadows.ghost(TopicId("t"), 0)
+    _, batches, _ = shadows._read_all(ONE, ghost, reading, disk)
+    assert [batch.base for batch in batches] == [0, 6][not before :]
+    assert ghost.shadow(ONE).behind_loss == {6}
 
 
 def test_what_was_synced_before_is_not_lost() -> None:
@@ -137,3 +159,30 @@ def test_nobody_has_to_hold_the_records_of_a_deleted_topic() -> None:
         ghost.check_members()
     shadows.topic_deleted(TopicId("t"))
     ghost.check_members()
+
+
+@pytest.mark.parametrize("left", [b"", bytes(1_000)])
+@pytest.mark.parametrize("all_anew", [False, True])
+def test_a_log_goes_on_before_a_segment_that_a_given_up_roll_left(
+    all_anew: bool, left: bytes
+) -> None:
+    """Be it preallocated or not; and the roll that succeeds at last begins a segment."""
+    a, b, c, *_ = numbered_batches(5)
+    shadows, disk, reading = with_segments((0, a))
+    ghost = shadows.ghost(TopicId("t"), 0)
+
+    def look() -> list[int]:
+        if all_anew:
+            disk.note_cut("/data/t-0", "0.log")
+        shadows._read(ONE, ghost, reading, disk)
+        return [batch.base for batch in ghost.shadow(ONE).batches]
+
+    assert look() == [0]
+    disk.create(f"/data/t-0/{3:020d}.log").append(left)
+    assert look() == [0]
+    all_anew = False
+    disk.file(f"/data/t-0/{0:020d}.log").append(b)
+    assert (look(), ghost.shadow(ONE).end) == ([0, 3], 6)
+    disk.unlink(f"/data/t-0/{3:020d}.log")
+    disk.create(f"/data/t-0/{6:020d}.log").append(c)
+    assert (look(), ghost.shadow(ONE).end) == ([0, 3, 6], 9)

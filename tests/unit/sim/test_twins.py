@@ -7,10 +7,22 @@ from contextlib import nullcontext
 import pytest
 
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from pylog_broker.replication.messages import OffsetAnswer, OffsetQuery, ReplicaEpochEnd
+from pylog_broker.replication.messages import (
+    EpochEnd,
+    OffsetAnswer,
+    OffsetQuery,
+    PartitionData,
+    PartitionFetch,
+    ReplicaEpochEnd,
+)
 from tests.sim.contents import Contents, Original
 from tests.sim.ghost import Batch, PartitionGhost, Violation
-from tests.sim.twins import check_epoch_end, check_offset, check_out_of_range
+from tests.sim.twins import (
+    check_divergence,
+    check_epoch_end,
+    check_offset,
+    check_out_of_range,
+)
 
 KEY = (TopicId("t"), 0)
 T0 = TopicPartition("t", 0)
@@ -68,6 +80,26 @@ def test_what_is_committed_is_in_range_unless_it_was_deleted(
     ghost.deleted_to, ghost.committed_end = 1, 3
     with nullcontext() if right else pytest.raises(Violation, match=f"no offset {offset}"):
         check_out_of_range(ghost, ONE, offset)
+
+
+@pytest.mark.parametrize(
+    ("leads", "start", "last_epoch", "right"),
+    [(2, 0, 2, False), (2, 3, 2, True), (1, 0, 2, True), (2, 0, 0, True)],
+)
+def test_what_is_committed_diverges_from_no_leader_that_is_one(
+    leads: int, start: int, last_epoch: int, right: bool
+) -> None:
+    """From a deposed one it may, which does not know what is committed since."""
+    ghost = ghost_of_three()
+    ghost.committed = ghost.shadow(ONE).batches[:3]
+    ghost._bases, ghost.committed_end = [0, 2, 3], 4
+    ghost.newest_epoch, ghost.shadow(ONE).leads = 2, leads
+    asked = PartitionFetch(T0, KEY[0], Offset(3), 100, last_fetched_epoch=LeaderEpoch(last_epoch))
+    told = PartitionData(
+        T0, log_start_offset=Offset(start), diverging=EpochEnd(LeaderEpoch(0), Offset(2))
+    )
+    with nullcontext() if right else pytest.raises(Violation, match="E: broker 1 tells"):
+        check_divergence(ghost, ONE, asked, told)
 
 
 @pytest.mark.parametrize(

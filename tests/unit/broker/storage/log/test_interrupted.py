@@ -14,6 +14,7 @@ from pylog_broker.storage.errors import DiskFull, ShortOfResources
 from pylog_broker.storage.log.environment import Environment
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.log.validator import INTERNAL
+from pylog_broker.storage.recovery.recovery import LastStop
 from pylog_broker.storage.tail_cache import TailBudget
 from tests.fakes.cleaned_logs import clean, opened, put, records_of
 from tests.fakes.logs import DIRECTORY, WALL_MS, append, batch_of, open_log, values_of
@@ -197,3 +198,62 @@ def test_an_index_that_cannot_be_made_again_now_stays_as_it_was() -> None:
     again = open_log(files, config=TopicConfig(index_interval_bytes=0))
     assert len(values_of(again)) == 9
     assert again.segments[0].offsets.entries() == before
+
+
+def with_a_roll_given_up(*, preallocate: bool) -> tuple[MemoryFiles, Log]:
+    """A segment that could neither be begun nor removed, two records before the log's end."""
+    files, log = filled(2, segment_bytes=4000, preallocate=preallocate)
+    files.fail("open", "2.index", errno.EMFILE)
+    files.fail("unlink", "2.log", errno.EMFILE, times=9)
+    with pytest.raises(ShortOfResources, match="rolling"):
+        log.roll(WALL_MS)
+    log.flush()
+    for number in range(2, 4):
+        append(log, b"%d" % number)
+    assert len(log.segments) == 1
+    assert files.exists(f"{DIRECTORY}/{2:020d}.log")
+    files.faults.clear()
+    return files, log
+
+
+FOUR = [(number, b"%d" % number) for number in range(4)]
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+@pytest.mark.parametrize("preallocate", [False, True])
+@pytest.mark.parametrize("clean", [False, True])
+def test_a_start_goes_on_where_the_log_did_after_a_roll_was_given_up(
+    clean: bool, preallocate: bool, policy: str
+) -> None:
+    files, log = with_a_roll_given_up(preallocate=preallocate)
+    if clean:
+        log.close(clean=True)
+    files.kill()
+    facts = {segment.base_offset: segment.facts for segment in log.segments}
+    stop = LastStop.clean(facts) if clean else LastStop(2, 2)
+    config = TopicConfig(segment_bytes=4000, preallocate=preallocate, cleanup_policy=(policy,))
+    again = open_log(files, config=config, last_stop=stop)
+    assert (values_of(again), again.damage, len(again.segments)) == (FOUR, (), 1)
+    assert not files.exists(f"{DIRECTORY}/{2:020d}.log")
+
+
+@pytest.mark.parametrize("preallocate", [False, True])
+def test_a_clean_stop_right_after_a_roll_was_given_up(preallocate: bool) -> None:
+    """The stray segment begins where the log ends, and the stop says that it is none of it."""
+    files, log = with_a_roll_given_up(preallocate=preallocate)
+    log.truncate_to(Offset(2))
+    log.close(clean=True)
+    facts = {segment.base_offset: segment.facts for segment in log.segments}
+    again = open_log(files, last_stop=LastStop.clean(facts))
+    assert (values_of(again), len(again.segments)) == (FOUR[:2], 1)
+    assert again.recovery.segments_trusted == 1
+
+
+@pytest.mark.parametrize("preallocate", [False, True])
+def test_a_torn_tail_is_one_before_a_roll_that_was_given_up_too(preallocate: bool) -> None:
+    files, _log = with_a_roll_given_up(preallocate=preallocate)
+    files.kill()
+    del files.names[LOG].data[-5:]
+    again = open_log(files, last_stop=LastStop(2, 2))
+    assert (values_of(again), again.damage) == (FOUR[:3], ())
+    assert not files.exists(f"{DIRECTORY}/{2:020d}.log.cut")
