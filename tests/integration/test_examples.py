@@ -1,0 +1,108 @@
+"""The examples of groups do what they say, also when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pylog import AdminClient, LocalCluster, NewTopic, Producer
+
+pytestmark = pytest.mark.integration
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PARTITIONS = 6
+COUNT = 3_000
+SOON = {
+    "group.consumer.session.timeout.ms": "2000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+}
+"""The partitions of a worker that was killed are soon another one's."""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(1, config=SOON) as running:
+        yield running
+
+
+def started(name: str, cluster: LocalCluster, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            sys.executable,
+            str(EXAMPLES / name),
+            *("--bootstrap", cluster.bootstrap_servers, "--idle", "5", *arguments),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def fill(cluster: LocalCluster, topic: str, values: Iterator[tuple[bytes, bytes]]) -> None:
+    servers = cluster.bootstrap_servers
+    with AdminClient(bootstrap_servers=servers) as admin:
+        admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+    with Producer(bootstrap_servers=servers) as producer:
+        for key, value in values:
+            producer.send(topic, value, key)
+
+
+def test_a_pool_of_workers_does_all_of_it(cluster: LocalCluster) -> None:
+    fill(cluster, "numbers", ((b"%d" % n, b"%d" % n) for n in range(2, COUNT)))
+    fill_bad = Producer(bootstrap_servers=cluster.bootstrap_servers)
+    fill_bad.send("numbers", b"seven")
+    fill_bad.close()
+    workers = [started("worker_pool.py", cluster, "--topic", "numbers") for _ in range(2)]
+    killed = workers[0]
+    assert killed.stdout is not None
+    for line in killed.stdout:
+        if "=" in line:
+            killed.kill()
+            break
+    told = [worker.communicate(timeout=60) for worker in workers]
+    lines = [line for out, _ in told for line in out.splitlines()]
+    # The first one's first number is the line that was read above, or was done again.
+    done = {int(line.split(" = ")[0]) for line in lines if " = " in line}
+    assert done | {int(line.split(" = ")[0])} == set(range(2, COUNT))
+    assert "2772 = 2 x 2 x 3 x 3 x 7 x 11" in lines
+    assert sum("no number: b'seven'" in line for line in lines) >= 1
+    assert workers[1].returncode == 0, told[1][1]
+    assert sum(line.startswith("takes") for line in told[1][0].splitlines()) >= 1
+
+
+def test_effects_and_positions_in_one_transaction(cluster: LocalCluster, tmp_path: Path) -> None:
+    payments = [(b"account-%d" % (n % 17), b"%d" % n) for n in range(COUNT)]
+    fill(cluster, "payments", iter(payments))
+    database = tmp_path / "ledger.sqlite"
+    arguments = ("--topic", "payments", "--database", str(database))
+    workers = [started("idempotent_processing.py", cluster, *arguments) for _ in range(3)]
+    with sqlite3.connect(database, timeout=30) as looking:
+        while not _stored(looking):
+            assert any(worker.poll() is None for worker in workers)
+    workers[0].kill()
+    told = [worker.communicate(timeout=60) for worker in workers]
+    assert [worker.returncode for worker in workers[1:]] == [0, 0], told
+    expected: Counter[str] = Counter()
+    for key, value in payments:
+        expected[key.decode()] += int(value)
+    with sqlite3.connect(database) as looking:
+        assert dict(looking.execute("select account, amount from balances")) == expected
+        [(stored,)] = looking.execute("select sum(next_offset) from positions")
+    assert stored == COUNT
+
+
+def _stored(connection: sqlite3.Connection) -> int:
+    """Payments that are in the database."""
+    tables = connection.execute("select 1 from sqlite_master where name = 'positions'").fetchall()
+    if not tables:
+        return 0
+    [(count,)] = connection.execute("select coalesce(sum(next_offset), 0) from positions")
+    return int(count)
