@@ -21,6 +21,8 @@ from pylog.clock import SYSTEM_CLOCK
 from pylog.plain_text import escaped, escaped_json
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from pylog.client.admin.admin import AdminClient
 
 P = ParamSpec("P")
@@ -180,12 +182,9 @@ def print_json(value: object) -> None:
     click.echo(escaped_json(json.dumps(value, ensure_ascii=encoding != "utf8")))
 
 
-def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """A table for people: as wide as its contents when the output is not a terminal. What servers
-    say is no markup in it, and moves no cursor.
-    """
+def table_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+    """A table for people. What servers say is no markup in it, and moves no cursor."""
     from rich import box
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -194,6 +193,14 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         table.add_column(column, overflow="fold")
     for row in rows:
         table.add_row(*(Text("" if cell is None else escaped(str(cell))) for cell in row))
+    return table
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table for people: as wide as its contents when the output is not a terminal."""
+    from rich.console import Console
+
+    table = table_of(columns, rows)
     if sys.stdout.isatty():
         plain = is_plain(sys.stdout)
         Console(force_terminal=True, color_system=None if plain else "auto").print(table)

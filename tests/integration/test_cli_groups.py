@@ -135,3 +135,33 @@ def test_what_is_asked_wrongly_is_told(run: Run, arguments: tuple[str, ...], wor
     status, _, err = run("groups", *arguments)
     assert status == 2
     assert words in " ".join(err.split())
+
+
+def test_top_shows_topics_and_groups_and_what_moves(
+    cluster: LocalCluster, topic: str, run: Run
+) -> None:
+    with Consumer(
+        topic,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="watched",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        assert len(consumer.poll(10)) > 0
+        consumer.commit()
+        status, out, err = run("top", "--count", "2", "--interval", "0.1", "--json")
+        assert status == 0, err
+        first, second = map(json.loads, out.splitlines())
+        [shown] = [each for each in first["topics"] if each["topic"] == topic]
+        assert shown == {
+            "topic": topic,
+            "partitions": 2,
+            "offline": 0,
+            "under_replicated": 0,
+            "records": None,
+        }
+        [group] = [each for each in second["groups"] if each["group"] == "watched"]
+        assert (group["state"], group["members"], group["records"]) == ("Stable", 1, 0.0)
+    status, out, err = run("top", "--count", "1")
+    assert status == 0, err
+    assert topic in out
+    assert "watched" in out
