@@ -100,7 +100,7 @@ def ours(key: TopicPartition, given: Given, scratch: Path) -> Iterator[str]:
     end, stable = log.log_end_offset, log.last_stable_offset(log.log_end_offset)
     head = f"{key.topic}\t{key.partition}"
     yield f"bounds\t{head}\t{log.log_start_offset}\t{end}\t{stable}"
-    newest = log.max_timestamp()
+    newest = _newest_as_kafka_finds_it(log)
     yield f"newest\t{head}\t" + ("-1\t-1" if newest is None else f"{newest[0]}\t{newest[1]}")
     for time in _TIMES:
         found = _as_kafka_looks_up(log, time)
@@ -121,6 +121,22 @@ def ours(key: TopicPartition, given: Given, scratch: Path) -> Iterator[str]:
     yield f"position\t{head}\tall\t{end}"
     yield f"position\t{head}\tcommitted\t{stable}"
     log.close(clean=False)
+
+
+def _newest_as_kafka_finds_it(log: Log) -> OffsetAndTimestamp | None:
+    """Kafka looks into one batch only, the first one with the largest timestamp. When the cleaner
+    has emptied it, Kafka answers that there is no record; pylog names the newest one there is.
+    """
+    newest, data = log.max_timestamp(), read_all(log)
+    times = [
+        record.timestamp_ms
+        for record in iter_records(data, "t", 0)
+        if record.offset >= log.log_start_offset
+    ]
+    assert (None if newest is None else newest.timestamp_ms) == max(times, default=None)
+    headers = [header for _, header in iter_headers(data)]
+    batch = max(headers, key=lambda header: header.max_timestamp, default=None)
+    return None if batch is None or not batch.record_count else newest
 
 
 def _as_kafka_looks_up(log: Log, time_ms: int) -> OffsetAndTimestamp | None:
