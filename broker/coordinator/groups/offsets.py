@@ -9,8 +9,14 @@ topic, and when nobody has needed it for `offsets.retention.minutes`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from typing import Final
 
-from pylog.errors import GroupSubscribedToTopic, OffsetMetadataTooLarge, PylogError
+from pylog.errors import (
+    GroupSubscribedToTopic,
+    InvalidCommitOffsetSize,
+    OffsetMetadataTooLarge,
+    PylogError,
+)
 from pylog.model import LeaderEpoch, TopicPartition, topic_id_from_bytes, topic_id_to_bytes
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
 from pylog_broker.coordinator.groups.config import GroupConfig
@@ -25,8 +31,12 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsFetched,
 )
 from pylog_broker.coordinator.runtime.decision import Decision, Record, Reply, RequestId
+from pylog_broker.coordinator.runtime.shard import DECISION_BYTES_MAX
 
 Positions = dict[TopicPartition, OffsetCommitValue]
+
+_RECORD_BYTES: Final = 64
+"""Of a position's record, at most, without the names and the metadata in it."""
 
 
 class GroupOffsets:
@@ -61,7 +71,10 @@ class GroupOffsets:
     # ---- requests, of groups that allow them -----------------------------------------------------
 
     def commit(self, wall_ms: int, request_id: RequestId, request: OffsetCommit) -> Decision:
-        """`OffsetsCommitted`; each partition by itself has OffsetMetadataTooLarge."""
+        """`OffsetsCommitted`; each partition by itself has OffsetMetadataTooLarge. Raises
+        InvalidCommitOffsetSize where all together are more than a coordinator writes at once.
+        """
+        _check_size(request)
         expires_ms = -1 if request.retention_ms < 0 else wall_ms + request.retention_ms
         decision = Decision()
         outcomes: dict[TopicPartition, PylogError | None] = {}
@@ -139,6 +152,25 @@ class GroupOffsets:
             expires_ms = group.expires_at(position, retention_ms)
             if expires_ms is not None and expires_ms <= wall_ms:
                 yield Record(_key(group.group_id, tp), None)
+
+
+def size_of(request: OffsetCommit) -> int:
+    """What its records have, at most, in bytes."""
+    group_size = _RECORD_BYTES + len(request.group_id.encode())
+    return sum(
+        group_size + len(tp.topic) + len(committed.metadata.encode())
+        for tp, committed in request.offsets.items()
+    )
+
+
+def _check_size(request: OffsetCommit) -> None:
+    size = size_of(request)
+    if size > DECISION_BYTES_MAX:
+        raise InvalidCommitOffsetSize(
+            f"the commit of {len(request.offsets)} partitions for group {request.group_id!r} has "
+            f"{size} bytes, more than the {DECISION_BYTES_MAX} that are written at once: commit "
+            "fewer partitions at a time, or less metadata"
+        )
 
 
 def _key(group_id: str, tp: TopicPartition) -> OffsetCommitKey:

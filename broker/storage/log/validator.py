@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pylog.config import LONG_MAX
+from pylog.config import INT_MAX, LONG_MAX
 from pylog.errors import (
     InvalidRecord,
     InvalidTimestamp,
@@ -80,7 +80,7 @@ def checked_header(
         )
         if plain is not None:
             return plain
-    header = check_batch(batch, config.max_message_bytes, internal)
+    header = check_batch(batch, _largest(config, origin), internal)
     attributes = header.attributes
     if attributes & TRANSACTIONAL_BIT and not origin.transaction_verified:
         raise InvalidTxnState(
@@ -116,6 +116,14 @@ def checked_header(
     return header
 
 
+def _largest(config: TopicConfig, origin: Origin) -> int:
+    """The bytes that a batch may have. A coordinator bounds its batches by itself: one that the
+    topic's setting, which is meant for producers, turned away would cost all its groups their state
+    in memory, again and again.
+    """
+    return INT_MAX if origin.internal else config.max_message_bytes
+
+
 def as_stored(
     batch: Buffer, header: BatchHeader, config: TopicConfig, origin: Origin, *, wall_ms: int
 ) -> tuple[Buffer, BatchHeader]:
@@ -134,7 +142,7 @@ def as_stored(
             section = open_section(batch, 0, header, max_bytes=DECOMPRESSED_BYTES_MAX)
             batch = recompress(header, section, compression)
         header = read_header(batch)
-        if len(batch) > config.max_message_bytes:
+        if len(batch) > _largest(config, origin):
             raise MessageTooLarge(
                 f"the batch has {len(batch)} bytes with compression.type="
                 f"{config.compression_type} of the topic; max.message.bytes is "

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from typing import Final
 
 from pylog.errors import (
     FencedInstanceId,
@@ -58,6 +59,11 @@ from pylog_broker.coordinator.runtime.decision import (
     RequestId,
     SetTimer,
 )
+
+MEMBERS_BYTES_MAX: Final = 3 * 1024 * 1024
+"""What the members of a group may say of themselves together. The record of a group holds that and
+all assignments, and a coordinator that cannot write its record begins again, with all its groups.
+"""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -140,7 +146,7 @@ class ClassicProtocol:
         """`Joined` when the phase is over. With MEMBER_ID_REQUIRED in it a new member hears its id.
 
         Raises InvalidGroupId, InvalidSessionTimeout, UnknownMemberId, FencedInstanceId,
-        InconsistentGroupProtocol and GroupMaxSizeReached.
+        InconsistentGroupProtocol and GroupMaxSizeReached, also for members that say too much.
         """
         self._check_join(request)
         group = self._groups.get(request.group_id)
@@ -156,6 +162,7 @@ class ClassicProtocol:
                 )
             group = ClassicGroup(request.group_id)
         self._check_protocols(group, request)
+        _check_bytes(group, request)
         if not request.member_id:
             return self._join_as_new(wall_ms, request_id, request, group)
         return self._join_again(wall_ms, request_id, request, group)
@@ -604,6 +611,27 @@ class ClassicProtocol:
             decision.effects.append(SetTimer(JoinTimer(group.group_id), delay_ms))
             return
         self._complete_join(wall_ms, group, decision)
+
+
+def _check_bytes(group: ClassicGroup, request: JoinGroup) -> None:
+    """Whether the group's record would hold what all members say of themselves."""
+    instance_id = request.instance_id
+    own_id = request.member_id or (group.static.get(instance_id) if instance_id else None)
+    joining = Member(
+        request.member_id or request.new_member_id,
+        instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        request.protocols,
+    )
+    others = sum(each.size for each in group.members.values() if each.member_id != own_id)
+    if others + joining.size > MEMBERS_BYTES_MAX:
+        raise GroupMaxSizeReached(
+            f"group {group.group_id!r}: its members would have {others + joining.size} bytes of "
+            f"ids and metadata; the limit is {MEMBERS_BYTES_MAX}"
+        )
 
 
 def _collecting(group: ClassicGroup) -> RebalanceInProgress:

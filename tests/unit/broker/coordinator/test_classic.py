@@ -229,6 +229,35 @@ def test_a_group_that_is_full_says_so() -> None:
     assert state(shard) == "Stable"
 
 
+def test_members_that_say_too_much_are_refused_before_their_group_is_too_large_to_write() -> None:
+    shard, [first] = stable(1)
+    much = (RANGE, MemberProtocol("sticky", b"x" * (1 << 20)))
+    others = [Client(shard, f"more{number}", protocols=much) for number in range(3)]
+    others[0].ask_to_join()
+    others[1].ask_to_join()
+    settle_again(first, *others[:2])
+    others[2].ask_to_join()
+    assert isinstance(others[2].answer, GroupMaxSizeReached)
+    assert "'g': its members would have 31" in str(others[2].answer)
+    first.protocols = (RANGE, MemberProtocol("sticky", b"x" * (1 << 20)))
+    first.ask_to_join()
+    assert isinstance(first.answer, GroupMaxSizeReached)
+    assert (state(shard), len(group(shard).members)) == ("Stable", 3)
+    others[0].ask_to_join()  # its own metadata count once
+    assert not isinstance(others[0].answer, GroupMaxSizeReached)
+
+
+def test_a_static_member_that_starts_again_counts_once() -> None:
+    shard = GroupShard(AT_ONCE)
+    much = (MemberProtocol("range", subscription("t") + b"x" * (2 << 20)),)
+    first = Client(shard, "c", instance_id="one", protocols=much)
+    first.ask_to_join()
+    settle(first)
+    again = Client(shard, "c2", instance_id="one", protocols=much, starts=1)
+    again.ask_to_join()
+    assert again.joined.error is None
+
+
 # ---- the vote ------------------------------------------------------------------------------------
 
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pylog.errors import (
     GroupIdNotFound,
     GroupSubscribedToTopic,
     IllegalGeneration,
+    InvalidCommitOffsetSize,
     InvalidGroupId,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
@@ -41,6 +44,7 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsDeleted,
     OffsetsFetched,
 )
+from pylog_broker.coordinator.groups.offsets import size_of
 from pylog_broker.coordinator.runtime.decision import Record
 from tests.fakes.classic_clients import RANGE, Client, stable
 from tests.fakes.group_shard import GroupShard
@@ -70,6 +74,38 @@ def fetched(shard: GroupShard, group: str, *partitions: TopicPartition) -> dict[
 
 def listed(shard: GroupShard) -> Any:
     return shard.answer(lambda c, r: c.list_groups(r))
+
+
+def test_a_commit_that_is_too_large_to_write_is_refused_as_a_whole() -> None:
+    shard = GroupShard()
+    commit(shard, "g", {T0: 1})
+    wanted = {
+        TopicPartition("t", n): CommittedOffset(2, metadata="ü" * 4_096) for n in range(1_100)
+    }
+    request = OffsetCommit("g", Caller(), wanted)
+    answer = shard.answer(lambda c, r: c.commit_offsets(shard.wall_ms, r, request))
+    assert isinstance(answer, InvalidCommitOffsetSize)
+    assert str(answer) == (
+        "the commit of 1100 partitions for group 'g' has 9083800 bytes, more than the 8388608 that "
+        "are written at once: commit fewer partitions at a time, or less metadata"
+    )
+    assert fetched(shard, "g") == {T0: CommittedOffset(1)}
+
+
+@given(st.integers(1, 3), st.text(st.characters(codec="utf-8"), max_size=300))
+def test_a_position_is_never_larger_than_it_is_taken_for(partitions: int, text: str) -> None:
+    group, topic = text[:255] or "g", "t" * 249
+    wanted = {
+        TopicPartition(topic, 2**31 - 1 - n): CommittedOffset(
+            2**63 - 1, LeaderEpoch(2**31 - 1), text, TOPIC_ID
+        )
+        for n in range(partitions)
+    }
+    shard = GroupShard()
+    request = OffsetCommit(group, Caller(), wanted)
+    shard.answer(lambda c, r: c.commit_offsets(shard.wall_ms, r, request))
+    written = sum(len(key) + len(value or b"") for key, value in shard.log)
+    assert written <= size_of(request)
 
 
 def test_what_is_committed_is_told_also_by_the_next_coordinator() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pylog import errors
 from pylog.model import BrokerId, LeaderEpoch, Offset, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
+from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
 from pylog_broker.replication.messages import (
     AppendInternal,
     ColdRead,
@@ -101,6 +103,19 @@ def test_nothing_is_appended_with_too_few_replicas_in_sync(group: BrokerGroup) -
     assert refusal.code == errors.NotEnoughReplicas.code
     assert append(group, 0, b"a")[0] == errors.NotEnoughReplicas.code
     assert read(group, 0).end_offset == 0
+
+
+@pytest.mark.parametrize("codec", ["producer", "gzip"])
+def test_a_batch_may_be_larger_than_those_of_producers(tmp_path: Path, codec: str) -> None:
+    group = BrokerGroup(tmp_path, 1)
+    group.create_topic((1,), name=NAME)
+    for key, value in (("max.message.bytes", "100"), ("compression.type", codec)):
+        group.append(ConfigRecord(ConfigResourceType.TOPIC, NAME, key, value))
+    group.tell()
+    group.run()
+    values = [hashlib.sha256(b"%d" % n).digest() for n in range(100)]  # no codec makes less of it
+    assert append(group, 0, *values)[0] == 0
+    assert offsets_of(read(group, 0)) == [0]
 
 
 def test_a_log_is_read_to_its_end_committed_or_not(group: BrokerGroup) -> None:
