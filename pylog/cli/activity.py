@@ -146,9 +146,7 @@ def _groups(admin: AdminClient) -> dict[str, GroupLook]:
     for name, state in states.items():
         partitions = lags.get(name, {})
         known = [each.lag for each in partitions.values() if each.lag is not None]
-        read = {
-            tp: each.committed.offset for tp, each in partitions.items() if each.committed
-        }
+        read = {tp: each.committed.offset for tp, each in partitions.items() if each.committed}
         members = len(described[name].members) if name in described else 0
         groups[name] = GroupLook(state, members, sum(known) if known else None, read)
     return groups

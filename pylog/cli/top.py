@@ -21,8 +21,8 @@ GROUP_COLUMNS: Final = ("group", "state", "members", "lag", "records/s")
 
 
 @click.command()
-@click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, metavar="SECONDS",
-              help="Between two looks.")  # fmt: skip
+@click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True,
+              metavar="SECONDS", help="Between two looks.")  # fmt: skip
 @click.option("--count", type=click.IntRange(min=1), help="Looks, then end. Default: until Ctrl-C.")
 @click.option("--internal", is_flag=True, help="Internal topics too.")
 @click.option("--rows", type=click.IntRange(min=1), default=20, show_default=True,
@@ -38,22 +38,25 @@ def top(settings: Settings, interval: float, count: int | None, internal: bool, 
     pylog top
     pylog top --count 2 --interval 10 --json
     """
-    with settings.admin() as admin, _screen(settings, rows) as show:
-        with contextlib.suppress(KeyboardInterrupt):
-            before: Look | None = None
-            for turn in itertools.count(1):
-                try:
-                    now = look(admin, internal=internal)
-                except errors.PylogError as error:
-                    if before is None:
-                        raise
-                    click.echo(f"pylog: {error}", err=True)
-                else:
-                    show(before, now)
-                    before = now
-                if turn == count:
-                    return
-                SYSTEM_CLOCK.sleep(interval)
+    before: Look | None = None
+    with (
+        settings.admin() as admin,
+        _screen(settings, rows) as show,
+        contextlib.suppress(KeyboardInterrupt),
+    ):
+        for turn in itertools.count(1):
+            try:
+                now = look(admin, internal=internal)
+            except errors.PylogError as error:
+                if before is None:
+                    raise
+                click.echo(f"pylog: {error}", err=True)
+            else:
+                show(before, now)
+                before = now
+            if turn == count:
+                return
+            SYSTEM_CLOCK.sleep(interval)
 
 
 Show = Callable[["Look | None", Look], None]

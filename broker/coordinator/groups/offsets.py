@@ -94,7 +94,8 @@ class GroupOffsets:
                     topic_id=topic_id_to_bytes(committed.topic_id),
                 )
                 decision.records.append(Record(_key(request.group_id, tp), value))
-        too_much = _too_much(request, outcomes)
+        sound = {tp: each for tp, each in request.offsets.items() if outcomes[tp] is None}
+        too_much = _too_much(request.group_id, sound)
         if too_much is not None:
             decision.records.clear()
             outcomes = {tp: fault or too_much for tp, fault in outcomes.items()}
@@ -162,17 +163,23 @@ class GroupOffsets:
                 yield Record(_key(group.group_id, tp), None)
 
 
+def size_of(group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> int:
+    """What the records of a commit take, at most, in bytes."""
+    each = COMMIT_EXTRA_BYTES + len(group_id.encode())
+    return sum(
+        each + len(tp.topic) + len(committed.metadata.encode()) for tp, committed in offsets.items()
+    )
+
+
 def _too_much(
-    request: OffsetCommit, outcomes: Mapping[TopicPartition, PylogError | None]
+    group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> InvalidCommitOffsetSize | None:
-    """Why those without a fault of their own cannot be committed together."""
-    sound = [tp for tp, fault in outcomes.items() if fault is None]
-    size = len(sound) * (COMMIT_EXTRA_BYTES + len(request.group_id.encode()))
-    size += sum(len(tp.topic) + len(request.offsets[tp].metadata.encode()) for tp in sound)
+    """Why these cannot be committed together."""
+    size = size_of(group_id, offsets)
     if size <= DECISION_BYTES_MAX:
         return None
     return InvalidCommitOffsetSize(
-        f"the commit of {len(sound)} partitions takes {size} bytes, more than the "
+        f"the commit of {len(offsets)} partitions takes {size} bytes, more than the "
         f"{DECISION_BYTES_MAX} that are written at once: commit fewer of them at a time, or with "
         "less metadata"
     )

@@ -62,6 +62,11 @@ _MAY_FOLLOW: Final = {
 """What a state may come after."""
 
 
+_MEMBER_BYTES: Final = 64
+"""Of a member in its group's record, at most, without its names, its metadata and its assignment.
+"""
+
+
 @dataclass(slots=True)
 class Member:
     """One member. `joining` and `syncing`: the request that waits for the phase to end; `beating`:
@@ -81,6 +86,15 @@ class Member:
     beating: RequestId | None = None
     is_new: bool = False
     """It has joined no generation yet."""
+
+    @property
+    def size(self) -> int:
+        """The bytes that it says of itself, for the strategy of which it says most; what is
+        assigned to it is not among them.
+        """
+        names = (self.member_id, self.instance_id or "", self.client_id, self.client_host)
+        metadata = max((len(each.metadata) for each in self.protocols), default=0)
+        return _MEMBER_BYTES + sum(len(name.encode()) for name in names) + metadata
 
     def metadata_for(self, protocol: str) -> bytes:
         """What it says of itself for that strategy; empty for one that it does not support."""

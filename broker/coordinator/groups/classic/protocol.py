@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from dataclasses import dataclass
+from typing import Final
 
 from pylog.errors import (
     FencedInstanceId,
     GroupMaxSizeReached,
     InconsistentGroupProtocol,
     InvalidGroupId,
+    InvalidRequest,
     InvalidSessionTimeout,
     MemberIdRequired,
     PylogError,
@@ -51,6 +53,7 @@ from pylog_broker.coordinator.groups.classic.subscriptions import topics_of
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Group
 from pylog_broker.coordinator.runtime.decision import (
+    DECISION_BYTES_MAX,
     CancelTimer,
     Decision,
     Record,
@@ -58,6 +61,13 @@ from pylog_broker.coordinator.runtime.decision import (
     RequestId,
     SetTimer,
 )
+
+MEMBERS_BYTES_MAX: Final = 600_000
+"""What the members of a group may say of themselves together. The record of a group holds that and
+all assignments, and a coordinator that cannot write its record begins again, with all its groups.
+"""
+ASSIGNMENTS_BYTES_MAX: Final = DECISION_BYTES_MAX - MEMBERS_BYTES_MAX - 10_000
+"""What a leader may assign."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -140,7 +150,7 @@ class ClassicProtocol:
         """`Joined` when the phase is over. With MEMBER_ID_REQUIRED in it a new member hears its id.
 
         Raises InvalidGroupId, InvalidSessionTimeout, UnknownMemberId, FencedInstanceId,
-        InconsistentGroupProtocol and GroupMaxSizeReached.
+        InconsistentGroupProtocol and GroupMaxSizeReached, also for members that say too much.
         """
         self._check_join(request)
         group = self._groups.get(request.group_id)
@@ -156,6 +166,7 @@ class ClassicProtocol:
                 )
             group = ClassicGroup(request.group_id)
         self._check_protocols(group, request)
+        _check_bytes(group, request)
         if not request.member_id:
             return self._join_as_new(wall_ms, request_id, request, group)
         return self._join_again(wall_ms, request_id, request, group)
@@ -403,11 +414,12 @@ class ClassicProtocol:
     def sync(self, wall_ms: int, request_id: RequestId, request: SyncGroup) -> Decision:
         """`Synced` when the leader has brought the assignments.
 
-        Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol and
-        RebalanceInProgress.
+        Raises UnknownMemberId, FencedInstanceId, IllegalGeneration, InconsistentGroupProtocol,
+        RebalanceInProgress, and InvalidRequest for assignments that are too much to write.
         """
         group = self._group_of(request.group_id, request.member_id)
         member = group.check_member(request.member_id, request.instance_id, request.generation)
+        _check_assignments(request)
         for said, known in (
             (request.protocol_type, group.protocol_type),
             (request.protocol, group.protocol),
@@ -604,6 +616,36 @@ class ClassicProtocol:
             decision.effects.append(SetTimer(JoinTimer(group.group_id), delay_ms))
             return
         self._complete_join(wall_ms, group, decision)
+
+
+def _check_bytes(group: ClassicGroup, request: JoinGroup) -> None:
+    """Whether the group's record would hold what all members say of themselves."""
+    instance_id = request.instance_id
+    own_id = request.member_id or (group.static.get(instance_id) if instance_id else None)
+    joining = Member(
+        request.member_id or request.new_member_id,
+        instance_id,
+        request.client_id,
+        request.client_host,
+        request.session_timeout_ms,
+        request.rebalance_timeout_ms,
+        request.protocols,
+    )
+    others = sum(each.size for each in group.members.values() if each.member_id != own_id)
+    if others + joining.size > MEMBERS_BYTES_MAX:
+        raise GroupMaxSizeReached(
+            f"group {group.group_id!r}: its members would have {others + joining.size} bytes of "
+            f"ids and metadata; the limit is {MEMBERS_BYTES_MAX}"
+        )
+
+
+def _check_assignments(request: SyncGroup) -> None:
+    size = sum(map(len, request.assignments.values()))
+    if size > ASSIGNMENTS_BYTES_MAX:
+        raise InvalidRequest(
+            f"group {request.group_id!r}: its leader's assignments have {size} bytes; the limit is "
+            f"{ASSIGNMENTS_BYTES_MAX}"
+        )
 
 
 def _collecting(group: ClassicGroup) -> RebalanceInProgress:

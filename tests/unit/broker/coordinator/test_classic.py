@@ -13,6 +13,7 @@ from pylog.errors import (
     IllegalGeneration,
     InconsistentGroupProtocol,
     InvalidGroupId,
+    InvalidRequest,
     InvalidSessionTimeout,
     MemberIdRequired,
     RebalanceInProgress,
@@ -227,6 +228,47 @@ def test_a_group_that_is_full_says_so() -> None:
     late.ask_to_join()
     assert isinstance(late.answer, GroupMaxSizeReached)
     assert state(shard) == "Stable"
+
+
+def test_members_that_say_too_much_are_refused_before_their_group_is_too_large_to_write() -> None:
+    shard, [first] = stable(1)
+    much = (RANGE, MemberProtocol("sticky", b"x" * 200_000))
+    others = [Client(shard, f"more{number}", protocols=much) for number in range(3)]
+    others[0].ask_to_join()
+    others[1].ask_to_join()
+    settle_again(first, *others[:2])
+    others[2].ask_to_join()
+    assert isinstance(others[2].answer, GroupMaxSizeReached)
+    assert "'g': its members would have 6" in str(others[2].answer)
+    first.protocols = (RANGE, MemberProtocol("sticky", b"x" * 200_000))
+    first.ask_to_join()
+    assert isinstance(first.answer, GroupMaxSizeReached)
+    assert (state(shard), len(group(shard).members)) == ("Stable", 3)
+    others[0].ask_to_join()  # its own metadata count once
+    assert not isinstance(others[0].answer, GroupMaxSizeReached)
+
+
+def test_a_leader_that_assigns_too_much_is_refused_and_its_group_goes_on() -> None:
+    shard = GroupShard(AT_ONCE)
+    leader = Client(shard, "a")
+    leader.ask_to_join()
+    assert leader.joined.leader == leader.member_id
+    leader.sync({leader.member_id: b"x" * 400_000})
+    assert isinstance(leader.answer, InvalidRequest)
+    assert "have 400000 bytes" in str(leader.answer)
+    leader.sync({leader.member_id: b"x" * 300_000})
+    assert leader.answer.assignment == b"x" * 300_000
+
+
+def test_a_static_member_that_starts_again_counts_once() -> None:
+    shard = GroupShard(AT_ONCE)
+    much = (MemberProtocol("range", subscription("t") + b"x" * 400_000),)
+    first = Client(shard, "c", instance_id="one", protocols=much)
+    first.ask_to_join()
+    settle(first)
+    again = Client(shard, "c2", instance_id="one", protocols=much, starts=1)
+    again.ask_to_join()
+    assert again.joined.error is None
 
 
 # ---- the vote ------------------------------------------------------------------------------------

@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pylog.errors import (
     GroupIdNotFound,
@@ -42,7 +44,8 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from pylog_broker.coordinator.runtime.decision import Record
+from pylog_broker.coordinator.groups.offsets import size_of
+from pylog_broker.coordinator.runtime.decision import RECORD_EXTRA_BYTES, Record
 from tests.fakes.classic_clients import RANGE, Client, stable
 from tests.fakes.group_shard import GroupShard
 
@@ -71,6 +74,23 @@ def fetched(shard: GroupShard, group: str, *partitions: TopicPartition) -> dict[
 
 def listed(shard: GroupShard) -> Any:
     return shard.answer(lambda c, r: c.list_groups(r))
+
+
+@given(st.integers(1, 3), st.text(st.characters(codec="utf-8"), max_size=300))
+def test_a_position_is_never_larger_than_it_is_taken_for(partitions: int, text: str) -> None:
+    group, topic = text[:255] or "g", "t" * 249
+    wanted = {
+        TopicPartition(topic, 2**31 - 1 - n): CommittedOffset(
+            2**63 - 1, LeaderEpoch(2**31 - 1), text, TOPIC_ID
+        )
+        for n in range(partitions)
+    }
+    shard = GroupShard()
+    request = OffsetCommit(group, Caller(), wanted)
+    shard.answer(lambda c, r: c.commit_offsets(shard.wall_ms, r, request))
+    written = sum(len(key) + len(value or b"") for key, value in shard.log)
+    count = len(shard.log)
+    assert written + count * RECORD_EXTRA_BYTES <= size_of(group, wanted)
 
 
 def test_what_is_committed_is_told_also_by_the_next_coordinator() -> None:
