@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from pylog import errors
 from pylog.model import NO_LEADER, BrokerId, TopicId, is_internal, topic_name_fault
@@ -13,12 +14,15 @@ from pylog_broker.metadata.image import BrokerRegistration, MetadataImage, Topic
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import Endpoint, PartitionRecord
 
+VIEWS_KEPT_MAX: Final = 16
+"""Different queries whose views are kept while nothing changes."""
+
 
 class MetadataQuery(NamedTuple):
     """Which topics, by name and by id; or all of them."""
 
-    topics: Sequence[str] = ()
-    topic_ids: Sequence[str] = ()
+    topics: tuple[str, ...] = ()
+    topic_ids: tuple[str, ...] = ()
     all_topics: bool = False
     fenced_brokers: bool = False
 
@@ -41,7 +45,8 @@ class TopicView(NamedTuple):
     partitions: Sequence[PartitionView] = ()
 
 
-class ClusterView(NamedTuple):
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class ClusterView:
     """`brokers`: those that serve, `fenced_brokers`: the others, where they were last (empty when
     not asked for); both ascending by id. `controller`: the gateway beside it. `is_gateway`: whether
     the gateway itself tells this. `controller_since_ms`: when the controller's epoch began, by the
@@ -60,7 +65,11 @@ class ClusterView(NamedTuple):
 
 
 class MetadataHandler:
-    """Of a broker or the gateway. Lives on its loop."""
+    """Of a broker or the gateway. Lives on its loop.
+
+    Members of a group ask alike, and all of them at once when the group begins or a topic changes:
+    they are given one view, which edges may keep what they make of.
+    """
 
     def __init__(
         self,
@@ -72,12 +81,25 @@ class MetadataHandler:
         self._image = image
         self._controller = controller
         self._is_gateway = is_gateway
+        self._seen: tuple[int, int, Endpoint | None] | None = None
+        self._views: dict[MetadataQuery, ClusterView] = {}
 
     async def handle(self, _context: RequestContext, query: MetadataQuery) -> ClusterView:
-        """What was asked, each unknown topic with its own failure. Raises InvalidRequest when it is
-        too much.
+        """What was asked, each unknown topic with its own failure; the same object to who asks the
+        same while nothing has changed. Raises InvalidRequest when it is too much.
         """
-        return view(self._image(), query, self._controller(), is_gateway=self._is_gateway)
+        image, controller = self._image(), self._controller()
+        seen = id(image), image.offset, controller
+        if self._seen != seen:
+            self._seen = seen
+            self._views.clear()
+        found = self._views.get(query)
+        if found is None:
+            found = view(image, query, controller, is_gateway=self._is_gateway)
+            if len(self._views) >= VIEWS_KEPT_MAX:
+                self._views.clear()
+            self._views[query] = found
+        return found
 
 
 def view(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from pylog.rpc.v1 import common_pb2, log_pb2
 from pylog_broker.api.metadata import ClusterView, MetadataQuery, PartitionView, TopicView
@@ -35,12 +37,25 @@ def broker_messages(brokers: Iterable[BrokerRegistration]) -> list[common_pb2.Br
 def query_from(request: log_pb2.MetadataRequest) -> MetadataQuery:
     """A metadata request as a value."""
     return MetadataQuery(
-        request.topics, request.topic_ids, request.all_topics, request.include_fenced_brokers
+        tuple(request.topics),
+        tuple(request.topic_ids),
+        request.all_topics,
+        request.include_fenced_brokers,
     )
 
 
+_answers: Final[WeakKeyDictionary[ClusterView, log_pb2.MetadataResponse]] = WeakKeyDictionary()
+
+
 def metadata_response(view: ClusterView) -> log_pb2.MetadataResponse:
-    """Its answer."""
+    """Its answer, made once for each view: nobody may change it."""
+    answer = _answers.get(view)
+    if answer is None:
+        answer = _answers[view] = _response(view)
+    return answer
+
+
+def _response(view: ClusterView) -> log_pb2.MetadataResponse:
     return log_pb2.MetadataResponse(
         cluster_id=view.cluster_id,
         controller_epoch=view.controller_epoch,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar, cast
+from weakref import ref
 
 import pytest
 
@@ -23,7 +24,13 @@ from pylog.model import (
 )
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.limits import PARTITIONS_PER_REQUEST_MAX, TOPICS_PER_REQUEST_MAX
-from pylog_broker.api.metadata import MetadataHandler, MetadataQuery, TopicView
+from pylog_broker.api.metadata import (
+    VIEWS_KEPT_MAX,
+    ClusterView,
+    MetadataHandler,
+    MetadataQuery,
+    TopicView,
+)
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
     EpochAnswer,
@@ -40,7 +47,8 @@ from pylog_broker.api.producer_ids import (
 from pylog_broker.config import BrokerConfig
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
-from pylog_broker.metadata.records import PartitionRecord, TopicRecord
+from pylog_broker.metadata.records import Endpoint, PartitionRecord, TopicRecord
+from pylog_broker.protobuf.metadata import metadata_response
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import (
     DeleteRecords,
@@ -200,7 +208,7 @@ def test_a_look_up_that_nobody_waits_for_is_forgotten() -> None:
 
 def test_topics_are_told_by_name_and_id_each_once() -> None:
     handler = MetadataHandler(image, lambda: None)
-    view = run(handler.handle(CONTEXT, MetadataQuery(["t", "t", "a b", "no"], [TOPIC, "no-id"])))
+    view = run(handler.handle(CONTEXT, MetadataQuery(("t", "t", "a b", "no"), (TOPIC, "no-id"))))
     by_name, odd, missing, by_id, no_id = view.topics
     assert by_name == by_id
     assert [p.record.partition for p in by_name.partitions] == [0, 1]
@@ -218,7 +226,34 @@ def test_topics_are_told_by_name_and_id_each_once() -> None:
         "t"
     ]
     with pytest.raises(errors.InvalidRequest, match=f"the limit is {TOPICS_PER_REQUEST_MAX}"):
-        run(handler.handle(CONTEXT, MetadataQuery(["t"] * (TOPICS_PER_REQUEST_MAX + 1))))
+        run(handler.handle(CONTEXT, MetadataQuery(("t",) * (TOPICS_PER_REQUEST_MAX + 1))))
+
+
+def test_who_asks_the_same_gets_the_same_view_until_something_changes() -> None:
+    told = image()
+    where: list[Endpoint | None] = [None]
+    handler = MetadataHandler(lambda: told, lambda: where[0])
+
+    def ask(*topics: str) -> ClusterView:
+        return run(handler.handle(CONTEXT, MetadataQuery(topics)))
+
+    first, other = ask("t"), ask("no")
+    assert ask("t") is first
+    assert ask("no") is other
+    assert metadata_response(first) is metadata_response(ask("t"))
+    told.offset += 1
+    second = ask("t")
+    assert (second is first, second.metadata_offset) == (False, told.offset)
+    where[0] = Endpoint("127.0.0.1", 9)
+    assert ask("t").controller == where[0]
+    assert metadata_response(ask("t")).controller.port == 9
+
+
+def test_views_of_many_different_queries_are_not_all_kept() -> None:
+    told = image()
+    handler = MetadataHandler(lambda: told, lambda: None)
+    views = [ref(run(handler.handle(CONTEXT, MetadataQuery((f"t{n}",))))) for n in range(40)]
+    assert 0 < sum(view() is not None for view in views) <= VIEWS_KEPT_MAX
 
 
 def test_a_producer_gets_an_id_when_its_address_and_client_may_have_one() -> None:
