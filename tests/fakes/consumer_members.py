@@ -13,6 +13,7 @@ from pylog_broker.coordinator.groups.consumer.messages import (
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
 )
+from pylog_broker.coordinator.groups.consumer.protocol import COLLECT_MS_MAX, COLLECTING_FROM
 from pylog_broker.coordinator.groups.consumer.topics import (
     Partitions,
     SubscribedTopic,
@@ -127,6 +128,9 @@ def settle_consumers(*consumers: Consumer) -> int:
         for consumer in consumers:
             answer = consumer.beat()
             assert isinstance(answer, ConsumerHeartbeatAnswer), answer
-        if consumer_group(consumers[0].shard).state_name == "Stable":
+        shard = consumers[0].shard
+        if consumer_group(shard).state_name == "Stable":
             return rounds
+        if len(consumers) >= COLLECTING_FROM:
+            shard.advance(COLLECT_MS_MAX)
     raise AssertionError(consumer_group(consumers[0].shard))

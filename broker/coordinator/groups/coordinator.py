@@ -75,6 +75,7 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
     ConsumerSessionTimer,
     RevocationTimer,
     StandingTimer,
+    TargetTimer,
     WakeTimer,
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
@@ -169,7 +170,9 @@ class GroupCoordinator:
         match key:
             case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer() | HeartbeatTimer():
                 return self.classic.on_timer(wall_ms, key)
-            case ConsumerSessionTimer() | RevocationTimer() | StandingTimer() | WakeTimer():
+            case ConsumerSessionTimer() | RevocationTimer():
+                return self.consumer.on_timer(key)
+            case StandingTimer() | WakeTimer() | TargetTimer():
                 return self.consumer.on_timer(key)
             case ShareSessionTimer():
                 return self.share.on_timer(key)

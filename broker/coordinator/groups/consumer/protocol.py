@@ -10,6 +10,9 @@ A heartbeat may stand: one that brings no news waits until there are some, or it
 that a member need not ask again to hear soon. Whatever changes a group has its standing heartbeats
 looked at a moment later, one in each decision that changes anything.
 
+A target for a large group costs, and so does telling it to all. After one is made, joins,
+departures and changes of topics are collected for some milliseconds a member before the next is.
+
 A member that has not given up what it should within its rebalance time-out is none any more, and
 so is one that has been silent for a session time-out. What it had is free then: its epoch is
 refused when it comes back, for heartbeats and for commits.
@@ -96,6 +99,13 @@ from pylog_broker.coordinator.runtime.decision import (
 
 WAKE_AFTER_MS: Final = 5
 """After a change of a group: members that join together are one change to the others."""
+WAKE_MS_PER_MEMBER: Final = 0.25
+"""Likewise of a large group, as each change has all of its standing heartbeats looked at."""
+COLLECTING_FROM: Final = 16
+"""Members of a group whose changes are collected; a smaller one has a new target at once."""
+COLLECT_MS_PER_MEMBER: Final = 3
+COLLECT_MS_MAX: Final = 1_000
+"""How long they are: 0.6 s for 200 members."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -130,7 +140,14 @@ class WakeTimer:
     group_id: str
 
 
-ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer
+@dataclass(frozen=True, slots=True)
+class TargetTimer:
+    """A group may have its next target."""
+
+    group_id: str
+
+
+ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer | TargetTimer
 ConsumerKey = (
     ConsumerGroupMetadataKey
     | ConsumerGroupMemberMetadataKey
@@ -162,6 +179,16 @@ class _Standing(NamedTuple):
     answer: ConsumerHeartbeatAnswer
 
 
+@dataclass(slots=True)
+class _Round:
+    """A look at a group's standing heartbeats, one after the other."""
+
+    left: list[str] | None = None
+    """Whose heartbeats are still to be looked at; None: it has not begun."""
+    is_outdated: bool = False
+    """The group has changed since it began."""
+
+
 class ConsumerProtocol:
     """Decides for all groups of one shard that speak it. Operations raise before they change
     anything.
@@ -176,7 +203,8 @@ class ConsumerProtocol:
         self._config = config
         self._topics = topics
         self._standing: dict[str, dict[str, _Standing]] = {}
-        self._waking: set[str] = set()
+        self._rounds: dict[str, _Round] = {}
+        self._collecting: set[str] = set()
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -279,17 +307,31 @@ class ConsumerProtocol:
 
     def _wake(self, group_id: str, decision: Decision) -> None:
         """The group changes: have its standing heartbeats looked at."""
-        if group_id in self._standing and group_id not in self._waking:
-            self._waking.add(group_id)
-            decision.effects.append(SetTimer(WakeTimer(group_id), WAKE_AFTER_MS))
+        if group_id not in self._standing:
+            return
+        present = self._rounds.get(group_id)
+        if present is None:
+            self._rounds[group_id] = _Round()
+            group = self._groups.get(group_id)
+            members = len(group.members) if isinstance(group, ConsumerGroup) else 0
+            after_ms = max(WAKE_AFTER_MS, int(members * WAKE_MS_PER_MEMBER))
+            decision.effects.append(SetTimer(WakeTimer(group_id), after_ms))
+        elif present.left is not None:
+            present.is_outdated = True
 
     def _look_again(self, group_id: str) -> Decision:
-        """Answer the first standing heartbeat for which there is news. The others come after it, as
-        they have to see what it changes.
+        """Answer the next standing heartbeat for which there is news. The others come after it, as
+        they have to see what it changes; those before it in another round.
         """
-        self._waking.discard(group_id)
-        for member_id, standing in self._standing.get(group_id, {}).items():
-            decision = Decision()
+        present, decision = self._rounds[group_id], Decision()
+        if present.left is None:
+            present.left = [*self._standing.get(group_id, ())]
+            present.left.reverse()
+        while present.left:
+            member_id = present.left.pop()
+            standing = self._standing.get(group_id, {}).get(member_id)
+            if standing is None:
+                continue
             answer: ConsumerHeartbeatAnswer | PylogError
             try:
                 answer = self._go_on(self._known(standing.request), decision)
@@ -297,13 +339,16 @@ class ConsumerProtocol:
                 answer = error
             else:
                 if not _is_news(standing.request, answer, decision):
+                    decision = Decision()
                     continue
             self._end_standing(group_id, member_id, decision, answer)
-            if group_id in self._standing:
-                self._waking.add(group_id)
-                decision.effects.append(SetTimer(WakeTimer(group_id), 0))
+            present.is_outdated |= bool(decision.records)
+            decision.effects.append(SetTimer(WakeTimer(group_id), 0))
             return decision
-        return Decision()
+        del self._rounds[group_id]
+        if present.is_outdated:
+            self._wake(group_id, decision)
+        return decision
 
     def _joining(self, request: ConsumerHeartbeat, decision: Decision) -> _Beat:
         group = self._group_to_join(request.group_id, decision)
@@ -402,7 +447,8 @@ class ConsumerProtocol:
         members[member.member_id] = member
         must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
         epoch = self._next_epoch(group, members, must_assign, decision)
-        target, assignment_epoch = self._target(beat, members, epoch, decision)
+        may_wait = is_new or not must_assign
+        target, assignment_epoch = self._target(beat, members, epoch, may_wait, decision)
 
         def is_free(partition: TopicIdPartition) -> bool:
             return group.owners.get(partition) in (None, present.member_id, replaced)
@@ -455,9 +501,16 @@ class ConsumerProtocol:
         return epoch
 
     def _target(
-        self, beat: _Beat, members: dict[str, ConsumerMember], epoch: int, decision: Decision
+        self,
+        beat: _Beat,
+        members: dict[str, ConsumerMember],
+        epoch: int,
+        may_wait: bool,
+        decision: Decision,
     ) -> tuple[Partitions, int]:
-        """What the sender should have, and the epoch of that."""
+        """What the sender should have, and the epoch of that. It is the group's, or the one before
+        where changes are collected and `may_wait`: what it says is true of the sender, too.
+        """
         group = beat.group
         member_id = beat.present.member_id
         known = dict(group.target)
@@ -465,8 +518,9 @@ class ConsumerProtocol:
             known[member_id] = known.pop(beat.replaced, NO_PARTITIONS)
             record = target_record(group.group_id, member_id, known[member_id])
             decision.records.append(record)
-        if epoch == group.assignment_epoch:
-            return known.get(member_id, NO_PARTITIONS), epoch
+        is_collecting = group.group_id in self._collecting and group.assignment_epoch > 0
+        if epoch == group.assignment_epoch or (is_collecting and may_wait):
+            return known.get(member_id, NO_PARTITIONS), group.assignment_epoch
         assign = ASSIGNORS[preferred_assignor(members.values())]
         asked = {
             name: AssignedMember(
@@ -484,6 +538,10 @@ class ConsumerProtocol:
             if partitions != known.get(name)
         )
         decision.records.append(target_epoch_record(group.group_id, epoch))
+        if len(members) >= COLLECTING_FROM:
+            self._collecting.add(group.group_id)
+            after_ms = min(len(members) * COLLECT_MS_PER_MEMBER, COLLECT_MS_MAX)
+            decision.effects.append(SetTimer(TargetTimer(group.group_id), after_ms))
         return assigned[member_id], epoch
 
     def on_topics_changed(self, names: Collection[str]) -> Decision:
@@ -541,6 +599,10 @@ class ConsumerProtocol:
             return self._look_again(due.group_id)
         if isinstance(due, StandingTimer):
             self._end_standing(due.group_id, due.member_id, decision)
+            return decision
+        if isinstance(due, TargetTimer):
+            self._collecting.discard(due.group_id)
+            self._wake(due.group_id, decision)
             return decision
         group = self._groups.get(due.group_id)
         if isinstance(group, ConsumerGroup):

@@ -31,6 +31,9 @@ from pylog_broker.coordinator.groups.consumer.messages import (
     DescribedConsumerGroup,
 )
 from pylog_broker.coordinator.groups.consumer.protocol import (
+    COLLECT_MS_MAX,
+    COLLECT_MS_PER_MEMBER,
+    COLLECTING_FROM,
     ConsumerSessionTimer,
     RevocationTimer,
 )
@@ -709,3 +712,47 @@ def test_any_conversation_has_one_owner_of_a_partition_and_settles(seed: int) ->
         world.step()
         world.check()
     world.end()
+
+
+# ---- large groups --------------------------------------------------------------------------------
+
+
+def test_joins_of_a_large_group_are_collected_for_one_target() -> None:
+    shard, members = consumers(COLLECTING_FROM, t=64)
+    shard.advance(COLLECT_MS_MAX)
+    first = Consumer(shard, "late0")
+    assert first.beat().member_epoch == consumer_group(shard).assignment_epoch
+    before = consumer_group(shard).assignment_epoch
+    others = [Consumer(shard, f"late{number}") for number in range(1, 10)]
+    for other in others:
+        assert other.beat() == ConsumerHeartbeatAnswer(
+            other.member_id, before, INTERVAL_MS, frozenset()
+        )
+    assert consumer_group(shard).assignment_epoch == before
+    assert state(shard) == "Assigning"
+    shard.advance((COLLECTING_FROM + 1) * COLLECT_MS_PER_MEMBER)
+    members[0].beat()
+    assert consumer_group(shard).assignment_epoch == before + len(others)
+    settle_consumers(*members, first, *others)
+    assert {len(member.owned) for member in (*members, first, *others)} == {2, 3}
+
+
+def test_a_member_of_a_large_group_that_reads_something_else_has_a_new_target_at_once() -> None:
+    shard, members = consumers(COLLECTING_FROM, t=64, u=1)
+    shard.advance(COLLECT_MS_MAX)
+    Consumer(shard, "late").beat()
+    before = consumer_group(shard).assignment_epoch
+    members[0].beat(subscribed_names=("u",))
+    assert consumer_group(shard).assignment_epoch == before + 1
+
+
+def test_a_departure_is_collected_too_and_what_it_leaves_is_read() -> None:
+    shard, members = consumers(COLLECTING_FROM, t=COLLECTING_FROM)
+    shard.advance(COLLECT_MS_MAX)
+    late = Consumer(shard, "late")
+    late.beat()
+    gone = members.pop()
+    gone.leave()
+    settle_consumers(*members, late)
+    owned = [partition for member in (*members, late) for partition in member.owned]
+    assert sorted(owned) == sorted(partitions(shard, "t"))

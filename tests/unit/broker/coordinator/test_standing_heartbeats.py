@@ -15,7 +15,7 @@ from pylog.errors import (
 from pylog_broker.coordinator.groups.classic.messages import Heartbeat
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeatAnswer
-from pylog_broker.coordinator.groups.consumer.protocol import WAKE_AFTER_MS
+from pylog_broker.coordinator.groups.consumer.protocol import COLLECT_MS_MAX, WAKE_AFTER_MS
 from tests.fakes.classic_clients import AT_ONCE, Client, G, stable
 from tests.fakes.classic_clients import settle as settle_members
 from tests.fakes.consumer_members import (
@@ -100,6 +100,7 @@ def test_partitions_go_from_hand_to_hand_without_a_heartbeat_interval() -> None:
 
 def test_each_of_many_hears_once_and_nothing_stays() -> None:
     shard, members = group(20)
+    shard.advance(COLLECT_MS_MAX)
     numbers = [stand(member) for member in members]
     set_topic(shard, "t", 40)
     shard.advance(100)
@@ -109,7 +110,7 @@ def test_each_of_many_hears_once_and_nothing_stays() -> None:
     assert sorted(read for member in members for read in member.reads) == [*range(40)]
     shard.advance(SESSION_MS - 1_000)
     assert not shard.coordinator.consumer._standing
-    assert not shard.coordinator.consumer._waking
+    assert not shard.coordinator.consumer._rounds
 
 
 def test_a_later_heartbeat_has_the_one_before_it_answered() -> None:
