@@ -154,6 +154,19 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "{{topic}}": f"sum by (topic) (max by (topic, partition) (pylog_log_end_offset{TOPIC} "
                          f"- pylog_high_watermark{TOPIC}))"}),
     ]),
+    ("Groups", [
+        ("Groups by state", "short",
+         {"{{type}}, {{state}}": f"sum by (type, state) (pylog_groups{HERE})"}),
+        ("Committed offsets kept", "short",
+         {"{{instance}}": f"sum by (instance) (pylog_group_offsets{HERE})"}),
+        ("Partitions that coordinate", "short", {
+            "{{topic}}, {{state}}":
+                f"sum by (topic, state) (pylog_coordinator_partitions{HERE})"}),
+        ("How long one takes to load, p99", "s",
+         {"{{topic}}": quantile(0.99, "pylog_coordinator_load_seconds", by="topic")}),
+        ("Loads again after a failure, per second", "ops",
+         {"{{topic}}": rate("pylog_coordinator_failures_total", "topic")}),
+    ]),
     ("Controller and gateway", [
         ("Topics and partitions", "short", {
             "topics": f"pylog_controller_global_topics{HERE}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -45,10 +46,16 @@ def read_only(at: Path) -> None:
 
 
 def fill(at: Path, *, leave: int = 0) -> Path:
-    """Take all the room but `leave` bytes; the file to remove to give it back."""
+    """Take all the room but `leave` bytes; the file to remove to give it back. Others that write
+    there meanwhile may have taken some of it.
+    """
     ballast = at / "ballast"
     free = os.statvfs(at)
     size = max(0, free.f_bavail * free.f_frsize - leave) // PAGE * PAGE
-    with ballast.open("wb") as out:
-        out.write(bytes(size))
+    with ballast.open("wb", buffering=0) as out:
+        try:
+            out.write(bytes(size))
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
     return ballast
