@@ -62,6 +62,7 @@ class ControllerNode:
         self.cluster = cluster
         self.rng = cluster.scheduler.rng("controller")
         self.snapshot_rng = cluster.scheduler.rng("controller snapshots")
+        self.parts_rng = cluster.scheduler.rng("controller appends in parts")
         self.machine = Machine("ctl", cluster.scheduler, self.rng.randint(0, 10**9))
         self.disk = Disk()
         self.process: ControllerProcess | None = None
@@ -206,11 +207,21 @@ class ControllerProcess(Actor):
         self.cluster.scheduler.note("ctl append", effect.first_offset, *effect.records)
         self.node.written.extend(effect.records)
         self.node.append_ends.add(effect.last_offset)
-        if len(effect.records) > self.cluster.swarm.metadata_batch_records:
+        most = self.cluster.swarm.metadata_batch_records
+        if len(effect.records) > most:
             self.cluster.sometimes["metadata append in parts"] += 1
+            self._cut_short(parts=-(-len(effect.records) // most))
         self._appends.append(effect)
         if len(self._appends) == 1:
             self._write()
+
+    def _cut_short(self, parts: int) -> None:
+        """The process dies between two parts, now and then: nothing else would often hit that."""
+        rng = self.node.parts_rng
+        may_die = self.node.shown_offset >= 0 and not self.cluster.net.calm
+        if may_die and not self._appends and rng.random() < 0.3:
+            self.node.disk.torn_write_rng = rng
+            self.node.disk.torn_write_in = rng.randint(1, parts - 1)
 
     def _write(self) -> None:
         """What is decided, in order; without room it waits, as in the product."""
