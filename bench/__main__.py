@@ -8,7 +8,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cluster, groups, limits, many_groups, spark, storage, upkeep
+from bench import cluster, groups, large_group, limits, many_groups, spark, storage, upkeep
 from bench.measure import RUNS, alternating, median, printed
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ def log_figures(brokers: int, scale: float, runs: int) -> None:
 
 
 def group_figures(scale: float, runs: int) -> None:
-    """What groups of consumers do and cost; many of them at the end."""
+    """What groups of consumers do and cost; large ones and many at the end."""
     for brokers in (1, 3):
         with cluster.cluster(brokers) as running:
             label = f"{brokers} broker{'s' if brokers > 1 else ''}"
             groups.group_rows(running, label, runs)
             if brokers == 1:
                 groups.cost_rows(running, scale, runs)
+    large_group.rows(scale)
     many_groups.rows(scale)
 
 
