@@ -149,6 +149,8 @@ def _at_exit() -> None:
     for client in list(_open):
         try:
             client._close_at_exit()
+        except errors.PylogError as error:
+            logger.warning("a client was not closed before the program ended: %s", error)
         except Exception:
-            logger.warning("a client could not be closed at exit", exc_info=True)
+            logger.exception("a client could not be closed when the program ended")
     _shared.stop()

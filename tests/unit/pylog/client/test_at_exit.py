@@ -1,0 +1,71 @@
+"""The end of a program that has not closed its clients."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+import pytest
+
+from pylog import errors
+from pylog.client import background
+
+
+class Loop:
+    """The shared loop, which is to be stopped at last."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Client:
+    """Closes as it is told."""
+
+    def __init__(self, fault: Exception | None = None) -> None:
+        self.fault = fault
+        self.closed = False
+
+    def _close_at_exit(self) -> None:
+        if self.fault is not None:
+            raise self.fault
+        self.closed = True
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, *clients: Client) -> Loop:
+    loop = Loop()
+    monkeypatch.setattr(background, "_shared", loop)
+    monkeypatch.setattr(background, "_open", set(clients))
+    background._at_exit()
+    return loop
+
+
+def test_all_clients_are_closed_and_the_loop_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    clients = Client(), Client()
+    assert ended(monkeypatch, *clients).stopped
+    assert all(client.closed for client in clients)
+
+
+def test_one_that_another_thread_uses_is_told_in_a_line_and_the_others_are_closed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    busy, other = Client(errors.WrongThread("the consumer is in use by another thread")), Client()
+    assert ended(monkeypatch, busy, other).stopped
+    assert other.closed
+    [record] = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.exc_info is None
+    assert "the consumer is in use by another thread" in record.getMessage()
+
+
+def test_a_forks_parent_has_its_clients_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, loop = Client(), Loop()
+    loop.pid = -1
+    monkeypatch.setattr(background, "_shared", loop)
+    monkeypatch.setattr(background, "_open", {client})
+    background._at_exit()
+    assert not client.closed
+    assert not loop.stopped
