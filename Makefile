@@ -52,7 +52,7 @@ kills: setup ## twenty kills and pauses under load, with the flights
 disks: setup ## 60 full disks and 60 failing ones under load, on small ext4 file systems; needs root
 	$(PY) -m tests.verify.disks --fills 60 --faults 60 $(if $(SEED),--seed $(SEED))
 
-groups: setup ## 300 rebalances of groups of both protocols, with stalls, restarts and kills of coordinators
+groups: setup ## 300 rebalances of groups of both protocols; members stall, stop and are killed, coordinators too
 	$(PY) -m tests.verify.groups --rebalances 300 $(if $(SEED),--seed $(SEED))
 
 kafka-tools: setup ## Kafka's own dump tool and a Kafka broker over what pylog wrote; needs Java 17 and Maven (or KAFKA_LIBS)

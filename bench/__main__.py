@@ -8,7 +8,17 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from bench import cluster, groups, large_group, limits, many_groups, spark, storage, upkeep
+from bench import (
+    cluster,
+    coordinator_loss,
+    groups,
+    large_group,
+    limits,
+    many_groups,
+    spark,
+    storage,
+    upkeep,
+)
 from bench.measure import RUNS, alternating, median, printed
 
 if TYPE_CHECKING:
@@ -64,6 +74,7 @@ def group_figures(scale: float, runs: int) -> None:
             if brokers == 1:
                 groups.cost_rows(running, scale, runs)
     large_group.rows(scale)
+    coordinator_loss.rows(scale)
     many_groups.rows(scale)
 
 
