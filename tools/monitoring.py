@@ -157,6 +157,8 @@ ROWS: list[tuple[str, list[Panel]]] = [
     ("Groups", [
         ("Groups by state", "short",
          {"{{type}}, {{state}}": f"sum by (type, state) (pylog_groups{HERE})"}),
+        ("Members lost per second", "ops",
+         {"{{type}}": rate("pylog_group_members_lost_total", "type")}),
         ("Committed offsets kept", "short",
          {"{{instance}}": f"sum by (instance) (pylog_group_offsets{HERE})"}),
         ("Partitions that coordinate", "short", {

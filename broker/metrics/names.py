@@ -226,6 +226,11 @@ COORDINATOR_FAILURES: Final = Metric(
 GROUPS: Final = Metric(
     "pylog_groups", "gauge", "Groups that this broker coordinates.", ("type", "state")
 )
+GROUP_MEMBERS_LOST: Final = Metric(
+    "pylog_group_members_lost_total", "counter",
+    "Members that were put out of their groups as they were silent for a session, or did not do in "
+    "time what a rebalance asked of them.", ("type",),
+)  # fmt: skip
 GROUP_OFFSETS: Final = Metric(
     "pylog_group_offsets", "gauge",
     "Committed offsets that it keeps: one for each group and partition.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any
@@ -15,6 +16,7 @@ from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
+from pylog_broker.coordinator.groups.group import GroupType
 from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, partition_for
 from pylog_broker.metadata.image import MetadataDelta, MetadataImage, TopicImage
 from pylog_broker.node.coordinators import CoordinatorShell
@@ -36,10 +38,12 @@ class GroupShards:
     ) -> None:
         self._image = image
         self._topics = GroupTopics(image)
-        topics, codec = self._topics, GroupCodec()
+        self.lost: Counter[GroupType] = Counter()
+        """Members that were put out, since the broker started."""
+        topics, lost, codec = self._topics, self.lost, GroupCodec()
         runtime = CoordinatorRuntime[GroupCoordinator](
             CONSUMER_OFFSETS,
-            lambda partition: GroupCoordinator(config, topics),
+            lambda partition: GroupCoordinator(config, topics, lost),
             codec,
             now_ms=clock.monotonic_ms(),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import Offset, TopicPartition
+from pylog_broker.coordinator.groups.group import GroupType
 from pylog_broker.metrics import names
 from pylog_broker.metrics.common import add_common, add_connections, add_disks, version
 from pylog_broker.metrics.counters import RequestCounters
@@ -242,6 +243,7 @@ async def _add_groups(page: Page, groups: GroupShards) -> None:
         counted.update((group.type.value, group.state_name) for group in shard.groups.values())
         await asyncio.sleep(0)
     page.add_all(names.GROUPS, {key: counted[key] for key in sorted(counted)})
+    page.add_all(names.GROUP_MEMBERS_LOST, {(each.value,): groups.lost[each] for each in GroupType})
     page.add(names.GROUP_OFFSETS, offsets)
 
 

@@ -4,6 +4,7 @@ the test says so. Time is virtual, records pass through their bytes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.topics import SubscribedTopic
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
+from pylog_broker.coordinator.groups.group import GroupType
 from pylog_broker.coordinator.runtime.decision import Decision, Reply, RequestId
 from pylog_broker.coordinator.runtime.runtime import (
     CoordinatorRuntime,
@@ -39,6 +41,7 @@ class GroupShard:
     def __init__(self, config: GroupConfig | None = None) -> None:
         self.config = config or GroupConfig()
         self.topics = ShardTopics()
+        self.lost: Counter[GroupType] = Counter()
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[RequestId, Any] = {}
         self.now_ms = 0
@@ -56,7 +59,7 @@ class GroupShard:
         self._epoch = LeaderEpoch(self._epoch + 1)
         self._runtime = CoordinatorRuntime[GroupCoordinator](
             TOPIC,
-            lambda partition: GroupCoordinator(self.config, self.topics),
+            lambda partition: GroupCoordinator(self.config, self.topics, self.lost),
             self._codec,
             now_ms=self.now_ms,
         )

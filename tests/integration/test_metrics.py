@@ -175,6 +175,7 @@ TROUBLE: Final[dict[str, dict[str, float]]] = {
     "PylogDiskErrors": {"pylog_disk_errors_total": 1},
     "PylogNoRoom": {"pylog_controller_no_room": 1},
     "PylogLoopSlow": {"pylog_event_loop_lag_seconds_bucket": 1_000_000},
+    "PylogGroupMemberLost": {"pylog_group_members_lost_total": 1},
     "PylogConnectionsRefused": {"pylog_connections_refused_total": 1_000},
     "PylogFewDescriptors": {"process_open_fds": 10**9},
 }

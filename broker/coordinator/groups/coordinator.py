@@ -7,6 +7,7 @@ do is decided by the protocol of their group's type, in a package of its own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable
 from typing import Final
 
@@ -80,7 +81,7 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
 from pylog_broker.coordinator.groups.consumer.topics import Topics
-from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.group import Group, GroupType
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -111,15 +112,19 @@ EXPIRY: Final = "expiry"
 
 
 class GroupCoordinator:
-    """Invariant: whoever has a position or a member is in `groups`."""
+    """Invariant: whoever has a position or a member is in `groups`.
 
-    def __init__(self, config: GroupConfig, topics: Topics) -> None:
+    It counts the members that were put out, for they were silent or slow, in `lost`: by type of
+    group, and beyond its own life.
+    """
+
+    def __init__(self, config: GroupConfig, topics: Topics, lost: Counter[GroupType]) -> None:
         self._config = config
         self.groups: dict[str, Group] = {}
         self.offsets = GroupOffsets(config)
-        self.classic = ClassicProtocol(self.groups, config)
-        self.consumer = ConsumerProtocol(self.groups, config, topics)
-        self.share = ShareProtocol(self.groups, config, topics)
+        self.classic = ClassicProtocol(self.groups, config, lost)
+        self.consumer = ConsumerProtocol(self.groups, config, topics, lost)
+        self.share = ShareProtocol(self.groups, config, topics, lost)
 
     # ---- as any coordinator ----------------------------------------------------------------------
 

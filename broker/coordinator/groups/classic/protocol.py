@@ -18,6 +18,7 @@ what ends the phase. Decisions change who waits at once, and members by the reco
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import Final
@@ -51,7 +52,7 @@ from pylog_broker.coordinator.groups.classic.messages import (
 )
 from pylog_broker.coordinator.groups.classic.subscriptions import topics_of
 from pylog_broker.coordinator.groups.config import GroupConfig
-from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.group import Group, GroupType
 from pylog_broker.coordinator.runtime.decision import (
     DECISION_BYTES_MAX,
     CancelTimer,
@@ -118,9 +119,12 @@ class ClassicProtocol:
     anything.
     """
 
-    def __init__(self, groups: MutableMapping[str, Group], config: GroupConfig) -> None:
+    def __init__(
+        self, groups: MutableMapping[str, Group], config: GroupConfig, lost: Counter[GroupType]
+    ) -> None:
         self._groups = groups
         self._config = config
+        self._lost = lost
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -592,10 +596,12 @@ class ClassicProtocol:
                     and (member.joining is not None or member.syncing is not None)
                 )
                 if member is not None and not waits:
+                    self._lost[GroupType.CLASSIC] += 1
                     self._drop(group, member, decision)
                     self._after_removal(wall_ms, group, decision)
             case SyncTimer(_, generation):
                 if generation == group.generation and group.to_sync:
+                    self._lost[GroupType.CLASSIC] += len(group.to_sync)
                     for member_id in [*group.to_sync]:
                         self._drop(group, group.members[member_id], decision)
                     self._after_removal(wall_ms, group, decision)

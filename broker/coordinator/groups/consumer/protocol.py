@@ -22,6 +22,7 @@ Not here: subscriptions by regular expression, and members of the classic protoc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
@@ -87,7 +88,7 @@ from pylog_broker.coordinator.groups.consumer.topics import (
     Topics,
     metadata_hash,
 )
-from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.group import Group, GroupType
 from pylog_broker.coordinator.runtime.decision import (
     CancelTimer,
     Decision,
@@ -197,11 +198,16 @@ class ConsumerProtocol:
     """
 
     def __init__(
-        self, groups: MutableMapping[str, Group], config: GroupConfig, topics: Topics
+        self,
+        groups: MutableMapping[str, Group],
+        config: GroupConfig,
+        topics: Topics,
+        lost: Counter[GroupType],
     ) -> None:
         self._groups = groups
         self._config = config
         self._topics = topics
+        self._lost = lost
         self._standing: dict[str, dict[str, _Standing]] = {}
         self._rounds: dict[str, _Round] = {}
         self._collecting: set[str] = set()
@@ -608,6 +614,7 @@ class ConsumerProtocol:
         if isinstance(group, ConsumerGroup):
             member = group.members.get(due.member_id)
             if member is not None:
+                self._lost[GroupType.CONSUMER] += 1
                 self._drop(group, member, decision)
                 self._wake(group.group_id, decision)
         return decision

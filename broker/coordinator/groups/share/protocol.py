@@ -12,6 +12,7 @@ themselves.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -49,7 +50,7 @@ from pylog_broker.coordinator.groups.consumer.topics import (
     Topics,
     metadata_hash,
 )
-from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.group import Group, GroupType
 from pylog_broker.coordinator.groups.share.assignor import SharingMember, assign_simple
 from pylog_broker.coordinator.groups.share.group import ShareGroup, ShareMember
 from pylog_broker.coordinator.groups.share.messages import (
@@ -103,11 +104,16 @@ class ShareProtocol:
     """Decides for all share groups of one shard. Operations raise before they change anything."""
 
     def __init__(
-        self, groups: MutableMapping[str, Group], config: GroupConfig, topics: Topics
+        self,
+        groups: MutableMapping[str, Group],
+        config: GroupConfig,
+        topics: Topics,
+        lost: Counter[GroupType],
     ) -> None:
         self._groups = groups
         self._config = config
         self._topics = topics
+        self._lost = lost
         self._asked: dict[str, Partitions] = {}
         """By group: those for whose initialization this coordinator waits. None but it knows."""
 
@@ -395,6 +401,7 @@ class ShareProtocol:
         if isinstance(group, ShareGroup):
             member = group.members.get(due.member_id)
             if member is not None:
+                self._lost[GroupType.SHARE] += 1
                 self._drop(group, member, decision)
         return decision
 

@@ -6,6 +6,7 @@ coordinator reads is what the old one knew, and the group settles.
 from __future__ import annotations
 
 import random
+from collections import Counter
 from enum import Enum, auto
 from typing import Any
 
@@ -140,7 +141,7 @@ class World:
         known = self.shard.coordinator.groups.get(G)
         if not isinstance(known, ClassicGroup) or known.state is not ClassicState.STABLE:
             return
-        read = GroupCoordinator(GroupConfig(), self.shard.topics)
+        read = GroupCoordinator(GroupConfig(), self.shard.topics, Counter())
         codec = GroupCodec()
         for offset, (key, value) in enumerate(self.shard.log):
             record = codec.decode(key, value)

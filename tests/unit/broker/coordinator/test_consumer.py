@@ -714,6 +714,17 @@ def test_any_conversation_has_one_owner_of_a_partition_and_settles(seed: int) ->
     world.end()
 
 
+def test_members_that_fall_silent_are_counted() -> None:
+    shard, (first, second) = consumers(2)
+    shard.advance(SESSION_MS // 2)
+    first.beat()
+    shard.advance(SESSION_MS // 2)
+    assert shard.lost == {GroupType.CONSUMER: 1}
+    second.leave()
+    first.leave()
+    assert shard.lost == {GroupType.CONSUMER: 1}
+
+
 # ---- large groups --------------------------------------------------------------------------------
 
 
