@@ -90,7 +90,8 @@ class _Ears:
         group = self._group
         with group.lock:
             group.rebalances += 1
-            for tp in partitions:
+            # It may have been put out meanwhile, and have none.
+            for tp in partitions if generation >= 0 else ():
                 owner = group.owners.setdefault((tp, generation), self._owner)
                 if owner != self._owner:
                     group.faults.append(

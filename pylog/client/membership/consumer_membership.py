@@ -36,6 +36,10 @@ JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
 STATIC_LEAVE_EPOCH: Final = -2
 """A static member that will come back: its partitions wait for it until its session ends."""
+LEAVE_PATIENCE_MS: Final = 3_000
+"""How long a member tries to tell a coordinator that it leaves. The others, or its successor, would
+have to wait for the end of its session.
+"""
 
 
 class ConsumerMemberState(Enum):
@@ -115,6 +119,8 @@ class ConsumerMembership:
         self._last_poll_ms: int | None = None
         self._is_late = False
         self._left: Answer[None] | None = None
+        self._is_telling = False  # it has given all up, and the coordinator is to know
+        self._leave_by_ms: int | None = None
         self._error: errors.PylogError | None = None
 
     # ---- the user -----------------------------------------------------------------------------
@@ -173,6 +179,9 @@ class ConsumerMembership:
         self._look_at_the_poll_interval(now_ms)
         self._advance(now_ms)
         self._beat(now_ms)
+        if self._leave_in_time(now_ms):
+            self._advance(now_ms)
+            self._beat(now_ms)
         effects, self._effects = self._effects, []
         return Polled(effects, self._deadline_ms(now_ms))
 
@@ -183,6 +192,10 @@ class ConsumerMembership:
                 due.append(self._beat_at_ms)
             if self._last_poll_ms is not None:
                 due.append(self._last_poll_ms + self._settings.max_poll_interval_ms)
+        if self._is_telling and self._leave_by_ms is not None:
+            due.append(self._leave_by_ms)
+            if self._beat_at_ms > now_ms:
+                due.append(self._beat_at_ms)
         return min(due, default=None)
 
     def _look_at_the_poll_interval(self, now_ms: int) -> None:
@@ -346,7 +359,11 @@ class ConsumerMembership:
             return
         self._in_flight = None
         if request.epoch < 0:
-            self._has_left()
+            self._finder.forget_if_ousted(request.coordinator, answer.code)
+            if answer.code and errors.from_code(answer.code).retriable:
+                self._leave_again(now_ms)
+            else:
+                self._has_left()
         elif answer.code:
             self._finder.forget_if_ousted(request.coordinator, answer.code)
             self._on_refused(now_ms, answer.code, answer.message)
@@ -373,7 +390,7 @@ class ConsumerMembership:
         if request is self._in_flight:
             self._in_flight = None
             if request.epoch < 0:
-                self._has_left()
+                self._leave_again(now_ms)
             else:
                 self._back_off(now_ms)
 
@@ -411,8 +428,27 @@ class ConsumerMembership:
     # ---- leaving ------------------------------------------------------------------------------
 
     def _leave_now(self) -> None:
-        if not self._tell_of_leaving():
+        if self._identity.generation < JOIN_EPOCH:
             self._has_left()
+        else:
+            self._is_telling = True
+            self._beat_at_ms = 0
+
+    def _leave_in_time(self, now_ms: int) -> bool:
+        """Tell the coordinator when there is one, again where it could not hear, and for so long as
+        that is worth it. Whether the member has given up telling.
+        """
+        waits = self._in_flight
+        if not self._is_telling or (waits is not None and waits.epoch < 0):
+            return False
+        if self._leave_by_ms is None:
+            self._leave_by_ms = now_ms + LEAVE_PATIENCE_MS
+        if now_ms >= self._leave_by_ms:
+            self._has_left()
+            return True
+        if now_ms >= self._beat_at_ms:
+            self._tell_of_leaving()
+        return False
 
     def _tell_of_leaving(self) -> bool:
         """Whether the coordinator is told."""
@@ -426,10 +462,15 @@ class ConsumerMembership:
         self._effects.append(self._in_flight)
         return True
 
+    def _leave_again(self, now_ms: int) -> None:
+        if self.state is _S.LEAVING:
+            self._back_off(now_ms)
+
     def _has_left(self) -> None:
         if self.state is not _S.LEAVING:
             return
         self._become(_S.UNSUBSCRIBED)
+        self._is_telling, self._leave_by_ms, self._failures = False, None, 0
         self._identity.forget_generation()
         self._identity.takes_part = bool(self._topics)
         self._error = None

@@ -10,6 +10,7 @@ import pytest
 from pylog import errors
 from pylog.client.answers import Answer, Callback
 from pylog.client.membership.consumer_membership import (
+    LEAVE_PATIENCE_MS,
     NEXT_STATES,
     ConsumerMembership,
     ConsumerMemberState,
@@ -306,13 +307,43 @@ def test_a_member_leaves_without_a_coordinator_and_without_an_answer() -> None:
     unknown.settle(T0)
     unknown.finder.forget(COORDINATOR)
     left = unknown.member.leave()
-    unknown.poll(1)
+    assert unknown.member.poll(1).deadline_ms == 1 + LEAVE_PATIENCE_MS
+    assert not left.done
+    unknown.poll(1 + LEAVE_PATIENCE_MS)
     assert left.done
     silent = World(diary=False)
     silent.settle(T0)
     left = silent.member.leave()
     silent.member.on_failed(2, silent.sent(1))
+    silent.poll(2 + LEAVE_PATIENCE_MS)
     assert left.done
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+def test_a_member_that_leaves_tells_the_next_coordinator(is_answered: bool) -> None:
+    world = World(instance_id="i", diary=False)
+    world.settle(T0)
+    left = world.member.leave()
+    request = world.sent(1)
+    assert isinstance(request, ConsumerGroupHeartbeat)
+    if is_answered:
+        refused = ConsumerGroupHeartbeatAnswer(-2, code=errors.NotCoordinator.code)
+        world.member.on_heartbeat(2, request, refused)
+    else:
+        world.member.on_failed(2, request)
+    assert world.poll(2) == []
+    assert world.finder.coordinator is None
+    [question] = world.finder.poll(2).effects
+    assert isinstance(question, FindCoordinator)
+    world.finder.on_found(3, question, CoordinatorFound(8))
+    [again] = world.poll(1_000)
+    assert again == request._replace(coordinator=8)
+    assert not left.done
+    assert isinstance(again, ConsumerGroupHeartbeat)
+    gone = ConsumerGroupHeartbeatAnswer(-1, code=errors.UnknownMemberId.code)
+    world.member.on_heartbeat(1_001, again, gone)
+    assert left.done
+    assert world.member.poll(9_000) == Polled([], None)
 
 
 def test_each_state_has_its_moves() -> None:
