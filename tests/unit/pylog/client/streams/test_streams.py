@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import socket
 import threading
@@ -301,11 +302,19 @@ def test_a_busy_stream_changes_back_in_order(fake: FakeCluster) -> None:
         sending.send("t", b"0").result(10)
         service = fake.services[1]
         fake.streams[1] = FakeStreamPort(1, service.ProduceStream, service.FetchStream, port=port)
-        for number in range(1, 200):
-            sending.send("t", b"%d" % number)
+        sent = itertools.count(1)
+
+        def has_changed() -> bool:
+            for _ in range(20):
+                sending.send("t", b"%d" % next(sent))
+            return fake.streams[1].connections == 1
+
+        eventually(20, has_changed, "it is used again")
+        for _ in range(100):
+            sending.send("t", b"%d" % next(sent))
         sending.flush()
-        assert fake.streams[1].connections == 1
-    assert consume(fake, 200) == [b"%d" % number for number in range(200)]
+        total = next(sent)
+    assert consume(fake, total) == [b"%d" % number for number in range(total)]
 
 
 # ---- idle ---------------------------------------------------------------------------------------
