@@ -79,7 +79,7 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
 from pylog_broker.coordinator.groups.consumer.topics import Topics
-from pylog_broker.coordinator.groups.group import Group
+from pylog_broker.coordinator.groups.group import Caller, Group
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -253,10 +253,12 @@ class GroupCoordinator:
         return self.offsets.fetch(request_id, request)
 
     def delete_offsets(self, request_id: RequestId, request: OffsetDelete) -> Decision:
-        """`OffsetsDeleted`. Raises GroupIdNotFound; NonEmptyGroup where members of the group speak
-        of no topics, so that nobody knows what they read.
+        """`OffsetsDeleted`. Raises GroupIdNotFound, also for a group of a type that has no offsets;
+        NonEmptyGroup where members of the group speak of no topics, so that nobody knows what they
+        read.
         """
         group = self._group(request.group_id)
+        group.check_fetch(Caller())
         if isinstance(group, ClassicGroup) and group.members and group.topics is None:
             raise NonEmptyGroup(
                 f"group {group.group_id!r} has members, and what they read is not known: stop them "
