@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pylog.client.membership.consumer_protocol import NO_GENERATION
+from pylog.consumer_protocol import NO_GENERATION
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 STANDING_MS: Final = 15_000

@@ -18,7 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
-from pylog.errors import StaleMemberEpoch, UnknownMemberId
+from pylog.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId
+from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+)
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitValue
 from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS
 from pylog_broker.coordinator.groups.consumer.messages import (
@@ -73,6 +76,9 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
+    classic: ClassicMemberMetadata | None = None
+    """What it said when it joined by the classic protocol; None: it speaks the consumer protocol.
+    """
 
     @property
     def held(self) -> Partitions:
@@ -162,7 +168,8 @@ class ConsumerGroup:
                 f"group {self.group_id!r} has members, and {caller.member_id!r} is none of them"
             )
         if caller.epoch != member.member_epoch:
-            raise StaleMemberEpoch(
+            outdated = StaleMemberEpoch if member.classic is None else IllegalGeneration
+            raise outdated(
                 f"member {caller.member_id!r} of group {self.group_id!r} is at epoch "
                 f"{member.member_epoch}, and the request says {caller.epoch}"
             )
@@ -183,6 +190,16 @@ class ConsumerGroup:
         """Whether it has all that it should."""
         at_target = member.member_epoch == self.assignment_epoch
         return member.state is MemberState.STABLE and at_target
+
+    def supports(self, names: Iterable[str]) -> bool:
+        """Whether a member that speaks the classic protocol with these strategies may join: all
+        members that speak it support one of them. Of the consumer protocol any member may.
+        """
+        common = set(names)
+        for member in self.members.values():
+            if member.classic is not None:
+                common &= {each.name for each in member.classic.supported_protocols}
+        return bool(common)
 
     def described(self) -> DescribedConsumerGroup:
         """All that anybody may know."""

@@ -14,7 +14,11 @@ A member that has not given up what it should within its rebalance time-out is n
 so is one that has been silent for a session time-out. What it had is free then: its epoch is
 refused when it comes back, for heartbeats and for commits.
 
-Not here: subscriptions by regular expression, and members of the classic protocol in such a group.
+A member of the classic protocol makes the same steps by joining: what it asks is answered by
+`consumer.classic_members`. The first member of the consumer protocol takes such a group over, and
+when the last one goes it is given back (`consumer.migration`).
+
+Not here: subscriptions by regular expression.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from pylog.errors import (
     GroupMaxSizeReached,
     InvalidRequest,
     PylogError,
+    RebalanceInProgress,
     UnknownMemberId,
     UnreleasedInstanceId,
     UnsupportedAssignor,
@@ -49,6 +54,7 @@ from pylog_broker.coordinator.generated.consumer_group_target_assignment_metadat
 )
 from pylog_broker.coordinator.generated.group_metadata import GroupMetadataKey
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup
+from pylog_broker.coordinator.groups.classic.protocol import SessionTimer
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS, AssignedMember
 from pylog_broker.coordinator.groups.consumer.group import (
@@ -63,6 +69,12 @@ from pylog_broker.coordinator.groups.consumer.messages import (
     LEAVING_FOR_A_WHILE,
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
+)
+from pylog_broker.coordinator.groups.consumer.migration import (
+    downgrade_records,
+    downgraded,
+    upgrade_records,
+    upgraded,
 )
 from pylog_broker.coordinator.groups.consumer.reconciliation import reconciled
 from pylog_broker.coordinator.groups.consumer.records import (
@@ -109,7 +121,9 @@ class ConsumerSessionTimer:
 
 @dataclass(frozen=True, slots=True)
 class RevocationTimer:
-    """A member does not give up what it should."""
+    """A member does not give up what it should. One of the classic protocol does not join again, or
+    has joined and does not ask for its assignment.
+    """
 
     group_id: str
     member_id: str
@@ -177,6 +191,8 @@ class ConsumerProtocol:
         self._topics = topics
         self._standing: dict[str, dict[str, _Standing]] = {}
         self._waking: set[str] = set()
+        self._awaited: set[RevocationTimer] = set()
+        """Of members of the classic protocol whose join or sync is awaited."""
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -217,7 +233,7 @@ class ConsumerProtocol:
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    self._heard_of(group, member, decision)
+                    self.heard_of(group, member, decision)
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
                         self._await_revocation(group, member, decision)
         return decision
@@ -245,7 +261,7 @@ class ConsumerProtocol:
         else:
             decision.effects.append(Reply(request_id, answer))
         if decision.records:
-            self._wake(request.group_id, decision)
+            self.wake(request.group_id, decision)
         return decision
 
     # ---- standing heartbeats ---------------------------------------------------------------------
@@ -277,7 +293,7 @@ class ConsumerProtocol:
         answer = standing.answer if response is None else response
         decision.effects.append(Reply(standing.request_id, answer))
 
-    def _wake(self, group_id: str, decision: Decision) -> None:
+    def wake(self, group_id: str, decision: Decision) -> None:
         """The group changes: have its standing heartbeats looked at."""
         if group_id in self._standing and group_id not in self._waking:
             self._waking.add(group_id)
@@ -311,7 +327,8 @@ class ConsumerProtocol:
         instance_id = request.instance_id
         if instance_id is not None and instance_id in group.static:
             present = group.members[group.static[instance_id]]
-            if present.member_id != member_id and not present.has_left_for_a_while:
+            is_released = present.has_left_for_a_while or present.classic is not None
+            if present.member_id != member_id and not is_released:
                 raise UnreleasedInstanceId(
                     f"group.instance.id {instance_id!r} of group {group.group_id!r} is used by "
                     f"member {present.member_id!r}, which has not left: stop it, or wait for its "
@@ -320,31 +337,52 @@ class ConsumerProtocol:
         elif member_id in group.members:
             present = group.members[member_id]
         else:
-            self._check_size(group)
+            self.check_size(group)
             return _Beat(request, group, ConsumerMember(member_id), request.owned)
-        if not present.has_left_for_a_while:
+        if present.member_id == member_id and not present.has_left_for_a_while:
             # It begins anew, or this is an old copy of its first request: until a later one says
             # what it reads, it keeps what it has.
             return _Beat(request, group, present, None)
         replaced = None
         if present.member_id != member_id:
             replaced = present.member_id
-            decision.records += member_tombstones(group.group_id, replaced)
-            gone = ConsumerSessionTimer(group.group_id, replaced)
-            decision.effects.append(CancelTimer(gone))
+            self.replace_static(group, replaced, decision)
         back = replace(present, member_id=member_id, member_epoch=0, previous_epoch=0)
         return _Beat(request, group, back, request.owned, replaced)
 
+    def replace_static(self, group: ConsumerGroup, replaced: str, decision: Decision) -> None:
+        """A static member has come back with another id: this one is none any more."""
+        decision.records += member_tombstones(group.group_id, replaced)
+        self._cancel_timers(group, replaced, decision)
+
     def _group_to_join(self, group_id: str, decision: Decision) -> ConsumerGroup:
         group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup) and group.is_unused:
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty:
+                made = upgraded(group, self._config, self._topics)
+                self._take_over(group, made, decision)
+                return made
             decision.records.append(Record(GroupMetadataKey(group_id), None))
             group = None  # its offsets stay
         if group is None:
             return ConsumerGroup(group_id)
         return _of_this_protocol(group)
 
-    def _check_size(self, group: ConsumerGroup) -> None:
+    def _take_over(self, group: ClassicGroup, made: ConsumerGroup, decision: Decision) -> None:
+        """Members of the classic group that wait are told to join again."""
+        again = RebalanceInProgress(
+            f"group {group.group_id!r} changes to the consumer protocol: the member must join again"
+        )
+        for member in group.members.values():
+            for waiting in (member.joining, member.syncing, member.beating):
+                if waiting is not None:
+                    decision.effects.append(Reply(waiting, again))
+        decision.records += upgrade_records(made)
+        for each in made.members.values():
+            self.heard_of(made, each, decision)
+
+    def check_size(self, group: ConsumerGroup) -> None:
+        """Whether one more member may come. Raises GroupMaxSizeReached."""
         if len(group.members) >= self._config.consumer_max_size:
             raise GroupMaxSizeReached(
                 f"group {group.group_id!r} has {len(group.members)} members, as many as "
@@ -395,27 +433,7 @@ class ConsumerProtocol:
     def _go_on(self, beat: _Beat, decision: Decision) -> ConsumerHeartbeatAnswer:
         request, group, present, owned, replaced = beat
         member = _updated(present, request)
-        is_new = member.member_id not in group.members
-        if is_new or member != present:
-            decision.records.append(member_record(group.group_id, member))
-        members = {name: each for name, each in group.members.items() if name != replaced}
-        members[member.member_id] = member
-        must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
-        epoch = self._next_epoch(group, members, must_assign, decision)
-        target, assignment_epoch = self._target(beat, members, epoch, decision)
-
-        def is_free(partition: TopicIdPartition) -> bool:
-            return group.owners.get(partition) in (None, present.member_id, replaced)
-
-        after = reconciled(member, target, assignment_epoch, is_free, owned)
-        if after != member:
-            decision.records.append(current_record(group.group_id, after))
-            if after.state is MemberState.UNREVOKED_PARTITIONS:
-                self._await_revocation(group, after, decision)
-            elif present.state is MemberState.UNREVOKED_PARTITIONS:
-                timer = RevocationTimer(group.group_id, after.member_id)
-                decision.effects.append(CancelTimer(timer))
-        self._heard_of(group, after, decision)
+        after = self.advance(group, present, member, owned, replaced, decision)
         needs_all = (
             request.is_full
             or request.member_epoch != present.member_epoch
@@ -429,12 +447,56 @@ class ConsumerProtocol:
             after.assigned if needs_all else None,
         )
 
+    def advance(
+        self,
+        group: ConsumerGroup,
+        present: ConsumerMember,
+        member: ConsumerMember,
+        owned: Partitions | None,
+        replaced: str | None,
+        decision: Decision,
+    ) -> ConsumerMember:
+        """All that a member gives occasion for that was `present`, and says now that it is `member`
+        and reads `owned`; the member after that. `replaced`: the id of the static member whose
+        place it takes.
+        """
+        is_new = member.member_id not in group.members
+        if is_new or member != present:
+            decision.records.append(member_record(group.group_id, member))
+        members = {name: each for name, each in group.members.items() if name != replaced}
+        members[member.member_id] = member
+        must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
+        epoch = self._next_epoch(group, members, must_assign, decision)
+        target, assignment_epoch = self._target(
+            group, member.member_id, replaced, members, epoch, decision
+        )
+
+        def is_free(partition: TopicIdPartition) -> bool:
+            return group.owners.get(partition) in (None, present.member_id, replaced)
+
+        after = reconciled(member, target, assignment_epoch, is_free, owned)
+        if after != member:
+            decision.records.append(current_record(group.group_id, after))
+            if after.classic is not None:
+                pass  # its joins and syncs have their own time
+            elif after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._await_revocation(group, after, decision)
+            elif present.state is MemberState.UNREVOKED_PARTITIONS:
+                timer = RevocationTimer(group.group_id, after.member_id)
+                decision.effects.append(CancelTimer(timer))
+        self.heard_of(group, after, decision)
+        return after
+
     # ---- epochs ----------------------------------------------------------------------------------
 
     def _read_by(self, members: Iterable[ConsumerMember]) -> list[SubscribedTopic]:
         names = frozenset[str]().union(*(member.subscribed for member in members))
         found = (self._topics.topic(name) for name in sorted(names))
         return [topic for topic in found if topic is not None]
+
+    def epoch_of(self, group: ConsumerGroup, decision: Decision) -> int:
+        """The group's epoch, one more where topics have changed."""
+        return self._next_epoch(group, group.members, must_assign=False, decision=decision)
 
     def _next_epoch(
         self,
@@ -455,14 +517,18 @@ class ConsumerProtocol:
         return epoch
 
     def _target(
-        self, beat: _Beat, members: dict[str, ConsumerMember], epoch: int, decision: Decision
+        self,
+        group: ConsumerGroup,
+        member_id: str,
+        replaced: str | None,
+        members: dict[str, ConsumerMember],
+        epoch: int,
+        decision: Decision,
     ) -> tuple[Partitions, int]:
-        """What the sender should have, and the epoch of that."""
-        group = beat.group
-        member_id = beat.present.member_id
+        """What the member should have, and the epoch of that."""
         known = dict(group.target)
-        if beat.replaced is not None:
-            known[member_id] = known.pop(beat.replaced, NO_PARTITIONS)
+        if replaced is not None:
+            known[member_id] = known.pop(replaced, NO_PARTITIONS)
             record = target_record(group.group_id, member_id, known[member_id])
             decision.records.append(record)
         if epoch == group.assignment_epoch:
@@ -494,7 +560,7 @@ class ConsumerProtocol:
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup) and any(map(group.subscribes_to, names)):
                 group.is_refreshed = False
-                self._wake(group.group_id, decision)
+                self.wake(group.group_id, decision)
         return decision
 
     # ---- leaving ---------------------------------------------------------------------------------
@@ -502,7 +568,7 @@ class ConsumerProtocol:
     def _leave(self, request: ConsumerHeartbeat, decision: Decision) -> ConsumerHeartbeatAnswer:
         group, member = self._sender(request)
         if request.member_epoch == LEAVING:
-            self._drop(group, member, decision)
+            self.drop(group, (member,), decision)
         else:
             away = replace(_without_revoking(member), member_epoch=LEAVING_FOR_A_WHILE)
             decision.records.append(current_record(group.group_id, away))
@@ -510,23 +576,70 @@ class ConsumerProtocol:
             decision.effects.append(CancelTimer(timer))
         return ConsumerHeartbeatAnswer(member.member_id, request.member_epoch)
 
-    def _drop(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
-        """The member is none any more. The next heartbeat of another one finds a higher epoch."""
-        member_id = member.member_id
-        others = [each for name, each in group.members.items() if name != member_id]
+    def drop(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], decision: Decision
+    ) -> None:
+        """They are none any more. The next heartbeat of another one finds a higher epoch, or, where
+        all others speak the classic protocol, a classic group that rebalances.
+        """
+        gone = {member.member_id for member in members}
+        made = downgraded(group, gone, self._config, self._topics)
+        if made is not None:
+            self._give_back(group, made, gone, decision)
+            return
+        others = [each for name, each in group.members.items() if name not in gone]
         found = metadata_hash(self._read_by(others))
-        decision.records += member_tombstones(group.group_id, member_id)
+        for member_id in gone:
+            decision.records += member_tombstones(group.group_id, member_id)
         decision.records.append(group_record(group.group_id, group.group_epoch + 1, found))
-        decision.effects += (
-            CancelTimer(ConsumerSessionTimer(group.group_id, member_id)),
-            CancelTimer(RevocationTimer(group.group_id, member_id)),
-        )
+        for member_id in gone:
+            self._cancel_timers(group, member_id, decision)
+
+    def _give_back(
+        self, group: ConsumerGroup, made: ClassicGroup, gone: Collection[str], decision: Decision
+    ) -> None:
+        """The sessions of those who are gone end at once, and the classic group rebalances."""
+        decision.records += downgrade_records(group, made)
+        for member_id, member in made.members.items():
+            self._cancel_timers(group, member_id, decision)
+            left_ms = 0 if member_id in gone else member.session_timeout_ms
+            decision.effects.append(SetTimer(SessionTimer(group.group_id, member_id), left_ms))
+
+    def _cancel_timers(self, group: ConsumerGroup, member_id: str, decision: Decision) -> None:
+        decision.effects.append(CancelTimer(ConsumerSessionTimer(group.group_id, member_id)))
+        self.has_stepped(group.group_id, member_id, decision)
 
     # ---- time ------------------------------------------------------------------------------------
 
-    def _heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+    def heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+        """The member lives."""
         timer = ConsumerSessionTimer(group.group_id, member.member_id)
-        decision.effects.append(SetTimer(timer, self._config.consumer_session_timeout_ms))
+        session_ms = self._config.consumer_session_timeout_ms
+        if member.classic is not None:
+            session_ms = member.classic.session_timeout_ms
+        decision.effects.append(SetTimer(timer, session_ms))
+
+    def await_step(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        decision: Decision,
+        *,
+        anew: bool = False,
+    ) -> None:
+        """A member of the classic protocol should join or sync; its time begins when it is told
+        first, or `anew`.
+        """
+        timer = RevocationTimer(group.group_id, member.member_id)
+        if anew or timer not in self._awaited:
+            self._awaited.add(timer)
+            self._await_revocation(group, member, decision)
+
+    def has_stepped(self, group_id: str, member_id: str, decision: Decision) -> None:
+        """It has, or is no member any more."""
+        timer = RevocationTimer(group_id, member_id)
+        self._awaited.discard(timer)
+        decision.effects.append(CancelTimer(timer))
 
     def _await_revocation(
         self, group: ConsumerGroup, member: ConsumerMember, decision: Decision
@@ -546,8 +659,8 @@ class ConsumerProtocol:
         if isinstance(group, ConsumerGroup):
             member = group.members.get(due.member_id)
             if member is not None:
-                self._drop(group, member, decision)
-                self._wake(group.group_id, decision)
+                self.drop(group, (member,), decision)
+                self.wake(group.group_id, decision)
         return decision
 
 
@@ -607,8 +720,8 @@ def _fault_of_join(request: ConsumerHeartbeat) -> str | None:
 def _of_this_protocol(group: Group) -> ConsumerGroup:
     if not isinstance(group, ConsumerGroup):
         raise GroupIdNotFound(
-            f"group {group.group_id!r} is of type {group.type.value}: stop its members before "
-            "others speak the consumer protocol in it"
+            f"group {group.group_id!r} is of type {group.type.value}, and no group of the consumer "
+            "protocol"
         )
     return group
 
@@ -639,6 +752,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         subscribed=member.subscribed if names is None else frozenset(names),
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=request.server_assignor or member.server_assignor,
+        classic=None,
     )
 
 

@@ -76,7 +76,7 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         subscribed_topic_names=tuple(sorted(member.subscribed)),
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
-        classic_member_metadata=None,
+        classic_member_metadata=member.classic,
     )
     return Record(metadata.ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
 
@@ -140,6 +140,7 @@ def with_metadata(
         subscribed=frozenset(value.subscribed_topic_names),
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
+        classic=value.classic_member_metadata,
     )
 
 
