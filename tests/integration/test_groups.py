@@ -120,6 +120,53 @@ def test_members_share_and_take_over(
     assert (listed.type, listed.state) == (protocol, "Empty")
 
 
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_while_its_members_read(
+    cluster: LocalCluster, admin: AdminClient, topic: str, strategy: str
+) -> None:
+    def kind() -> str:
+        [listed] = [each for each in admin.list_groups() if each.group_id == topic]
+        return listed.type
+
+    settings = {"enable_auto_commit": False, "heartbeat_interval_ms": 300}
+    first = member(cluster, topic, "classic", partition_assignment_strategy=[strategy], **settings)
+    second = member(cluster, topic, "consumer", enable_auto_commit=False)
+    try:
+        first.subscribe(topic)
+        read = poll_until(lambda: len(first.assignment()) == PARTITIONS, first)
+        while len(read) < 100 * PARTITIONS:
+            read += first.poll(5)
+        first.commit()
+        assert kind() == "classic"
+        second.subscribe(topic)
+        again = poll_until(
+            lambda: len(second.assignment()) == 2 == len(first.assignment()), first, second
+        )
+        assert kind() == "consumer"
+        assert not first.assignment() & second.assignment()
+        first.commit()
+        second.commit()
+        second.close()
+        again += poll_until(lambda: len(first.assignment()) == PARTITIONS, first)
+        assert kind() == "classic"
+        assert again == [], "what is committed is not read again"
+        first.commit()
+    finally:
+        first.close()
+        second.close()
+
+
+def test_an_operator_removes_a_member_of_the_consumer_protocol(
+    cluster: LocalCluster, admin: AdminClient, topic: str
+) -> None:
+    with member(cluster, topic, "consumer", group_instance_id="here") as consumer:
+        consumer.subscribe(topic)
+        poll_until(lambda: len(consumer.assignment()) == PARTITIONS, consumer)
+    assert len(admin.describe_groups(topic)[topic].members) == 1  # it is expected back
+    admin.remove_group_members(topic)
+    assert admin.describe_groups(topic)[topic].members == ()
+
+
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_was_read_is_committed_at_the_end_and_goes_on_there(
     cluster: LocalCluster, topic: str, protocol: str
