@@ -26,6 +26,9 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -75,6 +78,7 @@ from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeat
 from pylog_broker.coordinator.groups.consumer.protocol import (
     ConsumerProtocol,
     ConsumerSessionTimer,
+    RegexTimer,
     RevocationTimer,
     StandingTimer,
     WakeTimer,
@@ -143,6 +147,7 @@ class GroupCoordinator:
                 | ConsumerGroupTargetAssignmentMetadataKey()
                 | ConsumerGroupTargetAssignmentMemberKey()
                 | ConsumerGroupCurrentMemberAssignmentKey()
+                | ConsumerGroupRegularExpressionKey()
             ):
                 self.consumer.replay(key, value)
             case (
@@ -180,8 +185,14 @@ class GroupCoordinator:
         match key:
             case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer() | HeartbeatTimer():
                 return self.classic.on_timer(wall_ms, key)
-            case ConsumerSessionTimer() | RevocationTimer() | StandingTimer() | WakeTimer():
-                return self.consumer.on_timer(key)
+            case (
+                ConsumerSessionTimer()
+                | RevocationTimer()
+                | StandingTimer()
+                | WakeTimer()
+                | RegexTimer()
+            ):
+                return self.consumer.on_timer(wall_ms, key)
             case ShareSessionTimer():
                 return self.share.on_timer(key)
             case _:

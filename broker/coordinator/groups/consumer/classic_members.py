@@ -101,6 +101,7 @@ class ClassicMembers:
             client_id=request.client_id,
             client_host=request.client_host,
             subscribed=frozenset(subscription.topics),
+            regex="",
             rebalance_timeout_ms=request.rebalance_timeout_ms,
             classic=ClassicMemberMetadata(
                 request.session_timeout_ms,
@@ -163,7 +164,7 @@ class ClassicMembers:
             decision.effects.append(Reply(request_id, _rebalancing(group)))
             return decision
         assignment = assignment_bytes(
-            member.assigned, member.subscribed, self._topics, protocol.metadata
+            member.assigned, group.read_by(member), self._topics, protocol.metadata
         )
         self._protocol.has_stepped(group.group_id, member.member_id, decision)
         synced = Synced(CONSUMER_PROTOCOL, protocol.name, assignment)

@@ -68,6 +68,9 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     subscribed: frozenset[str] = frozenset()
+    """Topics by name."""
+    regex: str = ""
+    """Whose whole name matches this one, too; empty: none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     member_epoch: int = 0
@@ -114,6 +117,8 @@ class ConsumerGroup:
     target: dict[str, Partitions] = field(default_factory=dict)
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     """Member id by partition."""
+    resolved: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The topics that match, by regular expression; those of a new one are not known at once."""
     is_refreshed: bool = field(default=False, compare=False)
     """Whether this coordinator has compared the hash with the topics since they last changed."""
 
@@ -176,13 +181,19 @@ class ConsumerGroup:
 
     def subscribes_to(self, topic: str) -> bool:
         """Whether a member reads the topic."""
-        return any(topic in member.subscribed for member in self.members.values())
+        return any(topic in self.read_by(member) for member in self.members.values())
 
     def expires_at(self, commit: OffsetCommitValue, retention_ms: int) -> int | None:
         """So long after the commit; see `Group`."""
         if commit.expire_timestamp != -1:
             return commit.expire_timestamp  # of an old client, which said so
         return commit.commit_timestamp + retention_ms
+
+    def read_by(self, member: ConsumerMember) -> frozenset[str]:
+        """All topics that the member subscribes to, by name or by regular expression."""
+        if not member.regex:
+            return member.subscribed
+        return member.subscribed | self.resolved.get(member.regex, frozenset())
 
     # ---- what requests ask -----------------------------------------------------------------------
 
@@ -212,9 +223,10 @@ class ConsumerGroup:
                 member.client_id,
                 member.client_host,
                 tuple(sorted(member.subscribed)),
-                None,
+                member.regex or None,
                 member.assigned,
                 self.target.get(member.member_id, NO_PARTITIONS),
+                member.classic is not None,
             )
             for member in self.members.values()
         )

@@ -52,6 +52,7 @@ from pylog_broker.coordinator.groups.consumer.records import (
     target_epoch_record,
     target_record,
 )
+from pylog_broker.coordinator.groups.consumer.regexes import unused_regexes
 from pylog_broker.coordinator.groups.consumer.topics import (
     NO_PARTITIONS,
     Partitions,
@@ -141,7 +142,7 @@ def _take_over(made: ConsumerGroup, member: Member, group: ClassicGroup, topics:
         member.client_id,
         member.client_host,
         frozenset(subscription.topics),
-        member.rebalance_timeout_ms,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
         member_epoch=group.generation,
         previous_epoch=group.generation,
         assigned=assigned,
@@ -191,13 +192,13 @@ def downgraded(
     made.protocol = made.elected()
     for name in gone:
         member = group.members[name]
-        said = encode_subscription(Subscription(tuple(sorted(member.subscribed))), version=1)
+        said = encode_subscription(Subscription(tuple(sorted(group.read_by(member)))), version=1)
         protocols = (ClassicProtocol(made.protocol, said),)
         _add(made, member, config.consumer_session_timeout_ms, protocols)
     for name, each in made.members.items():
         each.assignment = assignment_bytes(
             group.target.get(name, NO_PARTITIONS),
-            group.members[name].subscribed,
+            group.read_by(group.members[name]),
             topics,
             each.metadata_for(made.protocol),
         )
@@ -229,6 +230,7 @@ def downgrade_records(group: ConsumerGroup, made: ClassicGroup) -> list[Record]:
     ends = (member_tombstones(group.group_id, name) for name in group.members)
     return [
         *(record for records in ends for record in records),
+        *unused_regexes(group, ()),
         *group_tombstones(group.group_id),
         Record(GroupMetadataKey(group.group_id), made.record(assignments)),
     ]

@@ -18,7 +18,8 @@ A member of the classic protocol makes the same steps by joining: what it asks i
 `consumer.classic_members`. The first member of the consumer protocol takes such a group over, and
 when the last one goes it is given back (`consumer.migration`).
 
-Not here: subscriptions by regular expression.
+A member may subscribe by a regular expression. What matches is searched for in turns of their own
+(`consumer.regexes`), and when it is found it is a change of the group like any other.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from pylog.errors import (
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from pylog.topic_patterns import topic_pattern
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -46,6 +48,9 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -88,6 +93,12 @@ from pylog_broker.coordinator.groups.consumer.records import (
     with_current,
     with_metadata,
 )
+from pylog_broker.coordinator.groups.consumer.regexes import (
+    RegexSearches,
+    regex_record,
+    regexes_of,
+    unused_regexes,
+)
 from pylog_broker.coordinator.groups.consumer.topics import (
     NO_PARTITIONS,
     Partitions,
@@ -108,6 +119,8 @@ from pylog_broker.coordinator.runtime.decision import (
 
 WAKE_AFTER_MS: Final = 5
 """After a change of a group: members that join together are one change to the others."""
+REGEX_AFTER_MS: Final = 100
+"""After a change of topics: those that are created together are one change to the group."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -144,13 +157,21 @@ class WakeTimer:
     group_id: str
 
 
-ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer
+@dataclass(frozen=True, slots=True)
+class RegexTimer:
+    """Names are to be matched with the regular expressions of a group."""
+
+    group_id: str
+
+
+ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer | RegexTimer
 ConsumerKey = (
     ConsumerGroupMetadataKey
     | ConsumerGroupMemberMetadataKey
     | ConsumerGroupTargetAssignmentMetadataKey
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
 )
 """Keys of the records that such a group has."""
 
@@ -191,6 +212,7 @@ class ConsumerProtocol:
         self._topics = topics
         self._standing: dict[str, dict[str, _Standing]] = {}
         self._waking: set[str] = set()
+        self._searches = RegexSearches()
         self._awaited: set[RevocationTimer] = set()
         """Of members of the classic protocol whose join or sync is awaited."""
 
@@ -221,6 +243,11 @@ class ConsumerProtocol:
                     group.target.pop(member_id, None)
                 else:
                     group.target[member_id] = partitions_of(value.topic_partitions)
+            case ConsumerGroupRegularExpressionKey(_, regex):
+                if value is None:
+                    group.resolved.pop(regex, None)
+                else:
+                    group.resolved[regex] = frozenset(value.topics)
             case ConsumerGroupCurrentMemberAssignmentKey(_, member_id):
                 if value is not None:
                     group.give(with_current(_member(group, member_id), value))
@@ -236,6 +263,8 @@ class ConsumerProtocol:
                     self.heard_of(group, member, decision)
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
                         self._await_revocation(group, member, decision)
+                if regexes_of(group.members.values()):
+                    self._search(group, decision)
         return decision
 
     # ---- heartbeat -------------------------------------------------------------------------------
@@ -244,8 +273,9 @@ class ConsumerProtocol:
         """`ConsumerHeartbeatAnswer`, at once or when there is news for a member whose heartbeat may
         stand. A later heartbeat of the same member has the one before it answered.
 
-        Raises InvalidRequest, UnsupportedAssignor, GroupIdNotFound, GroupMaxSizeReached,
-        UnknownMemberId, FencedMemberEpoch, FencedInstanceId and UnreleasedInstanceId.
+        Raises InvalidRequest, UnsupportedAssignor, InvalidRegularExpression, GroupIdNotFound,
+        GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch, FencedInstanceId and
+        UnreleasedInstanceId.
         """
         _check_request(request)
         decision = Decision()
@@ -465,6 +495,10 @@ class ConsumerProtocol:
             decision.records.append(member_record(group.group_id, member))
         members = {name: each for name, each in group.members.items() if name != replaced}
         members[member.member_id] = member
+        if member.regex != present.regex:
+            decision.records += unused_regexes(group, members.values())
+            if member.regex and member.regex not in group.resolved:
+                decision.effects.append(SetTimer(RegexTimer(group.group_id), 0))
         must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
         epoch = self._next_epoch(group, members, must_assign, decision)
         target, assignment_epoch = self._target(
@@ -489,8 +523,10 @@ class ConsumerProtocol:
 
     # ---- epochs ----------------------------------------------------------------------------------
 
-    def _read_by(self, members: Iterable[ConsumerMember]) -> list[SubscribedTopic]:
-        names = frozenset[str]().union(*(member.subscribed for member in members))
+    def _read_by(
+        self, group: ConsumerGroup, members: Iterable[ConsumerMember]
+    ) -> list[SubscribedTopic]:
+        names = frozenset[str]().union(*map(group.read_by, members))
         found = (self._topics.topic(name) for name in sorted(names))
         return [topic for topic in found if topic is not None]
 
@@ -508,7 +544,7 @@ class ConsumerProtocol:
         """The group's epoch, one more where subscriptions or topics have changed."""
         if not must_assign and group.is_refreshed:
             return group.group_epoch
-        found = metadata_hash(self._read_by(members.values()))
+        found = metadata_hash(self._read_by(group, members.values()))
         group.is_refreshed = True
         if not must_assign and found == group.metadata_hash:
             return group.group_epoch
@@ -536,14 +572,14 @@ class ConsumerProtocol:
         assign = ASSIGNORS[preferred_assignor(members.values())]
         asked = {
             name: AssignedMember(
-                member.subscribed,
+                group.read_by(member),
                 known.get(name, NO_PARTITIONS),
                 member.instance_id,
                 member.rack_id,
             )
             for name, member in members.items()
         }
-        assigned = assign(asked, self._read_by(members.values()))
+        assigned = assign(asked, self._read_by(group, members.values()))
         decision.records += (
             target_record(group.group_id, name, partitions)
             for name, partitions in assigned.items()
@@ -558,9 +594,49 @@ class ConsumerProtocol:
         """
         decision = Decision()
         for group in self._groups.values():
-            if isinstance(group, ConsumerGroup) and any(map(group.subscribes_to, names)):
+            if not isinstance(group, ConsumerGroup):
+                continue
+            if any(map(group.subscribes_to, names)):
                 group.is_refreshed = False
                 self.wake(group.group_id, decision)
+            if regexes_of(group.members.values()):
+                self._searches.look_at(group, names)
+                timer = RegexTimer(group.group_id)
+                decision.effects.append(SetTimer(timer, REGEX_AFTER_MS))
+        return decision
+
+    # ---- topics by regular expression ------------------------------------------------------------
+
+    def _search(self, group: ConsumerGroup, decision: Decision) -> None:
+        self._searches.begin(group, self._topics.names())
+        decision.effects.append(SetTimer(RegexTimer(group.group_id), 0))
+
+    def _match(self, wall_ms: int, group_id: str) -> Decision:
+        """Look at the next names; begin with all of them for an expression that is new."""
+        decision = Decision()
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            self._searches.forget(group_id)
+            return decision
+        found = self._searches.advance(group, self._topics.names())
+        regexes = regexes_of(group.members.values())
+        if found is None:
+            decision.effects.append(SetTimer(RegexTimer(group_id), 0))
+            return decision
+        if any(regex not in found and regex not in group.resolved for regex in regexes):
+            self._search(group, decision)
+            return decision
+        changed = {
+            regex: topics for regex, topics in found.items() if group.resolved.get(regex) != topics
+        }
+        decision.records += (
+            regex_record(group_id, regex, topics, wall_ms) for regex, topics in changed.items()
+        )
+        if any(topics or group.resolved.get(regex) for regex, topics in changed.items()):
+            ahead = replace(group, resolved={**group.resolved, **changed})
+            topics_hash = metadata_hash(self._read_by(ahead, group.members.values()))
+            decision.records.append(group_record(group_id, group.group_epoch + 1, topics_hash))
+            self.wake(group_id, decision)
         return decision
 
     # ---- leaving ---------------------------------------------------------------------------------
@@ -588,9 +664,10 @@ class ConsumerProtocol:
             self._give_back(group, made, gone, decision)
             return
         others = [each for name, each in group.members.items() if name not in gone]
-        found = metadata_hash(self._read_by(others))
+        found = metadata_hash(self._read_by(group, others))
         for member_id in gone:
             decision.records += member_tombstones(group.group_id, member_id)
+        decision.records += unused_regexes(group, others)
         decision.records.append(group_record(group.group_id, group.group_epoch + 1, found))
         for member_id in gone:
             self._cancel_timers(group, member_id, decision)
@@ -647,9 +724,11 @@ class ConsumerProtocol:
         timer = RevocationTimer(group.group_id, member.member_id)
         decision.effects.append(SetTimer(timer, max(member.rebalance_timeout_ms, 0)))
 
-    def on_timer(self, due: ConsumerTimer) -> Decision:
+    def on_timer(self, wall_ms: int, due: ConsumerTimer) -> Decision:
         """The time of a member, or of a heartbeat, is over."""
         decision = Decision()
+        if isinstance(due, RegexTimer):
+            return self._match(wall_ms, due.group_id)
         if isinstance(due, WakeTimer):
             return self._look_again(due.group_id)
         if isinstance(due, StandingTimer):
@@ -676,7 +755,7 @@ def _is_news(
 
 
 def _check_request(request: ConsumerHeartbeat) -> None:
-    """Raises InvalidRequest and UnsupportedAssignor."""
+    """Raises InvalidRequest, UnsupportedAssignor and InvalidRegularExpression."""
     epoch = request.member_epoch
     if fault := _fault(request) or (epoch == JOINING and _fault_of_join(request)):
         raise InvalidRequest(f"ConsumerGroupHeartbeat of group {request.group_id!r}: {fault}")
@@ -685,6 +764,8 @@ def _check_request(request: ConsumerHeartbeat) -> None:
             f"server_assignor {request.server_assignor!r} of group {request.group_id!r}: this "
             f"broker has {', '.join(ASSIGNORS)}"
         )
+    if request.subscribed_regex:
+        topic_pattern(request.subscribed_regex)
 
 
 def _fault(request: ConsumerHeartbeat) -> str | None:
@@ -700,8 +781,6 @@ def _fault(request: ConsumerHeartbeat) -> str | None:
         return "instance_id is missing, and only static members leave with member_epoch=-2"
     if request.rebalance_timeout_ms < -1:
         return f"rebalance_timeout_ms={request.rebalance_timeout_ms} is below 0"
-    if request.subscribed_regex:
-        return "subscribed_regex is not supported by this broker: give subscribed_names"
     return None
 
 
@@ -712,8 +791,8 @@ def _fault_of_join(request: ConsumerHeartbeat) -> str | None:
         return "owned (the topic partitions) is missing, and a member that joins gives it"
     if request.owned:
         return "owned (the topic partitions) is not empty: a member that joins has given up all"
-    if not request.subscribed_names:
-        return "subscribed_names is missing or empty, and a member that joins gives it"
+    if not request.subscribed_names and not request.subscribed_regex:
+        return "subscribed_names and subscribed_regex are empty, and a member that joins gives one"
     return None
 
 
@@ -750,6 +829,7 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         client_id=request.client_id,
         client_host=request.client_host,
         subscribed=member.subscribed if names is None else frozenset(names),
+        regex=member.regex if request.subscribed_regex is None else request.subscribed_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=request.server_assignor or member.server_assignor,
         classic=None,
@@ -758,6 +838,6 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
 
 def _reads_alike(before: ConsumerMember, after: ConsumerMember) -> bool:
     """Whether a target is as good for the one as for the other."""
-    return (before.subscribed, before.rack_id, before.server_assignor) == (
-        after.subscribed, after.rack_id, after.server_assignor,
+    return (before.subscribed, before.regex, before.rack_id, before.server_assignor) == (
+        after.subscribed, after.regex, after.rack_id, after.server_assignor,
     )  # fmt: skip

@@ -162,7 +162,6 @@ def test_the_range_assignor_is_used_when_most_members_ask_for_it() -> None:
         ({"rebalance_timeout_ms": -2}, "rebalance_timeout_ms"),
         ({"subscribed_names": None}, "subscribed_names"),
         ({"subscribed_names": ()}, "subscribed_names"),
-        ({"subscribed_regex": "t.*"}, "subscribed_regex"),
         ({"owned": None}, "owned"),
         ({"owned": frozenset({TopicIdPartition("x", 0)})}, "owned"),  # type: ignore[arg-type]
         ({"member_epoch": 1, "member_id": ""}, "member_id"),
