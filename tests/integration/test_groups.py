@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -154,6 +155,25 @@ def test_a_group_changes_its_protocol_while_its_members_read(
     finally:
         first.close()
         second.close()
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_pattern_finds_topics_that_are_there_and_that_come(
+    cluster: LocalCluster, admin: AdminClient, topic: str, is_text: bool
+) -> None:
+    wanted = f"x-{topic}-[0-9]"
+    names = [f"x-{topic}-{number}" for number in range(3)]
+    admin.create_topics([NewTopic(name, 2) for name in (*names[:2], f"x-{topic}-no")])
+    with member(cluster, topic, "consumer", metadata_max_age_ms=300_000) as consumer:
+        consumer.subscribe(pattern=wanted if is_text else re.compile(wanted))
+        poll_until(lambda: len(consumer.assignment()) == 4, consumer)
+        [described] = admin.describe_groups(topic)[topic].members
+        assert described.topic_pattern == (f"^(?!__)(?:{wanted})" if is_text else None)
+        if is_text:  # the coordinator hears of it at once
+            admin.create_topics([NewTopic(names[2], 2)])
+            poll_until(lambda: len(consumer.assignment()) == 6, consumer)
+        assert {tp.topic for tp in consumer.assignment()} == set(names[: 3 if is_text else 2])
+    admin.delete_topics([*names[: 3 if is_text else 2], f"x-{topic}-no"])
 
 
 def test_an_operator_removes_a_member_of_the_consumer_protocol(

@@ -107,6 +107,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     owned: tuple[TopicPartition, ...] | None = None
     standing_ms: int = 0
     """So long the answer may wait for news."""
+    regex: str | None = None
+    """Topics whose whole name matches, beside those that are named; empty: none any more."""
 
 
 GroupRequest = (
