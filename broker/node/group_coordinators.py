@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from typing import Any
 
@@ -94,6 +94,10 @@ class GroupTopics:
         if name not in self._seen:
             self._seen[name] = self._now(name)
         return self._seen[name]
+
+    def names(self) -> Collection[str]:
+        """The names of all topics."""
+        return self._image().topics_by_name.keys()
 
     def _now(self, name: str) -> SubscribedTopic | None:
         image = self._image()

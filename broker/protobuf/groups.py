@@ -465,6 +465,7 @@ def _consumer(
         subscribed_topic_regex=member.subscribed_regex,
         assigned=assigned(member.assigned, topics),
         target=assigned(member.target, topics),
+        type="classic" if member.speaks_classic else "consumer",
     )
 
 

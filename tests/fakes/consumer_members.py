@@ -63,6 +63,7 @@ class Consumer:
     subscribed: tuple[str, ...] = ("t",)
     instance_id: str | None = None
     assignor: str | None = None
+    regex: str | None = None
     epoch: int = 0
     owned: Partitions = frozenset()
     answers: list[Any] = field(default_factory=list)
@@ -77,6 +78,7 @@ class Consumer:
             instance_id=self.instance_id,
             rebalance_timeout_ms=REBALANCE_MS if joins else -1,
             subscribed_names=self.subscribed if joins else None,
+            subscribed_regex=self.regex if joins else None,
             server_assignor=self.assignor if joins else None,
             owned=self.owned,
             client_id="client",

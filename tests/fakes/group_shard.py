@@ -5,7 +5,7 @@ the test says so. Time is virtual, records pass through their bytes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pylog.model import LeaderEpoch, Offset
@@ -33,6 +33,9 @@ class ShardTopics(dict[str, SubscribedTopic]):
 
     def topic(self, name: str) -> SubscribedTopic | None:
         return self.get(name)
+
+    def names(self) -> Collection[str]:
+        return self.keys()
 
 
 class GroupShard:

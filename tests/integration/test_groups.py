@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -118,6 +119,72 @@ def test_members_share_and_take_over(
         second.close()
     [listed] = [each for each in admin.list_groups() if each.group_id == topic]
     assert (listed.type, listed.state) == (protocol, "Empty")
+
+
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_group_changes_its_protocol_while_its_members_read(
+    cluster: LocalCluster, admin: AdminClient, topic: str, strategy: str
+) -> None:
+    def kind() -> str:
+        [listed] = [each for each in admin.list_groups() if each.group_id == topic]
+        return listed.type
+
+    settings = {"enable_auto_commit": False, "heartbeat_interval_ms": 300}
+    first = member(cluster, topic, "classic", partition_assignment_strategy=[strategy], **settings)
+    second = member(cluster, topic, "consumer", enable_auto_commit=False)
+    try:
+        first.subscribe(topic)
+        read = poll_until(lambda: len(first.assignment()) == PARTITIONS, first)
+        while len(read) < 100 * PARTITIONS:
+            read += first.poll(5)
+        first.commit()
+        assert kind() == "classic"
+        second.subscribe(topic)
+        again = poll_until(
+            lambda: len(second.assignment()) == 2 == len(first.assignment()), first, second
+        )
+        assert kind() == "consumer"
+        assert not first.assignment() & second.assignment()
+        first.commit()
+        second.commit()
+        second.close()
+        again += poll_until(lambda: len(first.assignment()) == PARTITIONS, first)
+        assert kind() == "classic"
+        assert again == [], "what is committed is not read again"
+        first.commit()
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_a_pattern_finds_topics_that_are_there_and_that_come(
+    cluster: LocalCluster, admin: AdminClient, topic: str, is_text: bool
+) -> None:
+    wanted = f"x-{topic}-[0-9]"
+    names = [f"x-{topic}-{number}" for number in range(3)]
+    admin.create_topics([NewTopic(name, 2) for name in (*names[:2], f"x-{topic}-no")])
+    with member(cluster, topic, "consumer", metadata_max_age_ms=300_000) as consumer:
+        consumer.subscribe(pattern=wanted if is_text else re.compile(wanted))
+        poll_until(lambda: len(consumer.assignment()) == 4, consumer)
+        [described] = admin.describe_groups(topic)[topic].members
+        assert described.topic_pattern == (f"^(?!__)(?:{wanted})" if is_text else None)
+        if is_text:  # the coordinator hears of it at once
+            admin.create_topics([NewTopic(names[2], 2)])
+            poll_until(lambda: len(consumer.assignment()) == 6, consumer)
+        assert {tp.topic for tp in consumer.assignment()} == set(names[: 3 if is_text else 2])
+    admin.delete_topics([*names[: 3 if is_text else 2], f"x-{topic}-no"])
+
+
+def test_an_operator_removes_a_member_of_the_consumer_protocol(
+    cluster: LocalCluster, admin: AdminClient, topic: str
+) -> None:
+    with member(cluster, topic, "consumer", group_instance_id="here") as consumer:
+        consumer.subscribe(topic)
+        poll_until(lambda: len(consumer.assignment()) == PARTITIONS, consumer)
+    assert len(admin.describe_groups(topic)[topic].members) == 1  # it is expected back
+    admin.remove_group_members(topic)
+    assert admin.describe_groups(topic)[topic].members == ()
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -12,11 +12,6 @@ from pylog import errors
 from pylog.client.answers import Callback
 from pylog.client.membership.assignors import CooperativeStickyAssignor, RangeAssignor
 from pylog.client.membership.classic_membership import ClassicMembership
-from pylog.client.membership.consumer_protocol import (
-    Assignment,
-    decode_subscription,
-    encode_assignment,
-)
 from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.messages import (
@@ -33,6 +28,11 @@ from pylog.client.membership.messages import (
     SyncGroup,
 )
 from pylog.client.membership.offset_commits import OffsetCommits
+from pylog.consumer_protocol import (
+    Assignment,
+    decode_subscription,
+    encode_assignment,
+)
 from pylog.model import OffsetAndMetadata, TopicPartition
 from tests.fakes.short_text import short_text
 

@@ -16,6 +16,8 @@ INSTANCE_ID_CHARS_MAX: Final = 249
 """Kafka's own limit (KIP-345)."""
 NAME_CHARS_MAX: Final = 512
 """Of any other name. The longest that a broker makes is a member id: a client's id and a UUID."""
+REGEX_CHARS_MAX: Final = 8_000
+"""Of a regular expression: the key of its record holds it, and has 32 KiB at most."""
 REASON_CHARS_MAX: Final = 255
 """Of the words in which a member says why it joins or goes; what is longer is cut, as in Kafka."""
 STANDING_MS_MAX: Final = 60_000
@@ -27,6 +29,11 @@ of all members.
 """
 ASSIGNMENTS_BYTES_MAX: Final = 4 * 1024 * 1024
 """Of all members of a group."""
+
+_CHARS_MAX: Final = {
+    "instance_id": INSTANCE_ID_CHARS_MAX,
+    "subscribed_topic_regex": REGEX_CHARS_MAX,
+}
 
 
 def check_group_id(group_id: str, *, may_be_empty: bool = False) -> None:
@@ -44,7 +51,7 @@ def check_group_id(group_id: str, *, may_be_empty: bool = False) -> None:
 def check_names(**names: str | None) -> None:
     """InvalidRequest for a name that is too long, by the field that has it."""
     for name, value in names.items():
-        limit = INSTANCE_ID_CHARS_MAX if name == "instance_id" else NAME_CHARS_MAX
+        limit = _CHARS_MAX.get(name, NAME_CHARS_MAX)
         if value is not None and len(value) > limit:
             raise InvalidRequest(f"{name} has {len(value)} characters; the limit is {limit}")
 

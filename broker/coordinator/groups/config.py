@@ -30,6 +30,10 @@ class GroupConfig:
     """group.consumer.heartbeat.interval.ms: how often it is told to send one."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size: members of one group of it."""
+    consumer_migration_policy: str = "bidirectional"
+    """group.consumer.migration.policy: in which direction a group with members may change its
+    protocol. One of bidirectional, upgrade (to the consumer protocol), downgrade, disabled.
+    """
     share_session_timeout_ms: int = 45_000
     """group.share.session.timeout.ms: how long a member of a share group may be silent."""
     share_heartbeat_interval_ms: int = 5_000
@@ -42,3 +46,13 @@ class GroupConfig:
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
     """offsets.retention.check.interval.ms"""
+
+    @property
+    def may_upgrade(self) -> bool:
+        """Whether a classic group with members may become one of the consumer protocol."""
+        return self.consumer_migration_policy in ("bidirectional", "upgrade")
+
+    @property
+    def may_downgrade(self) -> bool:
+        """Likewise the other way."""
+        return self.consumer_migration_policy in ("bidirectional", "downgrade")

@@ -17,6 +17,7 @@ from pylog.errors import (
     InvalidGroupId,
     NonEmptyGroup,
     PylogError,
+    UnknownMemberId,
 )
 from pylog.model import Offset
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
@@ -26,6 +27,9 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -69,11 +73,13 @@ from pylog_broker.coordinator.groups.classic.protocol import (
     SyncTimer,
 )
 from pylog_broker.coordinator.groups.config import GroupConfig
+from pylog_broker.coordinator.groups.consumer.classic_members import ClassicMembers
 from pylog_broker.coordinator.groups.consumer.group import ConsumerGroup
 from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeat
 from pylog_broker.coordinator.groups.consumer.protocol import (
     ConsumerProtocol,
     ConsumerSessionTimer,
+    RegexTimer,
     RevocationTimer,
     StandingTimer,
     TargetTimer,
@@ -81,7 +87,7 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
 from pylog_broker.coordinator.groups.consumer.topics import Topics
-from pylog_broker.coordinator.groups.group import Group, GroupType
+from pylog_broker.coordinator.groups.group import Caller, Group, GroupType
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
     DescribedGroup,
@@ -124,6 +130,7 @@ class GroupCoordinator:
         self.offsets = GroupOffsets(config)
         self.classic = ClassicProtocol(self.groups, config, lost)
         self.consumer = ConsumerProtocol(self.groups, config, topics, lost)
+        self._classic_members = ClassicMembers(self.consumer, topics)
         self.share = ShareProtocol(self.groups, config, topics, lost)
 
     # ---- as any coordinator ----------------------------------------------------------------------
@@ -146,6 +153,7 @@ class GroupCoordinator:
                 | ConsumerGroupTargetAssignmentMetadataKey()
                 | ConsumerGroupTargetAssignmentMemberKey()
                 | ConsumerGroupCurrentMemberAssignmentKey()
+                | ConsumerGroupRegularExpressionKey()
             ):
                 self.consumer.replay(key, value)
             case (
@@ -162,6 +170,14 @@ class GroupCoordinator:
                 # streams group. It stays in the log for a release that has those.
                 pass
 
+        if value is None and isinstance(key, GroupMetadataKey | ConsumerGroupMetadataKey):
+            self._keep_positions(key.group if isinstance(key, GroupMetadataKey) else key.group_id)
+
+    def _keep_positions(self, group_id: str) -> None:
+        """The group's type has ended, and not its positions: the next one has not begun yet."""
+        if group_id not in self.groups and self.offsets.of(group_id):
+            self.groups[group_id] = ClassicGroup(group_id)
+
     def on_loaded(self, now_ms: int, wall_ms: int) -> Decision:
         """Members have a session time-out to be heard of."""
         decision = self.classic.on_loaded()
@@ -175,10 +191,10 @@ class GroupCoordinator:
         match key:
             case SessionTimer() | PendingTimer() | JoinTimer() | SyncTimer() | HeartbeatTimer():
                 return self.classic.on_timer(wall_ms, key)
-            case ConsumerSessionTimer() | RevocationTimer():
-                return self.consumer.on_timer(key)
+            case ConsumerSessionTimer() | RevocationTimer() | RegexTimer():
+                return self.consumer.on_timer(wall_ms, key)
             case StandingTimer() | WakeTimer() | TargetTimer():
-                return self.consumer.on_timer(key)
+                return self.consumer.on_timer(wall_ms, key)
             case ShareSessionTimer():
                 return self.share.on_timer(key)
             case _:
@@ -191,19 +207,45 @@ class GroupCoordinator:
     # ---- the classic protocol --------------------------------------------------------------------
 
     def join(self, wall_ms: int, request_id: RequestId, request: JoinGroup) -> Decision:
-        """`Joined`; see `ClassicProtocol`."""
-        return self.classic.join(wall_ms, request_id, request)
+        """`Joined`; see `ClassicProtocol`, and `ClassicMembers` for a group of consumers that has
+        members. One that has none becomes a classic group, and keeps its offsets.
+        """
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ConsumerGroup):
+            return self.classic.join(wall_ms, request_id, request)
+        self.classic.check_join(request)
+        if not group.is_empty:
+            return self._classic_members.join(request_id, request, group)
+        if request.member_id:
+            raise UnknownMemberId(f"group {group.group_id!r} has no member {request.member_id!r}")
+        self.groups[group.group_id] = ClassicGroup(group.group_id)
+        try:
+            decision = self.classic.join(wall_ms, request_id, request)
+        except PylogError:
+            self.groups[group.group_id] = group
+            raise
+        decision.records[:0] = group_tombstones(group.group_id)
+        return decision
 
     def sync(self, wall_ms: int, request_id: RequestId, request: SyncGroup) -> Decision:
-        """`Synced`; see `ClassicProtocol`."""
+        """`Synced`; see `ClassicProtocol` and `ClassicMembers`."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.sync(request_id, request, group)
         return self.classic.sync(wall_ms, request_id, request)
 
     def heartbeat(self, request_id: RequestId, request: Heartbeat) -> Decision:
-        """None, or RebalanceInProgress; see `ClassicProtocol`."""
+        """None, or RebalanceInProgress; see `ClassicProtocol` and `ClassicMembers`."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.heartbeat(request_id, request, group)
         return self.classic.heartbeat(request_id, request)
 
     def leave(self, wall_ms: int, request_id: RequestId, request: LeaveGroup) -> Decision:
-        """`Left`; see `ClassicProtocol`."""
+        """`Left`; see `ClassicProtocol` and `ClassicMembers`."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return self._classic_members.leave(request_id, request, group)
         return self.classic.leave(wall_ms, request_id, request)
 
     # ---- the consumer protocol -------------------------------------------------------------------
@@ -261,10 +303,12 @@ class GroupCoordinator:
         return self.offsets.fetch(request_id, request)
 
     def delete_offsets(self, request_id: RequestId, request: OffsetDelete) -> Decision:
-        """`OffsetsDeleted`. Raises GroupIdNotFound; NonEmptyGroup where members of the group speak
-        of no topics, so that nobody knows what they read.
+        """`OffsetsDeleted`. Raises GroupIdNotFound, also for a group of a type that has no offsets;
+        NonEmptyGroup where members of the group speak of no topics, so that nobody knows what they
+        read.
         """
         group = self._group(request.group_id)
+        group.check_fetch(Caller())
         if isinstance(group, ClassicGroup) and group.members and group.topics is None:
             raise NonEmptyGroup(
                 f"group {group.group_id!r} has members, and what they read is not known: stop them "

@@ -18,6 +18,7 @@ def group_config(config: BrokerConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
+        consumer_migration_policy=config.group_consumer_migration_policy,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_retention_ms=config.offsets_retention_minutes * _MINUTE_MS,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,

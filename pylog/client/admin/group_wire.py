@@ -16,9 +16,9 @@ from pylog.client.admin.admin_types import (
 )
 from pylog.client.arguments import mapping, several, shown, whole_or_none
 from pylog.client.cluster.wire import error_of
-from pylog.client.membership.consumer_protocol import decode_assignment, decode_subscription
 from pylog.client.topics_and_partitions import one_partition
 from pylog.config import LONG_MAX
+from pylog.consumer_protocol import decode_assignment, decode_subscription
 from pylog.model import NO_EPOCH, BrokerDescription, OffsetAndMetadata, TopicPartition
 from pylog.rpc.v1 import common_pb2, group_pb2
 

@@ -185,9 +185,10 @@ class Consumer(Closing, Shown):
         pattern: str | re.Pattern[str] | None = None,
         listener: object | None = None,
     ) -> None:
-        """Read these topics, or all whose whole name matches `pattern` (RE2's expressions; the
-        cluster is asked again every `metadata_max_age_ms`): with a group the partitions that it
-        gives this consumer, else all.
+        """Read these topics, or all whose whole name matches `pattern` (RE2's expressions): with a
+        group the partitions that it gives this consumer, else all. A pattern that is a text is the
+        coordinator's to match under the consumer protocol, so new topics are read at once; else,
+        and where `re` compiled it, the cluster is asked again every `metadata_max_age_ms`.
 
         `listener`: an object with some of the methods on_partitions_assigned, on_partitions_revoked
         and on_partitions_lost, each called with a list of partitions, within polls. Those that are

@@ -159,7 +159,9 @@ class ConsumerCore:
         """Assign what the subscription covers and metadata tell of, or have the group do that."""
         subscription = self.subscription
         if self.group is not None:
-            if subscription:
+            if subscription.regex and self.group.finds_topics:
+                self.group.subscribe((), subscription.regex)
+            elif subscription:
                 self.group.subscribe(subscription.matching(self._metadata.topics))
             return
         for topic in subscription.matching(self._metadata.topics):

@@ -144,9 +144,20 @@ class GroupManagers:
                 is_news = True
         return is_news
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Share these topics' partitions with the other members."""
-        self.membership.subscribe(topics)
+    def subscribe(self, topics: Iterable[str], regex: str = "") -> None:
+        """Share these topics' partitions with the other members, and those of topics that match the
+        expression, where the coordinator `finds_topics`.
+        """
+        if isinstance(self.membership, ConsumerMembership):
+            self.membership.subscribe(topics, regex)
+        else:
+            assert not regex
+            self.membership.subscribe(topics)
+
+    @property
+    def finds_topics(self) -> bool:
+        """Whether the coordinator finds the topics of an expression."""
+        return isinstance(self.membership, ConsumerMembership)
 
     def set_listener(self, listener: RebalanceListener | None) -> None:
         """Tell the user's code of what comes and goes."""

@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from pylog import errors
 from pylog.client.arguments import several
 from pylog.client.topics_and_partitions import check_topic
 from pylog.topic_patterns import TopicPattern, topic_pattern
+
+INTERNAL: Final = "__"
+"""Names of internal topics begin with it."""
+REGEX_CHARS_MAX: Final = 8_000
+"""What a coordinator takes."""
 
 
 @dataclass(slots=True)
@@ -23,6 +29,10 @@ class Subscription:
     pattern: TopicPattern | None = None
     seen: set[str] = field(default_factory=set)
     exclude_internal: bool = True
+    regex: str = ""
+    """The pattern for a coordinator to match; empty: this consumer matches it, as `re` compiled it,
+    or as it is longer than what a coordinator takes.
+    """
 
     @classmethod
     def of(
@@ -42,7 +52,8 @@ class Subscription:
                 chosen = topic_pattern(_text(pattern))
             except errors.InvalidRegularExpression as error:
                 raise errors.InvalidRegularExpression(f"pattern={error}") from None
-            return cls(pattern=chosen, exclude_internal=exclude_internal)
+            regex = _regex(pattern, exclude_internal) if isinstance(pattern, str) else ""
+            return cls(pattern=chosen, exclude_internal=exclude_internal, regex=regex)
         assert topics is not None
         wanted = "a topic's name, or several"
         names = [topics] if isinstance(topics, str) else several(topics, "topics", wanted)
@@ -60,8 +71,21 @@ class Subscription:
         if self.pattern is None:
             return list(self.topics)
         pattern = self.pattern
-        hidden = ("__",) if self.exclude_internal else ()
+        hidden = (INTERNAL,) if self.exclude_internal else ()
         return [t for t in known if pattern.matches(t) and not t.startswith(hidden)]
+
+
+def _regex(pattern: str, exclude_internal: bool) -> str:
+    """The same for a coordinator, which leaves no topic out by itself."""
+    if exclude_internal:
+        begins_with_lookahead = pattern.startswith(("^(?!", "^(?="))
+        rest = pattern[1:] if begins_with_lookahead else f"(?:{pattern})"
+        pattern = f"^(?!{INTERNAL}){rest}"
+        try:
+            topic_pattern(pattern)
+        except errors.InvalidRegularExpression:
+            return ""
+    return pattern if len(pattern) <= REGEX_CHARS_MAX else ""
 
 
 def _text(pattern: str | re.Pattern[str]) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol
 
 from pylog import errors
-from pylog.client.membership.consumer_protocol import (
+from pylog.consumer_protocol import (
     NO_GENERATION,
     Reader,
     Subscription,

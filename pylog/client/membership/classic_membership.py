@@ -18,15 +18,6 @@ from typing import Final
 from pylog import errors
 from pylog.client.answers import Answer, Callback
 from pylog.client.membership.assignors import OWN_ASSIGNORS, Assignor, Member, Plan
-from pylog.client.membership.consumer_protocol import (
-    NO_GENERATION,
-    Assignment,
-    Subscription,
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import NEXT_STATES, MemberState, RebalanceListener
@@ -44,6 +35,15 @@ from pylog.client.membership.messages import (
     Synced,
     SyncGroup,
     WatchGroupTopics,
+)
+from pylog.consumer_protocol import (
+    NO_GENERATION,
+    Assignment,
+    Subscription,
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 from pylog.model import TopicPartition
 

@@ -105,6 +105,8 @@ class ConsumerMembership:
         self._commit = commit
         self._jitter = jitter
         self._topics: tuple[str, ...] = ()
+        self._regex = ""
+        self._has_told_regex = False  # the coordinator may have one that is no more
         self._target: _Partitions | None = None  # the newest that is not reconciled yet
         self._effects: list[Effect] = []
         self._awaited: Answer[None] | None = None
@@ -125,15 +127,21 @@ class ConsumerMembership:
 
     # ---- the user -----------------------------------------------------------------------------
 
-    def subscribe(self, topics: Iterable[str]) -> None:
-        """Read these; what is given up is the coordinator's to say."""
+    def subscribe(self, topics: Iterable[str], regex: str = "") -> None:
+        """Read these, and all whose whole name matches the expression, which the coordinator finds;
+        what is given up is the coordinator's to say.
+        """
         wanted = tuple(sorted(set(topics)))
-        if wanted == self._topics:
+        if (wanted, regex) == (self._topics, self._regex):
             return
-        self._topics = wanted
+        self._topics, self._regex = wanted, regex
         self._tell_all = True
         self._beat_at_ms = 0
-        self._identity.takes_part = bool(wanted)
+        self._identity.takes_part = self._subscribes
+
+    @property
+    def _subscribes(self) -> bool:
+        return bool(self._topics or self._regex)
 
     def on_user_poll(self, now_ms: int) -> bool:
         """The user is there, and takes what comes; whether the member was out without it."""
@@ -161,7 +169,7 @@ class ConsumerMembership:
         if self._left is not None:
             return self._left
         left: Answer[None] = Answer()
-        self._topics = ()
+        self._topics, self._regex = (), ""
         if self.state is _S.UNSUBSCRIBED:
             left.succeed(None)
             return left
@@ -230,7 +238,7 @@ class ConsumerMembership:
     def _may_join(self) -> bool:
         match self.state:
             case _S.UNSUBSCRIBED:
-                return bool(self._topics)
+                return self._subscribes
             case _S.STALE:
                 return not self._is_late
             case _:
@@ -335,6 +343,8 @@ class ConsumerMembership:
         identity, tells_all = self._identity, self._tell_all
         self._tell_all = False
         joins = identity.generation == JOIN_EPOCH
+        regex = self._regex if tells_all and (self._regex or self._has_told_regex) else None
+        self._has_told_regex = self._has_told_regex or bool(regex)
         self._in_flight = ConsumerGroupHeartbeat(
             coordinator,
             identity.group_id,
@@ -345,6 +355,7 @@ class ConsumerMembership:
             self._topics if tells_all else None,
             self.owned if acknowledges or joins else None,
             0 if joins or acknowledges else max(self._interval_ms, STANDING_MS),
+            regex,
         )
         self._effects.append(self._in_flight)
 
@@ -472,7 +483,7 @@ class ConsumerMembership:
         self._become(_S.UNSUBSCRIBED)
         self._is_telling, self._leave_by_ms, self._failures = False, None, 0
         self._identity.forget_generation()
-        self._identity.takes_part = bool(self._topics)
+        self._identity.takes_part = self._subscribes
         self._error = None
         assert self._left is not None
         self._left.succeed(None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pylog.client.membership.consumer_protocol import NO_GENERATION
+from pylog.consumer_protocol import NO_GENERATION
 
 
 @dataclass(slots=True)

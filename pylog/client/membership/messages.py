@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from pylog.client.membership.consumer_protocol import NO_GENERATION
+from pylog.consumer_protocol import NO_GENERATION
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 STANDING_MS: Final = 15_000
@@ -107,6 +107,8 @@ class ConsumerGroupHeartbeat(NamedTuple):
     owned: tuple[TopicPartition, ...] | None = None
     standing_ms: int = 0
     """So long the answer may wait for news."""
+    regex: str | None = None
+    """Topics whose whole name matches, beside those that are named; empty: none any more."""
 
 
 GroupRequest = (

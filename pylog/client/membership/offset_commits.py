@@ -16,7 +16,6 @@ from typing import Final
 
 from pylog import errors
 from pylog.client.answers import Answer, Callback
-from pylog.client.membership.consumer_protocol import NO_GENERATION
 from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.messages import (
@@ -27,6 +26,7 @@ from pylog.client.membership.messages import (
     PartitionCommitted,
     Polled,
 )
+from pylog.consumer_protocol import NO_GENERATION
 from pylog.model import OffsetAndMetadata, TopicPartition
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]

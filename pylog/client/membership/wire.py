@@ -181,6 +181,8 @@ class GroupWire:
         if request.topics is not None:
             message.subscribed_topics.names.extend(request.topics)
             message.subscribed_topics.SetInParent()
+        if request.regex is not None:
+            message.subscribed_topic_regex = request.regex
         if request.owned is not None:
             message.owned.SetInParent()
             for topic, numbers in _by_topic(request.owned).items():

@@ -156,7 +156,7 @@ class ClassicProtocol:
         Raises InvalidGroupId, InvalidSessionTimeout, UnknownMemberId, FencedInstanceId,
         InconsistentGroupProtocol and GroupMaxSizeReached, also for members that say too much.
         """
-        self._check_join(request)
+        self.check_join(request)
         group = self._groups.get(request.group_id)
         if group is not None and not isinstance(group, ClassicGroup):
             raise InconsistentGroupProtocol(
@@ -175,7 +175,8 @@ class ClassicProtocol:
             return self._join_as_new(wall_ms, request_id, request, group)
         return self._join_again(wall_ms, request_id, request, group)
 
-    def _check_join(self, request: JoinGroup) -> None:
+    def check_join(self, request: JoinGroup) -> None:
+        """Raises InvalidGroupId and InvalidSessionTimeout."""
         if not request.group_id:
             raise InvalidGroupId("group_id is empty")
         low, high = self._config.min_session_timeout_ms, self._config.max_session_timeout_ms

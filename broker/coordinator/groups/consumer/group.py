@@ -18,7 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 
-from pylog.errors import StaleMemberEpoch, UnknownMemberId
+from pylog.errors import IllegalGeneration, StaleMemberEpoch, UnknownMemberId
+from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
+    ClassicMemberMetadata,
+)
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitValue
 from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS
 from pylog_broker.coordinator.groups.consumer.messages import (
@@ -65,6 +68,9 @@ class ConsumerMember:
     client_id: str = ""
     client_host: str = ""
     subscribed: frozenset[str] = frozenset()
+    """Topics by name."""
+    regex: str = ""
+    """Whose whole name matches this one, too; empty: none."""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
     member_epoch: int = 0
@@ -73,6 +79,9 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NO_PARTITIONS
     revoking: Partitions = NO_PARTITIONS
+    classic: ClassicMemberMetadata | None = None
+    """What it said when it joined by the classic protocol; None: it speaks the consumer protocol.
+    """
 
     @property
     def held(self) -> Partitions:
@@ -108,6 +117,8 @@ class ConsumerGroup:
     target: dict[str, Partitions] = field(default_factory=dict)
     owners: dict[TopicIdPartition, str] = field(default_factory=dict)
     """Member id by partition."""
+    resolved: dict[str, frozenset[str]] = field(default_factory=dict)
+    """The topics that match, by regular expression; those of a new one are not known at once."""
     is_refreshed: bool = field(default=False, compare=False)
     """Whether this coordinator has compared the hash with the topics since they last changed."""
 
@@ -162,14 +173,15 @@ class ConsumerGroup:
                 f"group {self.group_id!r} has members, and {caller.member_id!r} is none of them"
             )
         if caller.epoch != member.member_epoch:
-            raise StaleMemberEpoch(
+            outdated = StaleMemberEpoch if member.classic is None else IllegalGeneration
+            raise outdated(
                 f"member {caller.member_id!r} of group {self.group_id!r} is at epoch "
                 f"{member.member_epoch}, and the request says {caller.epoch}"
             )
 
     def subscribes_to(self, topic: str) -> bool:
         """Whether a member reads the topic."""
-        return any(topic in member.subscribed for member in self.members.values())
+        return any(topic in self.read_by(member) for member in self.members.values())
 
     def expires_at(self, commit: OffsetCommitValue, retention_ms: int) -> int | None:
         """So long after the commit; see `Group`."""
@@ -177,12 +189,28 @@ class ConsumerGroup:
             return commit.expire_timestamp  # of an old client, which said so
         return commit.commit_timestamp + retention_ms
 
+    def read_by(self, member: ConsumerMember) -> frozenset[str]:
+        """All topics that the member subscribes to, by name or by regular expression."""
+        if not member.regex:
+            return member.subscribed
+        return member.subscribed | self.resolved.get(member.regex, frozenset())
+
     # ---- what requests ask -----------------------------------------------------------------------
 
     def is_reconciled(self, member: ConsumerMember) -> bool:
         """Whether it has all that it should."""
         at_target = member.member_epoch == self.assignment_epoch
         return member.state is MemberState.STABLE and at_target
+
+    def supports(self, names: Iterable[str]) -> bool:
+        """Whether a member that speaks the classic protocol with these strategies may join: all
+        members that speak it support one of them. Of the consumer protocol any member may.
+        """
+        common = set(names)
+        for member in self.members.values():
+            if member.classic is not None:
+                common &= {each.name for each in member.classic.supported_protocols}
+        return bool(common)
 
     def described(self) -> DescribedConsumerGroup:
         """All that anybody may know."""
@@ -195,9 +223,10 @@ class ConsumerGroup:
                 member.client_id,
                 member.client_host,
                 tuple(sorted(member.subscribed)),
-                None,
+                member.regex or None,
                 member.assigned,
                 self.target.get(member.member_id, NO_PARTITIONS),
+                member.classic is not None,
             )
             for member in self.members.values()
         )

@@ -71,6 +71,8 @@ class DescribedConsumer(NamedTuple):
     subscribed_regex: str | None
     assigned: Partitions
     target: Partitions
+    speaks_classic: bool = False
+    """Whether it has joined by the classic protocol."""
 
 
 class DescribedConsumerGroup(NamedTuple):

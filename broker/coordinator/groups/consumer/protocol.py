@@ -17,7 +17,12 @@ A member that has not given up what it should within its rebalance time-out is n
 so is one that has been silent for a session time-out. What it had is free then: its epoch is
 refused when it comes back, for heartbeats and for commits.
 
-Not here: subscriptions by regular expression, and members of the classic protocol in such a group.
+A member of the classic protocol makes the same steps by joining: what it asks is answered by
+`consumer.classic_members`. The first member of the consumer protocol takes such a group over, and
+when the last one goes it is given back (`consumer.migration`).
+
+A member may subscribe by a regular expression. What matches is searched for in turns of their own
+(`consumer.regexes`), and when it is found it is a change of the group like any other.
 """
 
 from __future__ import annotations
@@ -34,10 +39,12 @@ from pylog.errors import (
     GroupMaxSizeReached,
     InvalidRequest,
     PylogError,
+    RebalanceInProgress,
     UnknownMemberId,
     UnreleasedInstanceId,
     UnsupportedAssignor,
 )
+from pylog.topic_patterns import topic_pattern
 from pylog_broker.coordinator.generated.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentKey,
 )
@@ -45,6 +52,9 @@ from pylog_broker.coordinator.generated.consumer_group_member_metadata import (
     ConsumerGroupMemberMetadataKey,
 )
 from pylog_broker.coordinator.generated.consumer_group_metadata import ConsumerGroupMetadataKey
+from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
+    ConsumerGroupRegularExpressionKey,
+)
 from pylog_broker.coordinator.generated.consumer_group_target_assignment_member import (
     ConsumerGroupTargetAssignmentMemberKey,
 )
@@ -53,6 +63,7 @@ from pylog_broker.coordinator.generated.consumer_group_target_assignment_metadat
 )
 from pylog_broker.coordinator.generated.group_metadata import GroupMetadataKey
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup
+from pylog_broker.coordinator.groups.classic.protocol import SessionTimer
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.assignors import ASSIGNORS, AssignedMember
 from pylog_broker.coordinator.groups.consumer.group import (
@@ -68,6 +79,12 @@ from pylog_broker.coordinator.groups.consumer.messages import (
     ConsumerHeartbeat,
     ConsumerHeartbeatAnswer,
 )
+from pylog_broker.coordinator.groups.consumer.migration import (
+    downgrade_records,
+    downgraded,
+    upgrade_records,
+    upgraded,
+)
 from pylog_broker.coordinator.groups.consumer.reconciliation import reconciled
 from pylog_broker.coordinator.groups.consumer.records import (
     current_record,
@@ -79,6 +96,12 @@ from pylog_broker.coordinator.groups.consumer.records import (
     target_record,
     with_current,
     with_metadata,
+)
+from pylog_broker.coordinator.groups.consumer.regexes import (
+    RegexSearches,
+    regex_record,
+    regexes_of,
+    unused_regexes,
 )
 from pylog_broker.coordinator.groups.consumer.topics import (
     NO_PARTITIONS,
@@ -107,6 +130,8 @@ COLLECTING_FROM: Final = 16
 COLLECT_MS_PER_MEMBER: Final = 3
 COLLECT_MS_MAX: Final = 1_000
 """How long they are: 0.6 s for 200 members."""
+REGEX_AFTER_MS: Final = 100
+"""After a change of topics: those that are created together are one change to the group."""
 
 
 # Dataclasses, as a named tuple equals each one of another class with the same fields.
@@ -120,7 +145,9 @@ class ConsumerSessionTimer:
 
 @dataclass(frozen=True, slots=True)
 class RevocationTimer:
-    """A member does not give up what it should."""
+    """A member does not give up what it should. One of the classic protocol does not join again, or
+    has joined and does not ask for its assignment.
+    """
 
     group_id: str
     member_id: str
@@ -148,13 +175,23 @@ class TargetTimer:
     group_id: str
 
 
-ConsumerTimer = ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer | TargetTimer
+@dataclass(frozen=True, slots=True)
+class RegexTimer:
+    """Names are to be matched with the regular expressions of a group."""
+
+    group_id: str
+
+
+ConsumerTimer = (
+    ConsumerSessionTimer | RevocationTimer | StandingTimer | WakeTimer | TargetTimer | RegexTimer
+)
 ConsumerKey = (
     ConsumerGroupMetadataKey
     | ConsumerGroupMemberMetadataKey
     | ConsumerGroupTargetAssignmentMetadataKey
     | ConsumerGroupTargetAssignmentMemberKey
     | ConsumerGroupCurrentMemberAssignmentKey
+    | ConsumerGroupRegularExpressionKey
 )
 """Keys of the records that such a group has."""
 
@@ -211,6 +248,9 @@ class ConsumerProtocol:
         self._standing: dict[str, dict[str, _Standing]] = {}
         self._rounds: dict[str, _Round] = {}
         self._collecting: set[str] = set()
+        self._searches = RegexSearches()
+        self._awaited: set[RevocationTimer] = set()
+        """Of members of the classic protocol whose join or sync is awaited."""
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -239,6 +279,11 @@ class ConsumerProtocol:
                     group.target.pop(member_id, None)
                 else:
                     group.target[member_id] = partitions_of(value.topic_partitions)
+            case ConsumerGroupRegularExpressionKey(_, regex):
+                if value is None:
+                    group.resolved.pop(regex, None)
+                else:
+                    group.resolved[regex] = frozenset(value.topics)
             case ConsumerGroupCurrentMemberAssignmentKey(_, member_id):
                 if value is not None:
                     group.give(with_current(_member(group, member_id), value))
@@ -251,9 +296,11 @@ class ConsumerProtocol:
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    self._heard_of(group, member, decision)
+                    self.heard_of(group, member, decision)
                     if member.state is MemberState.UNREVOKED_PARTITIONS:
                         self._await_revocation(group, member, decision)
+                if regexes_of(group.members.values()):
+                    self._search(group, decision)
         return decision
 
     # ---- heartbeat -------------------------------------------------------------------------------
@@ -262,8 +309,9 @@ class ConsumerProtocol:
         """`ConsumerHeartbeatAnswer`, at once or when there is news for a member whose heartbeat may
         stand. A later heartbeat of the same member has the one before it answered.
 
-        Raises InvalidRequest, UnsupportedAssignor, GroupIdNotFound, GroupMaxSizeReached,
-        UnknownMemberId, FencedMemberEpoch, FencedInstanceId and UnreleasedInstanceId.
+        Raises InvalidRequest, UnsupportedAssignor, InvalidRegularExpression, GroupIdNotFound,
+        GroupMaxSizeReached, UnknownMemberId, FencedMemberEpoch, FencedInstanceId and
+        UnreleasedInstanceId.
         """
         _check_request(request)
         decision = Decision()
@@ -279,7 +327,7 @@ class ConsumerProtocol:
         else:
             decision.effects.append(Reply(request_id, answer))
         if decision.records:
-            self._wake(request.group_id, decision)
+            self.wake(request.group_id, decision)
         return decision
 
     # ---- standing heartbeats ---------------------------------------------------------------------
@@ -311,7 +359,7 @@ class ConsumerProtocol:
         answer = standing.answer if response is None else response
         decision.effects.append(Reply(standing.request_id, answer))
 
-    def _wake(self, group_id: str, decision: Decision) -> None:
+    def wake(self, group_id: str, decision: Decision) -> None:
         """The group changes: have its standing heartbeats looked at."""
         if group_id not in self._standing:
             return
@@ -353,7 +401,7 @@ class ConsumerProtocol:
             return decision
         del self._rounds[group_id]
         if present.is_outdated:
-            self._wake(group_id, decision)
+            self.wake(group_id, decision)
         return decision
 
     def _joining(self, request: ConsumerHeartbeat, decision: Decision) -> _Beat:
@@ -362,7 +410,8 @@ class ConsumerProtocol:
         instance_id = request.instance_id
         if instance_id is not None and instance_id in group.static:
             present = group.members[group.static[instance_id]]
-            if present.member_id != member_id and not present.has_left_for_a_while:
+            is_released = present.has_left_for_a_while or present.classic is not None
+            if present.member_id != member_id and not is_released:
                 raise UnreleasedInstanceId(
                     f"group.instance.id {instance_id!r} of group {group.group_id!r} is used by "
                     f"member {present.member_id!r}, which has not left: stop it, or wait for its "
@@ -371,31 +420,52 @@ class ConsumerProtocol:
         elif member_id in group.members:
             present = group.members[member_id]
         else:
-            self._check_size(group)
+            self.check_size(group)
             return _Beat(request, group, ConsumerMember(member_id), request.owned)
-        if not present.has_left_for_a_while:
+        if present.member_id == member_id and not present.has_left_for_a_while:
             # It begins anew, or this is an old copy of its first request: until a later one says
             # what it reads, it keeps what it has.
             return _Beat(request, group, present, None)
         replaced = None
         if present.member_id != member_id:
             replaced = present.member_id
-            decision.records += member_tombstones(group.group_id, replaced)
-            gone = ConsumerSessionTimer(group.group_id, replaced)
-            decision.effects.append(CancelTimer(gone))
+            self.replace_static(group, replaced, decision)
         back = replace(present, member_id=member_id, member_epoch=0, previous_epoch=0)
         return _Beat(request, group, back, request.owned, replaced)
 
+    def replace_static(self, group: ConsumerGroup, replaced: str, decision: Decision) -> None:
+        """A static member has come back with another id: this one is none any more."""
+        decision.records += member_tombstones(group.group_id, replaced)
+        self._cancel_timers(group, replaced, decision)
+
     def _group_to_join(self, group_id: str, decision: Decision) -> ConsumerGroup:
         group = self._groups.get(group_id)
-        if isinstance(group, ClassicGroup) and group.is_unused:
+        if isinstance(group, ClassicGroup):
+            if not group.is_empty:
+                made = upgraded(group, self._config, self._topics)
+                self._take_over(group, made, decision)
+                return made
             decision.records.append(Record(GroupMetadataKey(group_id), None))
             group = None  # its offsets stay
         if group is None:
             return ConsumerGroup(group_id)
         return _of_this_protocol(group)
 
-    def _check_size(self, group: ConsumerGroup) -> None:
+    def _take_over(self, group: ClassicGroup, made: ConsumerGroup, decision: Decision) -> None:
+        """Members of the classic group that wait are told to join again."""
+        again = RebalanceInProgress(
+            f"group {group.group_id!r} changes to the consumer protocol: the member must join again"
+        )
+        for member in group.members.values():
+            for waiting in (member.joining, member.syncing, member.beating):
+                if waiting is not None:
+                    decision.effects.append(Reply(waiting, again))
+        decision.records += upgrade_records(made)
+        for each in made.members.values():
+            self.heard_of(made, each, decision)
+
+    def check_size(self, group: ConsumerGroup) -> None:
+        """Whether one more member may come. Raises GroupMaxSizeReached."""
         if len(group.members) >= self._config.consumer_max_size:
             raise GroupMaxSizeReached(
                 f"group {group.group_id!r} has {len(group.members)} members, as many as "
@@ -446,28 +516,7 @@ class ConsumerProtocol:
     def _go_on(self, beat: _Beat, decision: Decision) -> ConsumerHeartbeatAnswer:
         request, group, present, owned, replaced = beat
         member = _updated(present, request)
-        is_new = member.member_id not in group.members
-        if is_new or member != present:
-            decision.records.append(member_record(group.group_id, member))
-        members = {name: each for name, each in group.members.items() if name != replaced}
-        members[member.member_id] = member
-        must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
-        epoch = self._next_epoch(group, members, must_assign, decision)
-        may_wait = is_new or not must_assign
-        target, assignment_epoch = self._target(beat, members, epoch, may_wait, decision)
-
-        def is_free(partition: TopicIdPartition) -> bool:
-            return group.owners.get(partition) in (None, present.member_id, replaced)
-
-        after = reconciled(member, target, assignment_epoch, is_free, owned)
-        if after != member:
-            decision.records.append(current_record(group.group_id, after))
-            if after.state is MemberState.UNREVOKED_PARTITIONS:
-                self._await_revocation(group, after, decision)
-            elif present.state is MemberState.UNREVOKED_PARTITIONS:
-                timer = RevocationTimer(group.group_id, after.member_id)
-                decision.effects.append(CancelTimer(timer))
-        self._heard_of(group, after, decision)
+        after = self.advance(group, present, member, owned, replaced, decision)
         needs_all = (
             request.is_full
             or request.member_epoch != present.member_epoch
@@ -481,12 +530,68 @@ class ConsumerProtocol:
             after.assigned if needs_all else None,
         )
 
+    def advance(
+        self,
+        group: ConsumerGroup,
+        present: ConsumerMember,
+        member: ConsumerMember,
+        owned: Partitions | None,
+        replaced: str | None,
+        decision: Decision,
+    ) -> ConsumerMember:
+        """All that a member gives occasion for that was `present`, and says now that it is `member`
+        and reads `owned`; the member after that. `replaced`: the id of the static member whose
+        place it takes.
+        """
+        is_new = member.member_id not in group.members
+        if is_new or member != present:
+            decision.records.append(member_record(group.group_id, member))
+        members = {name: each for name, each in group.members.items() if name != replaced}
+        members[member.member_id] = member
+        if member.regex != present.regex:
+            decision.records += unused_regexes(group, members.values())
+            if member.regex and member.regex not in group.resolved:
+                decision.effects.append(SetTimer(RegexTimer(group.group_id), 0))
+        must_assign = not _reads_alike(present, member) or (is_new and replaced is None)
+        epoch = self._next_epoch(group, members, must_assign, decision)
+        target, assignment_epoch = self._target(
+            group,
+            member.member_id,
+            replaced,
+            members,
+            epoch,
+            may_wait=is_new or not must_assign,
+            decision=decision,
+        )
+
+        def is_free(partition: TopicIdPartition) -> bool:
+            return group.owners.get(partition) in (None, present.member_id, replaced)
+
+        after = reconciled(member, target, assignment_epoch, is_free, owned)
+        if after != member:
+            decision.records.append(current_record(group.group_id, after))
+            if after.classic is not None:
+                pass  # its joins and syncs have their own time
+            elif after.state is MemberState.UNREVOKED_PARTITIONS:
+                self._await_revocation(group, after, decision)
+            elif present.state is MemberState.UNREVOKED_PARTITIONS:
+                timer = RevocationTimer(group.group_id, after.member_id)
+                decision.effects.append(CancelTimer(timer))
+        self.heard_of(group, after, decision)
+        return after
+
     # ---- epochs ----------------------------------------------------------------------------------
 
-    def _read_by(self, members: Iterable[ConsumerMember]) -> list[SubscribedTopic]:
-        names = frozenset[str]().union(*(member.subscribed for member in members))
+    def _read_by(
+        self, group: ConsumerGroup, members: Iterable[ConsumerMember]
+    ) -> list[SubscribedTopic]:
+        names = frozenset[str]().union(*map(group.read_by, members))
         found = (self._topics.topic(name) for name in sorted(names))
         return [topic for topic in found if topic is not None]
+
+    def epoch_of(self, group: ConsumerGroup, decision: Decision) -> int:
+        """The group's epoch, one more where topics have changed."""
+        return self._next_epoch(group, group.members, must_assign=False, decision=decision)
 
     def _next_epoch(
         self,
@@ -498,7 +603,7 @@ class ConsumerProtocol:
         """The group's epoch, one more where subscriptions or topics have changed."""
         if not must_assign and group.is_refreshed:
             return group.group_epoch
-        found = metadata_hash(self._read_by(members.values()))
+        found = metadata_hash(self._read_by(group, members.values()))
         group.is_refreshed = True
         if not must_assign and found == group.metadata_hash:
             return group.group_epoch
@@ -508,20 +613,20 @@ class ConsumerProtocol:
 
     def _target(
         self,
-        beat: _Beat,
+        group: ConsumerGroup,
+        member_id: str,
+        replaced: str | None,
         members: dict[str, ConsumerMember],
         epoch: int,
         may_wait: bool,
         decision: Decision,
     ) -> tuple[Partitions, int]:
-        """What the sender should have, and the epoch of that. It is the group's, or the one before
-        where changes are collected and `may_wait`: what it says is true of the sender, too.
+        """What the member should have, and the epoch of that. It is the group's, or the one before
+        where changes are collected and `may_wait`: what it says is true of the member, too.
         """
-        group = beat.group
-        member_id = beat.present.member_id
         known = dict(group.target)
-        if beat.replaced is not None:
-            known[member_id] = known.pop(beat.replaced, NO_PARTITIONS)
+        if replaced is not None:
+            known[member_id] = known.pop(replaced, NO_PARTITIONS)
             record = target_record(group.group_id, member_id, known[member_id])
             decision.records.append(record)
         is_collecting = group.group_id in self._collecting and group.assignment_epoch > 0
@@ -530,14 +635,14 @@ class ConsumerProtocol:
         assign = ASSIGNORS[preferred_assignor(members.values())]
         asked = {
             name: AssignedMember(
-                member.subscribed,
+                group.read_by(member),
                 known.get(name, NO_PARTITIONS),
                 member.instance_id,
                 member.rack_id,
             )
             for name, member in members.items()
         }
-        assigned = assign(asked, self._read_by(members.values()))
+        assigned = assign(asked, self._read_by(group, members.values()))
         decision.records += (
             target_record(group.group_id, name, partitions)
             for name, partitions in assigned.items()
@@ -556,9 +661,49 @@ class ConsumerProtocol:
         """
         decision = Decision()
         for group in self._groups.values():
-            if isinstance(group, ConsumerGroup) and any(map(group.subscribes_to, names)):
+            if not isinstance(group, ConsumerGroup):
+                continue
+            if any(map(group.subscribes_to, names)):
                 group.is_refreshed = False
-                self._wake(group.group_id, decision)
+                self.wake(group.group_id, decision)
+            if regexes_of(group.members.values()):
+                self._searches.look_at(group, names)
+                timer = RegexTimer(group.group_id)
+                decision.effects.append(SetTimer(timer, REGEX_AFTER_MS))
+        return decision
+
+    # ---- topics by regular expression ------------------------------------------------------------
+
+    def _search(self, group: ConsumerGroup, decision: Decision) -> None:
+        self._searches.begin(group, self._topics.names())
+        decision.effects.append(SetTimer(RegexTimer(group.group_id), 0))
+
+    def _match(self, wall_ms: int, group_id: str) -> Decision:
+        """Look at the next names; begin with all of them for an expression that is new."""
+        decision = Decision()
+        group = self._groups.get(group_id)
+        if not isinstance(group, ConsumerGroup):
+            self._searches.forget(group_id)
+            return decision
+        found = self._searches.advance(group, self._topics.names())
+        regexes = regexes_of(group.members.values())
+        if found is None:
+            decision.effects.append(SetTimer(RegexTimer(group_id), 0))
+            return decision
+        if any(regex not in found and regex not in group.resolved for regex in regexes):
+            self._search(group, decision)
+            return decision
+        changed = {
+            regex: topics for regex, topics in found.items() if group.resolved.get(regex) != topics
+        }
+        decision.records += (
+            regex_record(group_id, regex, topics, wall_ms) for regex, topics in changed.items()
+        )
+        if any(topics or group.resolved.get(regex) for regex, topics in changed.items()):
+            ahead = replace(group, resolved={**group.resolved, **changed})
+            topics_hash = metadata_hash(self._read_by(ahead, group.members.values()))
+            decision.records.append(group_record(group_id, group.group_epoch + 1, topics_hash))
+            self.wake(group_id, decision)
         return decision
 
     # ---- leaving ---------------------------------------------------------------------------------
@@ -566,7 +711,7 @@ class ConsumerProtocol:
     def _leave(self, request: ConsumerHeartbeat, decision: Decision) -> ConsumerHeartbeatAnswer:
         group, member = self._sender(request)
         if request.member_epoch == LEAVING:
-            self._drop(group, member, decision)
+            self.drop(group, (member,), decision)
         else:
             away = replace(_without_revoking(member), member_epoch=LEAVING_FOR_A_WHILE)
             decision.records.append(current_record(group.group_id, away))
@@ -574,23 +719,71 @@ class ConsumerProtocol:
             decision.effects.append(CancelTimer(timer))
         return ConsumerHeartbeatAnswer(member.member_id, request.member_epoch)
 
-    def _drop(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
-        """The member is none any more. The next heartbeat of another one finds a higher epoch."""
-        member_id = member.member_id
-        others = [each for name, each in group.members.items() if name != member_id]
-        found = metadata_hash(self._read_by(others))
-        decision.records += member_tombstones(group.group_id, member_id)
+    def drop(
+        self, group: ConsumerGroup, members: Collection[ConsumerMember], decision: Decision
+    ) -> None:
+        """They are none any more. The next heartbeat of another one finds a higher epoch, or, where
+        all others speak the classic protocol, a classic group that rebalances.
+        """
+        gone = {member.member_id for member in members}
+        made = downgraded(group, gone, self._config, self._topics)
+        if made is not None:
+            self._give_back(group, made, gone, decision)
+            return
+        others = [each for name, each in group.members.items() if name not in gone]
+        found = metadata_hash(self._read_by(group, others))
+        for member_id in gone:
+            decision.records += member_tombstones(group.group_id, member_id)
+        decision.records += unused_regexes(group, others)
         decision.records.append(group_record(group.group_id, group.group_epoch + 1, found))
-        decision.effects += (
-            CancelTimer(ConsumerSessionTimer(group.group_id, member_id)),
-            CancelTimer(RevocationTimer(group.group_id, member_id)),
-        )
+        for member_id in gone:
+            self._cancel_timers(group, member_id, decision)
+
+    def _give_back(
+        self, group: ConsumerGroup, made: ClassicGroup, gone: Collection[str], decision: Decision
+    ) -> None:
+        """The sessions of those who are gone end at once, and the classic group rebalances."""
+        decision.records += downgrade_records(group, made)
+        for member_id, member in made.members.items():
+            self._cancel_timers(group, member_id, decision)
+            left_ms = 0 if member_id in gone else member.session_timeout_ms
+            decision.effects.append(SetTimer(SessionTimer(group.group_id, member_id), left_ms))
+
+    def _cancel_timers(self, group: ConsumerGroup, member_id: str, decision: Decision) -> None:
+        decision.effects.append(CancelTimer(ConsumerSessionTimer(group.group_id, member_id)))
+        self.has_stepped(group.group_id, member_id, decision)
 
     # ---- time ------------------------------------------------------------------------------------
 
-    def _heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+    def heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
+        """The member lives."""
         timer = ConsumerSessionTimer(group.group_id, member.member_id)
-        decision.effects.append(SetTimer(timer, self._config.consumer_session_timeout_ms))
+        session_ms = self._config.consumer_session_timeout_ms
+        if member.classic is not None:
+            session_ms = member.classic.session_timeout_ms
+        decision.effects.append(SetTimer(timer, session_ms))
+
+    def await_step(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        decision: Decision,
+        *,
+        anew: bool = False,
+    ) -> None:
+        """A member of the classic protocol should join or sync; its time begins when it is told
+        first, or `anew`.
+        """
+        timer = RevocationTimer(group.group_id, member.member_id)
+        if anew or timer not in self._awaited:
+            self._awaited.add(timer)
+            self._await_revocation(group, member, decision)
+
+    def has_stepped(self, group_id: str, member_id: str, decision: Decision) -> None:
+        """It has, or is no member any more."""
+        timer = RevocationTimer(group_id, member_id)
+        self._awaited.discard(timer)
+        decision.effects.append(CancelTimer(timer))
 
     def _await_revocation(
         self, group: ConsumerGroup, member: ConsumerMember, decision: Decision
@@ -598,9 +791,11 @@ class ConsumerProtocol:
         timer = RevocationTimer(group.group_id, member.member_id)
         decision.effects.append(SetTimer(timer, max(member.rebalance_timeout_ms, 0)))
 
-    def on_timer(self, due: ConsumerTimer) -> Decision:
+    def on_timer(self, wall_ms: int, due: ConsumerTimer) -> Decision:
         """The time of a member, or of a heartbeat, is over."""
         decision = Decision()
+        if isinstance(due, RegexTimer):
+            return self._match(wall_ms, due.group_id)
         if isinstance(due, WakeTimer):
             return self._look_again(due.group_id)
         if isinstance(due, StandingTimer):
@@ -608,15 +803,15 @@ class ConsumerProtocol:
             return decision
         if isinstance(due, TargetTimer):
             self._collecting.discard(due.group_id)
-            self._wake(due.group_id, decision)
+            self.wake(due.group_id, decision)
             return decision
         group = self._groups.get(due.group_id)
         if isinstance(group, ConsumerGroup):
             member = group.members.get(due.member_id)
             if member is not None:
                 self._lost[GroupType.CONSUMER] += 1
-                self._drop(group, member, decision)
-                self._wake(group.group_id, decision)
+                self.drop(group, (member,), decision)
+                self.wake(group.group_id, decision)
         return decision
 
 
@@ -632,7 +827,7 @@ def _is_news(
 
 
 def _check_request(request: ConsumerHeartbeat) -> None:
-    """Raises InvalidRequest and UnsupportedAssignor."""
+    """Raises InvalidRequest, UnsupportedAssignor and InvalidRegularExpression."""
     epoch = request.member_epoch
     if fault := _fault(request) or (epoch == JOINING and _fault_of_join(request)):
         raise InvalidRequest(f"ConsumerGroupHeartbeat of group {request.group_id!r}: {fault}")
@@ -641,6 +836,8 @@ def _check_request(request: ConsumerHeartbeat) -> None:
             f"server_assignor {request.server_assignor!r} of group {request.group_id!r}: this "
             f"broker has {', '.join(ASSIGNORS)}"
         )
+    if request.subscribed_regex:
+        topic_pattern(request.subscribed_regex)
 
 
 def _fault(request: ConsumerHeartbeat) -> str | None:
@@ -656,8 +853,6 @@ def _fault(request: ConsumerHeartbeat) -> str | None:
         return "instance_id is missing, and only static members leave with member_epoch=-2"
     if request.rebalance_timeout_ms < -1:
         return f"rebalance_timeout_ms={request.rebalance_timeout_ms} is below 0"
-    if request.subscribed_regex:
-        return "subscribed_regex is not supported by this broker: give subscribed_names"
     return None
 
 
@@ -668,16 +863,16 @@ def _fault_of_join(request: ConsumerHeartbeat) -> str | None:
         return "owned (the topic partitions) is missing, and a member that joins gives it"
     if request.owned:
         return "owned (the topic partitions) is not empty: a member that joins has given up all"
-    if not request.subscribed_names:
-        return "subscribed_names is missing or empty, and a member that joins gives it"
+    if not request.subscribed_names and not request.subscribed_regex:
+        return "subscribed_names and subscribed_regex are empty, and a member that joins gives one"
     return None
 
 
 def _of_this_protocol(group: Group) -> ConsumerGroup:
     if not isinstance(group, ConsumerGroup):
         raise GroupIdNotFound(
-            f"group {group.group_id!r} is of type {group.type.value}: stop its members before "
-            "others speak the consumer protocol in it"
+            f"group {group.group_id!r} is of type {group.type.value}, and no group of the consumer "
+            "protocol"
         )
     return group
 
@@ -706,13 +901,15 @@ def _updated(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMemb
         client_id=request.client_id,
         client_host=request.client_host,
         subscribed=member.subscribed if names is None else frozenset(names),
+        regex=member.regex if request.subscribed_regex is None else request.subscribed_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
         server_assignor=request.server_assignor or member.server_assignor,
+        classic=None,
     )
 
 
 def _reads_alike(before: ConsumerMember, after: ConsumerMember) -> bool:
     """Whether a target is as good for the one as for the other."""
-    return (before.subscribed, before.rack_id, before.server_assignor) == (
-        after.subscribed, after.rack_id, after.server_assignor,
+    return (before.subscribed, before.regex, before.rack_id, before.server_assignor) == (
+        after.subscribed, after.regex, after.rack_id, after.server_assignor,
     )  # fmt: skip

@@ -74,9 +74,10 @@ def member_record(group_id: str, member: ConsumerMember) -> Record:
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.subscribed)),
+        subscribed_topic_regex=member.regex or None,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
-        classic_member_metadata=None,
+        classic_member_metadata=member.classic,
     )
     return Record(metadata.ConsumerGroupMemberMetadataKey(group_id, member.member_id), value)
 
@@ -138,8 +139,10 @@ def with_metadata(
         client_id=value.client_id,
         client_host=value.client_host,
         subscribed=frozenset(value.subscribed_topic_names),
+        regex=value.subscribed_topic_regex or "",
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
+        classic=value.classic_member_metadata,
     )
 
 

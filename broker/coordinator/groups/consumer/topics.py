@@ -6,7 +6,7 @@ changed. A group keeps no copy, only a hash of what its target was computed from
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from hashlib import blake2b
 from typing import NamedTuple, Protocol
 
@@ -43,6 +43,9 @@ class Topics(Protocol):
 
     def topic(self, name: str) -> SubscribedTopic | None:
         """The topic of that name; None while there is none."""
+
+    def names(self) -> Collection[str]:
+        """The names of all topics. To look at, not to keep."""
 
 
 def metadata_hash(topics: Iterable[SubscribedTopic]) -> int:

@@ -13,7 +13,6 @@ from pylog.errors import (
     FencedMemberEpoch,
     GroupIdNotFound,
     GroupMaxSizeReached,
-    InconsistentGroupProtocol,
     InvalidRequest,
     NonEmptyGroup,
     PylogError,
@@ -50,7 +49,7 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsCommitted,
     OffsetsFetched,
 )
-from tests.fakes.classic_clients import TP, Client, G, stable
+from tests.fakes.classic_clients import TP, G, stable
 from tests.fakes.consumer_members import (
     REBALANCE_MS,
     Consumer,
@@ -166,7 +165,6 @@ def test_the_range_assignor_is_used_when_most_members_ask_for_it() -> None:
         ({"rebalance_timeout_ms": -2}, "rebalance_timeout_ms"),
         ({"subscribed_names": None}, "subscribed_names"),
         ({"subscribed_names": ()}, "subscribed_names"),
-        ({"subscribed_regex": "t.*"}, "subscribed_regex"),
         ({"owned": None}, "owned"),
         ({"owned": frozenset({TopicIdPartition("x", 0)})}, "owned"),  # type: ignore[arg-type]
         ({"member_epoch": 1, "member_id": ""}, "member_id"),
@@ -493,20 +491,6 @@ def test_an_empty_group_without_positions_goes_by_itself() -> None:
     member.leave()
     shard.advance(GroupConfig().offsets_retention_check_interval_ms)
     assert shard.coordinator.groups == {}
-
-
-def test_members_of_another_protocol_are_refused() -> None:
-    shard, _ = consumers(1)
-    client = Client(shard, "c")
-    client.ask_to_join()
-    assert isinstance(client.answer, InconsistentGroupProtocol)
-    assert isinstance(shard.answer(lambda c, r: c.describe_classic(r, G)), GroupIdNotFound)
-
-    classic, _ = stable(1)
-    set_topic(classic, "t", 1)
-    assert isinstance(Consumer(classic, "m").beat(), GroupIdNotFound)
-    assert isinstance(Consumer(classic, "m", epoch=1).beat(), GroupIdNotFound)
-    assert isinstance(classic.answer(lambda c, r: c.describe_consumer(r, G)), GroupIdNotFound)
 
 
 def test_an_empty_classic_group_becomes_one_of_this_protocol_and_keeps_its_positions() -> None:

@@ -10,13 +10,13 @@ import pytest
 from pylog import errors
 from pylog.client.admin.admin import AdminClient
 from pylog.client.admin.admin_types import GroupListing, GroupMember, PartitionLag
-from pylog.client.membership.consumer_protocol import (
+from pylog.client.producer.producer import Producer
+from pylog.consumer_protocol import (
     Assignment,
     Subscription,
     encode_assignment,
     encode_subscription,
 )
-from pylog.client.producer.producer import Producer
 from pylog.model import OffsetAndMetadata, TopicPartition
 from tests.fakes.fake_cluster import FakeCluster
 

@@ -18,7 +18,7 @@ from pylog.client.membership.assignors import (
     RoundRobinAssignor,
     StickyAssignor,
 )
-from pylog.client.membership.consumer_protocol import Subscription
+from pylog.consumer_protocol import Subscription
 from pylog.model import TopicPartition
 
 STICKY: list[Assignor] = [StickyAssignor(), CooperativeStickyAssignor()]

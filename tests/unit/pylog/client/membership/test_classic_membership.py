@@ -18,13 +18,6 @@ from pylog.client.membership.assignors import (
     RangeAssignor,
 )
 from pylog.client.membership.classic_membership import ClassicMembership
-from pylog.client.membership.consumer_protocol import (
-    Assignment,
-    Subscription,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
-)
 from pylog.client.membership.coordinator_finder import CoordinatorFinder
 from pylog.client.membership.group_identity import GroupIdentity, MembershipSettings
 from pylog.client.membership.member_state import NEXT_STATES, MemberState
@@ -43,6 +36,13 @@ from pylog.client.membership.messages import (
     Synced,
     SyncGroup,
     WatchGroupTopics,
+)
+from pylog.consumer_protocol import (
+    Assignment,
+    Subscription,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
 )
 from pylog.model import TopicPartition
 

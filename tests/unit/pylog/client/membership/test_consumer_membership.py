@@ -350,3 +350,29 @@ def test_each_state_has_its_moves() -> None:
     assert NEXT_STATES.keys() == set(ConsumerMemberState)
     with pytest.raises(AssertionError, match="UNSUBSCRIBED cannot become STABLE"):
         World().member._become(ConsumerMemberState.STABLE)
+
+
+# ---- patterns ------------------------------------------------------------------------------------
+
+
+def test_a_pattern_is_told_with_the_topics_and_taken_back_when_it_is_none_any_more() -> None:
+    world = World()
+    world.member.subscribe((), "t.*")
+    request = world.sent(0)
+    assert request == JOIN._replace(topics=(), regex="t.*")
+    world.member.on_heartbeat(0, request, ConsumerGroupHeartbeatAnswer(1, 5_000, ()))
+    world.member.subscribe(["t"])
+    changed = next(each for each in world.poll(1) if isinstance(each, ConsumerGroupHeartbeat))
+    assert (changed.topics, changed.regex) == (("t",), "")
+    assert world.identity.takes_part
+
+
+def test_a_member_with_a_pattern_alone_joins_again_when_it_was_fenced() -> None:
+    world = World(diary=False)
+    world.member.subscribe((), "t.*")
+    world.beats(0, 1, [])
+    world.beats(1)
+    refused = world.sent(20_000)
+    answer = ConsumerGroupHeartbeatAnswer(code=errors.FencedMemberEpoch.code)
+    world.member.on_heartbeat(20_000, refused, answer)
+    assert world.sent(20_000).regex == "t.*"

@@ -1,8 +1,8 @@
 """What the members of a classic group tell each other: Kafka's `ConsumerProtocol`, byte for byte.
 
-The coordinator hands these bytes on without looking into them. So a member reads what another one
-wrote, in whatever version: the fields that a reader knows come first in every later version, and
-what follows is left alone. No length is trusted.
+The coordinator hands these bytes on, and looks into them only where members of the consumer
+protocol are in the same group. So a reader takes whatever version a member wrote: the fields that
+it knows come first in every later version, and what follows is left alone. No length is trusted.
 
     Subscription                            Assignment
     version           int16                 version           int16

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pylog import errors
-from pylog.client.membership.consumer_protocol import (
+from pylog.consumer_protocol import (
     Assignment,
     Subscription,
     decode_assignment,
