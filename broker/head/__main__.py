@@ -6,15 +6,15 @@ import argparse
 import sys
 
 from pylog_broker.head.settings import HeadSettings
-from pylog_broker.node.process import (
+from pylog_broker.process.process import (
     EXIT_FAULT,
     Stops,
     add_arguments,
     read_config,
-    read_secret,
     run_process,
     say_ready,
 )
+from pylog_broker.process.secret import read_secret
 
 CLUSTER_STOP_SECONDS_MAX = 15.0
 

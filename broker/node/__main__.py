@@ -6,17 +6,17 @@ import argparse
 import logging
 import sys
 
-from pylog_broker.node.process import (
+from pylog_broker.node.settings import ANY_BROKER, NodeReady, NodeSettings
+from pylog_broker.process.process import (
     EXIT_FAULT,
     EXIT_INCURABLE,
     Stops,
     add_arguments,
     read_config,
-    read_secret,
     run_process,
     say_ready,
 )
-from pylog_broker.node.settings import ANY_BROKER, NodeReady, NodeSettings
+from pylog_broker.process.secret import read_secret
 
 _log = logging.getLogger("pylog.node")
 

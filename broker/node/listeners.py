@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pylog_broker.node.host import address_towards, is_this_machine
-from pylog_broker.node.settings import (
+from pylog_broker.node.settings import NodeSettings
+from pylog_broker.process.addresses import (
     Address,
-    NodeSettings,
     check_listener,
     check_reachable,
     parse_address,
 )
+from pylog_broker.process.host import address_towards, is_this_machine
 
 
 @dataclass(frozen=True, slots=True)

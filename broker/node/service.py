@@ -63,22 +63,23 @@ from pylog_broker.node.disk_work import DiskWork
 from pylog_broker.node.engine import Engine
 from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
-from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.group_coordinators import GroupShards
-from pylog_broker.node.host import host_id, open_files_max
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
 from pylog_broker.node.link import ControllerLink, LeaseLine
 from pylog_broker.node.listeners import Listeners
 from pylog_broker.node.membership import Membership
 from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
-from pylog_broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, settle_memory
 from pylog_broker.node.producer_ids import ProducerIds
 from pylog_broker.node.registration import registration_of
-from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
+from pylog_broker.node.settings import NodeExit, NodeReady, NodeSettings
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
+from pylog_broker.process.addresses import Address, parse_address
+from pylog_broker.process.gate import gate_of, limits_of
+from pylog_broker.process.host import host_id, open_files_max
+from pylog_broker.process.process import HURRY_SECONDS_MAX, end_at_the_latest, settle_memory
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis

@@ -14,12 +14,12 @@ from pylog_broker.config import BrokerConfig
 from pylog_broker.ids import random_id
 from pylog_broker.log_dirs import directories_of
 from pylog_broker.metadata.messages import BrokerClaim, BrokerDirectory, ClaimBroker, Failure
-from pylog_broker.node.host import boot_id, open_files_max
 from pylog_broker.node.limits import open_segments_max
 from pylog_broker.node.link import ControllerLink
 from pylog_broker.node.offers import check_own, find_directories, refuse_left_out
-from pylog_broker.node.places import look_at, mount_id_of, refuse_nested
 from pylog_broker.node.settings import ANY_BROKER, NEW_BROKER
+from pylog_broker.process.host import boot_id, open_files_max
+from pylog_broker.process.places import look_at, mount_id_of, refuse_nested
 from pylog_broker.storage.directories.directory import MetaProperties
 from pylog_broker.storage.errors import DirectoryLocked, StartPutOff, StorageStartError
 from pylog_broker.storage.files import Files

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pylog_broker.node.settings import Address
+from pylog_broker.process.addresses import Address
 
 # "Practically unlimited" and still an Int for Spark.
 FAILURES_MIN: Final = 1_000_000

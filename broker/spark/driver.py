@@ -27,8 +27,8 @@ from pyspark import SparkConf, SparkContext
 
 from pylog import errors
 from pylog_broker import logs
-from pylog_broker.node.host import is_this_machine
-from pylog_broker.node.settings import parse_address
+from pylog_broker.process.addresses import parse_address
+from pylog_broker.process.host import is_this_machine
 from pylog_broker.spark import checks, executor, jvm
 from pylog_broker.spark.guardian import command as guardian_command
 from pylog_broker.spark.memory import executor_memory

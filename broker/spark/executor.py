@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pylog_broker.node.process import Stops
+    from pylog_broker.process.process import Stops
 
 DATA_DIR_VARIABLE: Final = "PYLOG_DATA_DIR"
 """In an executor's environment: its data root, instead of `spark.pylog.data.dir`."""
@@ -142,7 +142,7 @@ class _Task:
         """Start the broker, again and again with growing pauses while it does not get ready."""
         from pylog import errors
         from pylog_broker.node.broker import run_broker
-        from pylog_broker.node.process import Stops
+        from pylog_broker.process.process import Stops
 
         stops = Stops()
         self._listen_for_the_end(stops)

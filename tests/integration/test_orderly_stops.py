@@ -94,8 +94,7 @@ class Cluster:
 
     async def create(self, name: str, **config: str) -> None:
         """Make a topic; returns when the broker knows of it."""
-        shell = self.head._shell
-        assert shell is not None
+        shell = self.head.controller.shell
         request = CreateTopics((NewTopic(name, config=config),))
         created = await shell.ask(
             lambda now_ms, token: shell.controller.create_topics(now_ms, request, token)
@@ -105,8 +104,7 @@ class Cluster:
 
     async def delete(self, name: str) -> None:
         """Returns when the broker knows of it."""
-        shell = self.head._shell
-        assert shell is not None
+        shell = self.head.controller.shell
         request = DeleteTopics((name,))
         deleted = await shell.ask(
             lambda now_ms, token: shell.controller.delete_topics(now_ms, request, token)

@@ -74,7 +74,7 @@ def test_the_import_contracts_see_what_is_imported(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "src", tmp_path / "src", symlinks=True)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     planted = tmp_path / "broker/storage/files.py"
-    planted.write_text(f"import pylog_broker.node.process\n{planted.read_text()}")
+    planted.write_text(f"import pylog_broker.process.process\n{planted.read_text()}")
     done = subprocess.run(
         [Path(sys.executable).parent / "lint-imports"],
         cwd=tmp_path,
@@ -84,4 +84,4 @@ def test_the_import_contracts_see_what_is_imported(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1
-    assert "pylog_broker.storage.files -> pylog_broker.node.process" in done.stdout
+    assert "pylog_broker.storage.files -> pylog_broker.process.process" in done.stdout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pylog_broker.node.settings import Address
+from pylog_broker.process.addresses import Address
 from pylog_broker.spark.checks import gateway_problems, master_host, open_doors, problems
 
 ROOT = Path(__file__).parents[4]

@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from pylog.errors import InvalidConfig
-from pylog_broker.node.host import address_towards, is_this_machine, open_files_max
-from pylog_broker.node.process import read_config, read_secret
-from pylog_broker.node.settings import (
+from pylog_broker.node.settings import NodeSettings
+from pylog_broker.process.addresses import (
     Address,
-    NodeSettings,
     check_listener,
     check_reachable,
     parse_address,
 )
+from pylog_broker.process.host import address_towards, is_this_machine, open_files_max
+from pylog_broker.process.process import read_config
+from pylog_broker.process.secret import read_secret
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 import uvloop
 
 from pylog.model import BrokerId
-from pylog_broker.grpc.front import LISTENER, PREFACE, Front, stranger
-from pylog_broker.grpc.tunnels import ESTABLISHED
+from pylog_broker.gateway.front import LISTENER, PREFACE, Front, stranger
+from pylog_broker.gateway.tunnels import ESTABLISHED
 from pylog_broker.metadata.records import Endpoint
 from pylog_broker.net.quotas import Refusal
 from pylog_broker.net.strangers import REPORT_INTERVAL_MS

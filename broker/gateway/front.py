@@ -22,7 +22,7 @@ from typing import Final, cast
 
 from pylog.clock import Clock
 from pylog.model import BrokerId
-from pylog_broker.grpc.tunnels import (
+from pylog_broker.gateway.tunnels import (
     CONNECT,
     ESTABLISHED,
     HEAD_BYTES_MAX,

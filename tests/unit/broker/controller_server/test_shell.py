@@ -18,8 +18,8 @@ from pylog_broker.controller.effects import Effect, SnapshotDue
 from pylog_broker.controller.metadata_log import MetadataLog
 from pylog_broker.controller.metadata_snapshots import SNAPSHOT_SUFFIX, read_snapshot
 from pylog_broker.controller.settings import ControllerSettings
-from pylog_broker.head import shell as shell_module
-from pylog_broker.head.shell import ControllerShell
+from pylog_broker.controller_server import shell as shell_module
+from pylog_broker.controller_server.shell import ControllerShell
 from pylog_broker.metadata.features import SUPPORTED
 from pylog_broker.metadata.messages import BrokerRegistered, Failure, RegisterBroker
 from pylog_broker.metadata.records import Endpoint, RegisterBrokerRecord, Software, usual_listeners

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from pylog_broker.node.places import Place, file_system_of, judge, look_at, mount_id_of
+from pylog_broker.process.places import Place, file_system_of, judge, look_at, mount_id_of
 from pylog_broker.storage.errors import DirectoryUnwritable
 
 GOOD = Place("/data/pylog", owner=7, mode=0o40755, file_system="ext4", user=7)

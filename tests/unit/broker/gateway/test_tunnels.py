@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pylog_broker.grpc.tunnels import (
+from pylog_broker.gateway.tunnels import (
     ESTABLISHED,
     REASON_BYTES_MAX,
     broker_asked_for,

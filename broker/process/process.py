@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import signal
-import stat
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ from typing import Any, Final
 
 from pylog import errors
 from pylog_broker import logs
-from pylog_broker.node.settings import SECRET_VARIABLE
+from pylog_broker.process.secret import SECRET_VARIABLE
 
 OWNER_DEATH_SECONDS_MAX: Final = 2.0
 """After the owner's death nobody waits for us: crash recovery is good enough by then."""
@@ -56,27 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--parent-pid", type=int, help="end when this process ends")
     parser.add_argument("--ready-fd", type=int, help="say here, as a line of JSON, when serving")
-
-
-def read_secret(path: str | None) -> bytes:
-    """The cluster's secret; InvalidConfig when there is none or it is not hexadecimal."""
-    if path is not None:
-        with open(path, encoding="ascii", errors="replace") as source:  # noqa: PTH123
-            mode = stat.S_IMODE(os.fstat(source.fileno()).st_mode)
-            text = source.read().strip()
-        if mode & 0o077:
-            _log.warning(
-                "the cluster secret in %s can be read by other users (mode %o): chmod 600 it",
-                path,
-                mode,
-            )
-    else:
-        text = os.environ.pop(SECRET_VARIABLE, "").strip()
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        where = path or f"${SECRET_VARIABLE}"
-        raise errors.InvalidConfig(f"the cluster secret in {where} is not hexadecimal") from None
 
 
 def read_config(items: list[str]) -> dict[str, str]:
