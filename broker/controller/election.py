@@ -87,8 +87,8 @@ class Elections:
     def on_registered(self, request: RegisterBroker, returning: Returning) -> Returned:
         """A new incarnation, still fenced.
 
-        What a replica may still claim is a table, `CLAIMS` in `returning.py`. One that may lack
-        records leaves ISR and ELR, also when it is the last one there: the partition is then
+        Where a replica is and what it may still claim are tables in `returning.py`. One that may
+        lack records leaves ISR and ELR, also when it is the last one there: the partition is then
         offline, but loses nothing silently; unless there is nothing to lose (`never_committed`).
 
         Replicas that failed in the last life get their chance now; those that are named as failed,

@@ -1,7 +1,7 @@
 """How one partition changes: its leader, ISR and eligible leader replicas (KIP-841, KIP-966).
 
-Pure functions from a partition record to the next one. Callers decide
-which brokers are live, and when to call.
+Pure functions from a partition record to the next one. Callers decide which brokers are live, and
+when to call. Which replica leads is a table, `ELECTION`.
 
 What holds in every record that comes out (and what I9 of the simulator checks):
 
@@ -13,8 +13,8 @@ What holds in every record that comes out (and what I9 of the simulator checks):
 
 Why members of the ELR may lead: while the ISR is smaller than `min.insync.replicas`, the high
 watermark stands still, so a replica that leaves then holds everything committed for as long as
-the ISR stays that small. Its data must be intact, therefore who comes back without its data
-leaves the ELR, too.
+the ISR stays that small. Its data must be intact, therefore a replica that comes back without its
+data leaves the ELR, too.
 
 A failed log leaves the ELR as well: what is in it may be gone. Except when nobody else is left in
 ISR and ELR: then it stays there as the only one that can have held everything committed, and the
@@ -33,12 +33,104 @@ others may lack more of what only acks=1 asked for, and so does one with nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum, Flag, auto
+from typing import Final
 
 from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch
 from pylog_broker.metadata.records import PartitionRecord
 
 Live = Callable[[BrokerId], bool]
+
+
+class Asked(Flag):
+    """What a change asks for beyond the usual election."""
+
+    PREFERRED = auto()
+    """The first replica leads if it can."""
+    UNCLEAN = auto()
+    """A replica that may lack committed records may lead when no other can."""
+
+
+NO_WISH: Final = Asked(0)
+
+
+class Follows(Enum):
+    """What an elected leader means for the others."""
+
+    NOTHING = auto()
+    """It is in the ISR, which stays."""
+    ALONE = auto()
+    """It is the ISR; others stay eligible while it is smaller than `min.insync.replicas`."""
+    ITS_LOG_IS_THE_TRUTH = auto()
+    """It is the ISR. Replicas that hold more will truncate, so nobody stays eligible for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A partition before its election: its ISR and ELR are those that follow from the change."""
+
+    partition: PartitionRecord
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...]
+    last_known: tuple[BrokerId, ...]
+
+    @property
+    def working(self) -> list[BrokerId]:
+        """The replicas whose logs work, in replica order."""
+        failed = self.partition.failed_replicas
+        return [broker for broker in self.partition.replicas if broker not in failed]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Elects the first live one of its candidates. `asked`: only when that was asked for.
+    `must_live` False: the candidate need not be live.
+    """
+
+    candidates: Callable[[Standing], Iterable[BrokerId]]
+    follows: Follows = Follows.NOTHING
+    asked: Asked = NO_WISH
+    must_live: bool = True
+
+    def elects(self, standing: Standing, live: Live) -> BrokerId:
+        """The leader by this rule; NO_LEADER when it has no candidate."""
+        for broker in self.candidates(standing):
+            if not self.must_live or live(broker):
+                return broker
+        return NO_LEADER
+
+
+ELECTION: Final[dict[str, Rule]] = {
+    "the preferred replica, in sync": Rule(
+        lambda at: [b for b in at.partition.replicas[:1] if b in at.isr], asked=Asked.PREFERRED
+    ),
+    "the leader stays": Rule(lambda at: [b for b in at.isr if b == at.partition.leader]),
+    "an in-sync replica": Rule(lambda at: [b for b in at.partition.replicas if b in at.isr]),
+    "the leader stays although it stops: nobody can take over yet": Rule(
+        lambda at: [b for b in at.isr if b == at.partition.leader], must_live=False
+    ),
+    "an eligible leader replica": Rule(
+        lambda at: [b for b in at.working if b in at.elr], Follows.ALONE
+    ),
+    "the replica that likely lacks the least": Rule(
+        lambda at: [b for b in _by_likely_loss(at.partition, at.last_known) if b in at.working],
+        Follows.ITS_LOG_IS_THE_TRUTH,
+        Asked.UNCLEAN,
+    ),
+    "nobody: the partition is offline": Rule(lambda at: [NO_LEADER], must_live=False),
+}
+"""The rules in the order in which they are asked; the first that elects decides."""
+
+
+def elect(standing: Standing, live: Live, asked: Asked) -> tuple[str, BrokerId]:
+    """The name of the deciding rule, and the leader by it."""
+    for name, rule in ELECTION.items():
+        if rule.asked in asked:
+            leader = rule.elects(standing, live)
+            if leader != NO_LEADER:
+                return name, leader
+    return name, NO_LEADER
 
 
 def next_state(
@@ -58,10 +150,9 @@ def next_state(
     """The partition with this ISR and the leader that follows from it; None when nothing changes.
 
     `lost`: replicas whose data may be gone, which neither ISR nor ELR may keep. `emptied`: those of
-    them of which nothing is left. `unclean`: a replica that may lack committed records may lead
-    when no other can. `preferred`: the first
-    replica leads if it can. `failed`: the replicas whose logs do not work, when that changes.
-    `touch`: raise the partition epoch even if nothing else changes.
+    them of which nothing is left. `unclean`, `preferred`: as `Asked` says. `failed`: the replicas
+    whose logs do not work, when that changes. `touch`: raise the partition epoch even if nothing
+    else changes.
     """
     before = partition
     if failed is not None:
@@ -69,22 +160,18 @@ def next_state(
     if emptied:
         known = (*partition.emptied_replicas, *emptied)
         partition = replace(partition, emptied_replicas=tuple(dict.fromkeys(known)))
-    broken = partition.failed_replicas
-    isr = tuple(broker for broker in isr if broker not in lost and broker not in broken)
+    isr = tuple(b for b in isr if b not in lost and b not in partition.failed_replicas)
     elr, last_known = _eligible(partition, isr, min_isr, lost)
-    leader = _leader(partition, isr, live, preferred)
-    if leader == NO_LEADER:
-        usable = [broker for broker in partition.replicas if broker not in broken]
-        leader = _first(usable, elr, live)
-        if leader == NO_LEADER and unclean:
-            leader = _first(_by_likely_loss(partition, last_known), usable, live)
-            if leader != NO_LEADER:
-                # Its log becomes the truth: whoever holds more will cut it, so nobody stays
-                # eligible for what they hold now.
-                isr, elr, last_known = (leader,), (), ()
-        if leader != NO_LEADER and not isr:
+    asked = (Asked.PREFERRED if preferred else NO_WISH) | (Asked.UNCLEAN if unclean else NO_WISH)
+    rule, leader = elect(Standing(partition, isr, elr, last_known), live, asked)
+    match ELECTION[rule].follows:
+        case Follows.ALONE:
             isr = (leader,)
             elr, last_known = _eligible(partition, isr, min_isr, lost)
+        case Follows.ITS_LOG_IS_THE_TRUTH:
+            isr, elr, last_known = (leader,), (), ()
+        case Follows.NOTHING:
+            pass
     commits = is_enough(isr, partition.replicas, min_isr)
     changed = replace(
         partition,
@@ -122,34 +209,14 @@ def without(brokers: tuple[BrokerId, ...], broker: BrokerId) -> tuple[BrokerId, 
     return tuple(other for other in brokers if other != broker)
 
 
-def _leader(
-    partition: PartitionRecord, isr: tuple[BrokerId, ...], live: Live, preferred: bool
-) -> BrokerId:
-    first = partition.replicas[0]
-    if preferred and first in isr and live(first):
-        return first
-    if partition.leader in isr and live(partition.leader):
-        return partition.leader
-    elected = _first(partition.replicas, isr, live)
-    if elected == NO_LEADER and partition.leader in isr:
-        return partition.leader  # stopping, and nobody can take over yet
-    return elected
-
-
 def _by_likely_loss(partition: PartitionRecord, last_known: tuple[BrokerId, ...]) -> list[BrokerId]:
-    """All replicas, first those of which one may hope that they lack the least: who was eligible
-    last, then who was behind, then who began anew with nothing.
+    """All replicas, first those of which one may hope that they lack the least:
+    those that were eligible last, then those that were behind, then those that began anew with
+    nothing.
     """
     emptied = partition.emptied_replicas
     behind = [broker for broker in partition.replicas if broker not in emptied]
     return [*reversed(last_known), *behind, *emptied]
-
-
-def _first(replicas: Iterable[BrokerId], candidates: Collection[BrokerId], live: Live) -> BrokerId:
-    for broker in replicas:
-        if broker in candidates and live(broker):
-            return broker
-    return NO_LEADER
 
 
 def _eligible(
@@ -162,12 +229,17 @@ def _eligible(
     if is_enough(isr, partition.replicas, min_isr):
         return (), ()
     were = dict.fromkeys(partition.eligible_leader_replicas + partition.isr)
-    elr = tuple(broker for broker in were if broker not in isr and broker not in lost)
-    if partition.never_committed and not isr and not elr:
+    holding = tuple(broker for broker in were if broker not in isr and broker not in lost)
+    working = tuple(broker for broker in holding if broker not in partition.failed_replicas)
+    if isr or working:
+        elr = working
+    elif holding:
+        elr = holding  # nobody else can have held everything: offline, and not lossy
+    elif partition.never_committed:
         elr = tuple(broker for broker in were if broker not in partition.emptied_replicas)
-    works = tuple(broker for broker in elr if broker not in partition.failed_replicas)
-    if isr or works:
-        elr = works
+        elr = tuple(b for b in elr if b not in partition.failed_replicas) or elr
+    else:
+        elr = ()
     once = dict.fromkeys(partition.last_known_elr + tuple(were))
     gone = {*isr, *elr, *partition.emptied_replicas}
     return elr, tuple(broker for broker in once if broker not in gone)

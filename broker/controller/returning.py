@@ -1,17 +1,8 @@
 """Where the replicas of a broker that registers are, and what each may still claim (KIP-858).
 
 Pure. The metadata have each replica in one log directory; the registration tells which directories
-work, what is in them, and which ones do not. In this order:
-
-1. its directory works: there it is; or it was moved by hand to another one that works;
-2. its directory is offline (or one is whose id nobody knows): the replica is, too, for this life;
-3. its directory is not among the broker's any more: the replica is lost, unless it was moved.
-
-A broker that was unregistered has lost everything by what the cluster promises, wherever it is.
-
-What was moved by hand may be an old copy, so it counts as one that may lack records. So does one
-that is not there, if others are in sync or its log is known to have failed: somebody removed it. Of
-the last one that nothing was heard of, it may be that it was never made.
+work, what is in them, and which ones do not. `PLACES` is the table of what follows for the place of
+a replica, `CLAIMS` the one of what follows for its claim to lead.
 """
 
 from __future__ import annotations
@@ -47,6 +38,92 @@ class Whereabouts:
     absent: bool = False
 
 
+class Sight(Flag):
+    """What a registration tells of one replica and of the directory that the metadata name."""
+
+    UNREGISTERED = auto()
+    """The cluster does not know the broker, or knows it no more."""
+    WORKS = auto()
+    """The replica's directory is among those that work."""
+    OFFLINE = auto()
+    """It is among those that do not work; or one is among those whose id nobody can read."""
+    IN_PLACE = auto()
+    """The replica lies in its directory."""
+    ELSEWHERE = auto()
+    """The replica lies in another directory that works, and not in its own."""
+    CONTENTS_TOLD = auto()
+    """The registration lists the contents of its directories."""
+
+
+class Where(Enum):
+    """Which directory the metadata shall name from now on."""
+
+    ITS_OWN = auto()
+    FOUND = auto()
+    """The first one that it was found in."""
+    NOWHERE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A row's answer. `loss` None: as much as befell the directory."""
+
+    where: Where
+    loss: Loss | None = None
+    offline: bool = False
+    absent: bool = False
+
+
+PLACES: Final[tuple[tuple[str, Sight, Place], ...]] = (
+    # A broker that was unregistered has lost everything by what the cluster promises, wherever it
+    # is. It goes on with its logs where they are all the same: with another directory in the
+    # metadata nobody would notice when theirs is lost.
+    (
+        "unregistered, and its log is where it was",
+        Sight.UNREGISTERED | Sight.IN_PLACE,
+        Place(Where.ITS_OWN, Loss.ALL),
+    ),
+    (
+        "unregistered, and its log is elsewhere",
+        Sight.UNREGISTERED | Sight.ELSEWHERE,
+        Place(Where.FOUND, Loss.ALL),
+    ),
+    ("unregistered, without a log", Sight.UNREGISTERED, Place(Where.NOWHERE, Loss.ALL)),
+    ("it is where it was", Sight.WORKS | Sight.IN_PLACE, Place(Where.ITS_OWN)),
+    # It may be an old copy.
+    (
+        "somebody moved it by hand",
+        Sight.WORKS | Sight.ELSEWHERE,
+        Place(Where.FOUND, Loss.TAIL),
+    ),
+    # Somebody removed it, or it was never made: `Evidence` tells which.
+    (
+        "its directory works and lacks it",
+        Sight.WORKS | Sight.CONTENTS_TOLD,
+        Place(Where.ITS_OWN, absent=True),
+    ),
+    ("its directory works, and nothing else is told", Sight.WORKS, Place(Where.ITS_OWN)),
+    # A copy in another directory is older than what the offline one holds.
+    ("its directory is offline", Sight.OFFLINE, Place(Where.ITS_OWN, Loss.NONE, offline=True)),
+    (
+        "its directory is the broker's no more, but somebody moved the log before",
+        Sight.ELSEWHERE,
+        Place(Where.FOUND, Loss.TAIL),
+    ),
+    (
+        "its directory is the broker's no more",
+        Sight(0),
+        Place(Where.NOWHERE, Loss.ALL),
+    ),
+)
+"""Each case with what it needs; the first of which all is there holds."""
+
+
+def place_of(sight: Sight) -> Place:
+    """Where a replica of which this is told is taken to be."""
+    return next(place for _, needed, place in PLACES if needed in sight)
+
+
 class Returning:
     """The directories of one registration, beside what was known of the broker before."""
 
@@ -54,7 +131,7 @@ class Returning:
         self._known = known
         self._intact = {each.directory_id: each.intact for each in request.live_log_dirs}
         self._offline = frozenset(request.offline_log_dirs)
-        self._is_told = bool(request.log_dirs)  # what is in the directories
+        self._is_told = bool(request.log_dirs)
         self._found: dict[ReplicaKey, list[str]] = {}
         for directory in request.live_log_dirs:
             for key in directory.replicas:
@@ -70,23 +147,30 @@ class Returning:
 
     def where(self, replica: ReplicaKey, assigned: str) -> Whereabouts:
         """What became of a replica that the metadata have in the directory `assigned`."""
+        if self._known is not None:
+            assigned = assigned or self._known.directory_id
         found = self._found.get(replica, [])
-        if self._known is None:
-            # It brings logs all the same, and goes on with them where they are. With another
-            # directory in the metadata nobody would notice when theirs is lost.
-            place = assigned if assigned in found else next(iter(found), "")
-            return Whereabouts(place, Loss.ALL)
-        assigned = assigned or self._known.directory_id
-        if assigned in self._intact:
-            if found and assigned not in found:
-                return Whereabouts(found[0], Loss.TAIL)
+        place = place_of(self._sight(assigned, found))
+        loss = place.loss
+        if loss is None:
             loss = Loss.NONE if self._intact[assigned] else Loss.TAIL
-            return Whereabouts(assigned, loss, absent=self._is_told and not found)
+        directories = {Where.ITS_OWN: assigned, Where.FOUND: next(iter(found), "")}
+        directory_id = directories.get(place.where, "")
+        return Whereabouts(directory_id, loss, place.offline, place.absent)
+
+    def _sight(self, assigned: str, found: list[str]) -> Sight:
+        sight = Sight(0)
+        if self._known is None:
+            sight |= Sight.UNREGISTERED
+        if assigned in self._intact:
+            sight |= Sight.WORKS
         if assigned in self._offline or "" in self._offline:
-            return Whereabouts(assigned, offline=True)
+            sight |= Sight.OFFLINE
         if found:
-            return Whereabouts(found[0], Loss.TAIL)
-        return Whereabouts("", Loss.ALL)
+            sight |= Sight.IN_PLACE if assigned in found else Sight.ELSEWHERE
+        if self._is_told:
+            sight |= Sight.CONTENTS_TOLD
+        return sight
 
 
 class Evidence(Flag):

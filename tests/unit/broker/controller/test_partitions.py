@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.model import NO_LEADER, BrokerId, LeaderEpoch, PartitionEpoch, TopicId
-from pylog_broker.controller.partitions import joined, next_state
+from pylog_broker.controller.partitions import ELECTION, Asked, Standing, elect, joined, next_state
 from pylog_broker.metadata.records import PartitionRecord
 
 
@@ -194,6 +194,54 @@ def test_unclean_election(
 ) -> None:
     changed = next_state(before, isr=before.isr, min_isr=2, live=lambda b: b in live, unclean=True)
     assert summary(changed) == expected
+
+
+# for each rule of the table: a partition, who is live, what is asked for -> the leader, and what
+# becomes of the ISR and of those that may lead
+DECIDED_BY = {
+    "the preferred replica, in sync": (
+        partition((1, 2, 3), (3, 1), 3), (1, 2, 3), Asked.PREFERRED, 1, (3, 1), ()),
+    "the leader stays": (
+        partition((1, 2, 3), (1, 3), 3), (1, 2, 3), Asked.UNCLEAN, 3, (1, 3), ()),
+    "an in-sync replica": (
+        partition((3, 1, 2), (2, 1), -1), (1, 2, 3), Asked.PREFERRED, 1, (2, 1), ()),
+    "the leader stays although it stops: nobody can take over yet": (
+        partition((1, 2, 3), (2,), 2, (3,)), (1, 3), Asked.UNCLEAN, 2, (2,), (3,)),
+    "an eligible leader replica": (
+        partition((1, 2, 3), (), -1, (3, 2)), (1, 2, 3), Asked.UNCLEAN, 2, (2,), (3,)),
+    "the replica that likely lacks the least": (
+        partition((1, 2, 3), (), -1, (2,), (3,)), (1, 3), Asked.UNCLEAN, 3, (3,), ()),
+    "nobody: the partition is offline": (
+        partition((1, 2, 3), (), -1, (2,)), (1, 3), Asked.PREFERRED, -1, (), (2,)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", ELECTION)
+def test_each_rule_of_the_table_decides_where_those_before_it_do_not(rule: str) -> None:
+    before, live, asked, leader, isr, elr = DECIDED_BY[rule]
+    standing = Standing(before, before.isr, before.eligible_leader_replicas, before.last_known_elr)
+    assert elect(standing, lambda b: b in live, asked) == (rule, leader)
+    after = next_state(
+        before, isr=before.isr, min_isr=2, live=lambda b: b in live, touch=True,
+        preferred=Asked.PREFERRED in asked, unclean=Asked.UNCLEAN in asked,
+    )  # fmt: skip
+    assert after is not None
+    assert (after.leader, after.isr, after.eligible_leader_replicas) == (leader, isr, elr)
+
+
+def test_every_rule_has_its_case() -> None:
+    assert [*DECIDED_BY] == [*ELECTION]
+
+
+def test_a_failed_log_elects_nobody_by_any_rule() -> None:
+    for rule, (before, live, asked, *_) in DECIDED_BY.items():
+        broken = replace(before, failed_replicas=before.replicas)
+        after = next_state(
+            broken, isr=(), min_isr=2, live=lambda b, live=live: b in live, touch=True,
+            preferred=Asked.PREFERRED in asked, unclean=Asked.UNCLEAN in asked,
+        )  # fmt: skip
+        assert after is not None
+        assert (after.leader, after.isr) == (NO_LEADER, ()), rule
 
 
 def test_an_emptied_replica_is_none_of_the_last_known_and_is_filled_once_in_sync() -> None:
