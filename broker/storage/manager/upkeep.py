@@ -172,7 +172,7 @@ class LogUpkeep:
     def _retain(self, high_watermarks: Mapping[TopicPartition, Offset], wall_ms: int) -> None:
         for log in self.usable():
             high_watermark = high_watermarks.get(log.topic_partition)
-            if high_watermark is None:
+            if high_watermark is None or log.is_rebuilding:
                 continue
             try:
                 reason = log.retain(
@@ -224,6 +224,8 @@ class LogUpkeep:
         at_once, self._wants_room = self._wants_room, False
         self.short_of_room = at_once
         for log in self.usable():
+            if log.is_rebuilding and not at_once:
+                continue
             if written_only and not log.start_is_written:
                 # A start after a loss of power would miss the files. Room is wanted still.
                 self._wants_room = at_once
