@@ -220,6 +220,7 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "socket.listen.backlog.size": "a broker takes each connection as it comes",
     "socket.receive.buffer.bytes": _BUFFERS,
     "socket.send.buffer.bytes": _BUFFERS,
+    "telemetry.max.bytes": "clients push no metrics to brokers: metrics() of a client tells them",
 }  # fmt: skip
 
 _BROKER_REFUSED: Final[Mapping[str, str]] = {

@@ -132,6 +132,13 @@ ROWS: list[tuple[str, list[Panel]]] = [
             "p99": quantile(0.99, "pylog_log_flush_seconds")}),
         ("Reads that waited for the disk, per second", "ops",
          {"{{instance}}": rate("pylog_cold_reads_total", "instance")}),
+        ("What else happens to logs, per second", "ops", {
+            "segments deleted, {{instance}}": rate("pylog_log_segments_deleted_total", "instance"),
+            "batches recompressed, {{instance}}":
+                rate("pylog_log_recompressed_batches_total", "instance"),
+            "clock jumps, {{instance}}": rate("pylog_clock_jumps_total", "instance")}),
+        ("Skew: the largest partition by the mean of its topic", "short",
+         {"{{topic}}": f"max by (topic) (pylog_topic_skew{TOPIC})"}),
         ("Newest batches in memory", "bytes",
          {"{{instance}}": f"pylog_tail_cache_bytes{HERE}"}),
         ("Offline log directories", "short",

@@ -29,6 +29,8 @@ class RequestContext(NamedTuple):
     software_name: str = ""
     software_version: str = ""
     principal: str = ANONYMOUS
+    api_version: int = 0
+    """Of the call's API, as the greetings agreed; 0 over gRPC, where nobody tells versions."""
 
 
 def bounded_software(text: str) -> str:

@@ -112,7 +112,10 @@ class OpenCalls:
         self._memory.handed_over(call.size)
         loop = asyncio.get_running_loop()
         call.timer = loop.call_later(seconds, self._on_time, call)
-        call.task = loop.create_task(self._answer(call, bound, message, came))
+        context = self._context
+        if said.version:
+            context = context._replace(api_version=said.version)
+        call.task = loop.create_task(self._answer(call, bound, context, message, came))
         call.task.add_done_callback(lambda task: self._on_done(call, task))
 
     def pause(self) -> None:
@@ -136,12 +139,14 @@ class OpenCalls:
 
     # ---- one call ------------------------------------------------------------------------------
 
-    async def _answer(self, call: _Call, bound: AnyBound, message: Message, came: float) -> None:
+    async def _answer(
+        self, call: _Call, bound: AnyBound, context: RequestContext, message: Message, came: float
+    ) -> None:
         # Calls that came together would all make their answers before the first one is taken.
         while not self._may_answer.is_set():
             await self._may_answer.wait()
         try:
-            answer = await self._apis.answer(bound, self._context, message, came)
+            answer = await self._apis.answer(bound, context, message, came)
         except errors.PylogError as fault:
             self._end(call, calls.failure_frame(call.number, fault))
         else:

@@ -108,6 +108,26 @@ COLD_READS: Final = Metric(
     "pylog_cold_reads_total", "counter",
     "Fetches and look-ups by time that had to wait for the disk: their pages were not in memory.",
 )  # fmt: skip
+SEGMENTS_DELETED: Final = Metric(
+    "pylog_log_segments_deleted_total", "counter",
+    "Segments below the start of their log that were given up: by retention, DeleteRecords or "
+    "their leader.",
+)  # fmt: skip
+RECOMPRESSED: Final = Metric(
+    "pylog_log_recompressed_batches_total", "counter",
+    "Batches that came in another codec than their topic's compression.type keeps.",
+)  # fmt: skip
+CLOCK_JUMPS: Final = Metric(
+    "pylog_clock_jumps_total", "counter",
+    "Times that the wall clock was set forward or back, as the log directory that has seen most of "
+    "them counts.",
+)  # fmt: skip
+TOPIC_SKEW: Final = Metric(
+    "pylog_topic_skew", "gauge",
+    "The largest growth of a partition here by the mean of its topic's partitions here, in the "
+    "last five minutes that were looked at; 1: all grow alike. Topics with 10,000 records in that "
+    "time.", ("topic",),
+)  # fmt: skip
 FLUSH_SECONDS: Final = Metric(
     "pylog_log_flush_seconds", "histogram",
     "Time that a sync of a log took, with its wait for a thread.",

@@ -15,6 +15,7 @@ from pylog.model import TopicId
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.metadata.messages import AlterPartition, PartitionsAltered
 from pylog_broker.metrics.counters import Histogram
+from pylog_broker.node.skew import SkewWatch
 from pylog_broker.replication.messages import (
     ColdRead,
     DeleteRecordsDone,
@@ -120,6 +121,7 @@ class Engine:
         self._stopped = False
         self.replication_bytes_in = 0
         """Bytes of batches that leaders have sent."""
+        self.skew = SkewWatch()
         self.cold_reads = 0
         self.flush_seconds = Histogram()
         """How long syncs of logs took, with their wait for a thread."""

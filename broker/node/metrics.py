@@ -21,6 +21,7 @@ from pylog_broker.metrics.exposition import Page
 from pylog_broker.metrics.http import Health
 from pylog_broker.metrics.names import Metric
 from pylog_broker.metrics.process import LoopLag
+from pylog_broker.storage.log.environment import CLOCK_JUMPS, RECOMPRESSED, SEGMENTS_DELETED
 
 if TYPE_CHECKING:
     from pylog_broker.api.api import DataApi
@@ -178,6 +179,7 @@ class BrokerMetrics:
         page.add(names.MAX_LAG, totals.max_lag)
         page.add(names.FETCH_SESSIONS, manager.fetch_sessions)
         page.add(names.COLD_READS, engine.cold_reads)
+        page.add_all(names.TOPIC_SKEW, {(topic,): x for topic, x in engine.skew.by_topic.items()})
         page.add_histograms(names.FLUSH_SECONDS, {(): engine.flush_seconds})
         if self.parts.logs is not None:
             await self._add_disks(page, self.parts.logs)
@@ -202,6 +204,10 @@ class BrokerMetrics:
         for manager in logs.opened:
             counted.update(manager.disk_errors)
         page.add_all(names.DISK_ERRORS, {(kind,): count for kind, count in counted.items()})
+        happened = [manager.counted for manager in logs.opened]
+        page.add(names.SEGMENTS_DELETED, sum(each[SEGMENTS_DELETED] for each in happened))
+        page.add(names.RECOMPRESSED, sum(each[RECOMPRESSED] for each in happened))
+        page.add(names.CLOCK_JUMPS, max((each[CLOCK_JUMPS] for each in happened), default=0))
         budgets = {id(manager.tail_budget): manager.tail_budget for manager in logs.opened}
         page.add(names.TAIL_CACHE, sum(budget.bytes_used for budget in budgets.values()))
 

@@ -19,6 +19,7 @@ from pylog.clock import Clock
 from pylog_broker.config import BrokerConfig
 from pylog_broker.node.cleaning import Cleaning
 from pylog_broker.node.engine import Engine
+from pylog_broker.node.skew import LOOK_MS
 from pylog_broker.storage.errors import PassingStorageError
 from pylog_broker.storage.files import is_of_the_moment
 from pylog_broker.storage.manager.log_directories import LogDirectories
@@ -64,6 +65,7 @@ class Upkeep:
         """Until it is cancelled; what a thread does for it then goes on. Raises what ended it: the
         last directory itself has failed.
         """
+        skew = self._loop.create_task(self._watch_skew())
         try:
             async with asyncio.TaskGroup() as group:
                 for manager in self._logs.live:
@@ -72,6 +74,7 @@ class Upkeep:
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from None
         finally:
+            skew.cancel()
             self._cleaning.stop()
 
     async def _while_live(
@@ -90,6 +93,18 @@ class Upkeep:
                     raise
                 self._logs.fail(manager, error)
                 self._take_failures()
+
+    async def _watch_skew(self) -> None:
+        """Tell of partitions that get far more than their share."""
+        while True:
+            ends = {
+                partition.topic_partition: partition.log.log_end_offset
+                for partition in self._engine.manager.partitions()
+                if partition.has_log
+            }
+            for skew in self._engine.skew.look(ends):
+                _log.warning("%s", skew)
+            await asyncio.sleep(LOOK_MS / 1000)
 
     @property
     def _checkpoint_interval_ms(self) -> int:

@@ -25,6 +25,7 @@ from pylog_broker.replication.messages import (
     SendReplicaFetch,
 )
 from pylog_broker.replication.partition import Partition
+from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.syncs import Syncs
 from pylog_broker.replication.waiting import WaitingRoom
 
@@ -52,10 +53,12 @@ class Followers:
         storage_failed: Callable[[Partition, Exception], None],
         syncs: Syncs,
         starts: LogStarts,
+        rebuilds: Rebuilds,
     ) -> None:
-        syncs.resume = starts.resume = self._resume
+        syncs.resume = starts.resume = rebuilds.resume = self._resume
         self._syncs = syncs
         self._starts = starts
+        self._rebuilds = rebuilds
         self._hosted = hosted
         self._room = room
         self._storage_failed = storage_failed
@@ -96,6 +99,8 @@ class Followers:
         take it back.
         """
         if not partition.log.is_settled:
+            if self._rebuilds.are_due(partition):
+                return  # `_resume` will add it
             try:
                 partition.log.settle()
             except (OSError, KafkaStorageError) as error:
@@ -214,7 +219,7 @@ class Followers:
             due = self._syncs.are_due(partition)
             if not partition.log.bounds.start_is_written:
                 due = self._starts.are_due(partition)
-            if due:
+            if self._rebuilds.are_due(partition) or due:
                 fetcher.remove(partition)
         elif partition.following is following:
             # One bad partition, or one batch broken on the way: asked for again later, while the
@@ -233,7 +238,11 @@ class Followers:
             )  # fmt: skip
 
     def _waits_for_disk(self, partition: Partition) -> bool:
-        return self._syncs.is_running(partition) or self._starts.is_waiting(partition)
+        return (
+            self._syncs.is_running(partition)
+            or self._starts.is_waiting(partition)
+            or self._rebuilds.is_running(partition)
+        )
 
     def _resume(self, partition: Partition) -> None:
         fetcher = self._fetcher_of.get(partition)

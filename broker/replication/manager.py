@@ -58,6 +58,7 @@ from pylog_broker.replication.offsets import OffsetLookUps
 from pylog_broker.replication.partition import Partition
 from pylog_broker.replication.produces import Produces
 from pylog_broker.replication.proposals import IsrProposals
+from pylog_broker.replication.rebuilds import Rebuilds
 from pylog_broker.replication.replica_fetches import ReplicaFetches
 from pylog_broker.replication.replicas import Replicas
 from pylog_broker.replication.settings import ReplicationSettings
@@ -122,7 +123,10 @@ class ReplicaManager:
             hosted, room, self._lead, self._storage_failed, self._damaged
         )
         self._starts = LogStarts(hosted, room, logs, self._storage_failed)
-        self._followers = Followers(hosted, room, self._storage_failed, self._syncs, self._starts)
+        self._rebuilds = Rebuilds(room, self._storage_failed)
+        self._followers = Followers(
+            hosted, room, self._storage_failed, self._syncs, self._starts, self._rebuilds
+        )
         self._deletions = Deletions(hosted, room, self._storage_failed, self._starts)
         self._replicas = Replicas(
             broker_id,
@@ -193,12 +197,13 @@ class ReplicaManager:
         return self._finish()
 
     def on_cold_read(self, now_ms: int, read: ColdRead) -> list[Effect]:
-        """The pages of a ColdRead were read: answer the request that needed them."""
+        """A ColdRead was carried out: answer the request, or go on with the log, that needed it."""
         self._room.begin(now_ms)
         self._fetches.on_cold_read(read)
         self._offsets.on_cold_read(read)
         self._internal_logs.on_cold_read(read)
         self._replica_fetches.on_cold_read(read)
+        self._rebuilds.on_cold_read(read)
         return self._finish()
 
     def on_synced(self, now_ms: int, sync: SyncLog) -> list[Effect]:

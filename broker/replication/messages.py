@@ -424,9 +424,8 @@ class OffsetsListed:
 
 @dataclass(frozen=True, slots=True)
 class ColdRead:
-    """Some pages that an answer needs are not in memory:
-
-    call `read()` on a pool thread, then `on_cold_read(now_ms, self)`.
+    """An answer needs pages that are not in memory, or a log what its batches say: call `read()`
+    on a pool thread, then `on_cold_read(now_ms, self)`.
     """
 
     token: object

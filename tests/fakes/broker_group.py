@@ -144,6 +144,9 @@ class BrokerGroup:
         self.syncs_wait = False
         """Whether logs' syncs stay in `waiting_syncs` until `sync` lets them run."""
         self.waiting_syncs: list[tuple[BrokerId, SyncLog]] = []
+        self.reads_wait = False
+        """Whether what is read on the pool stays in `waiting_reads` until `read` lets it run."""
+        self.waiting_reads: list[tuple[BrokerId, ColdRead]] = []
         self.start_writes_wait = False
         """Whether steps of writes of log starts stay in `waiting_start_writes` until `write_starts`
         lets them run."""
@@ -445,10 +448,10 @@ class BrokerGroup:
                 effects = manager.on_partitions_altered(self.now_ms, effect.request_id, answer)
                 self._post(sender, effects)
             case ColdRead():
-                read = effect.read
-                assert callable(read)
-                read()
-                self._post(sender, self.managers[sender].on_cold_read(self.now_ms, effect))
+                if self.reads_wait:
+                    self.waiting_reads.append((sender, effect))
+                else:
+                    self.read(sender, effect)
             case SyncLog():
                 if self.syncs_wait:
                     self.waiting_syncs.append((sender, effect))
@@ -461,6 +464,13 @@ class BrokerGroup:
                     self.write_starts(sender, effect)
             case _:
                 self.other_effects.append((sender, effect))
+
+    def read(self, broker: BrokerId, effect: ColdRead) -> None:
+        """Let a read of the pool run, and tell its broker."""
+        read = effect.read
+        assert callable(read)
+        read()
+        self._post(broker, self.managers[broker].on_cold_read(self.now_ms, effect))
 
     def sync(self, broker: BrokerId, effect: SyncLog) -> None:
         """Let a sync run, and tell its broker."""

@@ -1,13 +1,10 @@
-import java.io.File;
 import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Collection;
-import java.util.Enumeration;
 import java.util.TreeSet;
-import java.util.jar.JarEntry;
-import java.util.jar.JarFile;
 import org.apache.kafka.common.config.ConfigDef;
 
 /**
@@ -15,11 +12,10 @@ import org.apache.kafka.common.config.ConfigDef;
  *
  *   java -cp "<kafka>/libs/*" KafkaSettingNames.java kafka_settings
  *
- * A broker's are those of every class that defines some for brokers.
+ * A broker's are those of its own definition, which gathers those of every part of it, and the
+ * quotas that are set for brokers, users, clients and addresses while it runs.
  */
 public class KafkaSettingNames {
-    private static final String PREFIX = "org/apache/kafka/";
-
     public static void main(String[] args) throws Exception {
         Path to = Path.of(args[0]);
         write(to, "producer", org.apache.kafka.clients.producer.ProducerConfig.configNames());
@@ -34,19 +30,12 @@ public class KafkaSettingNames {
 
     private static Collection<String> brokers() throws Exception {
         TreeSet<String> found = new TreeSet<>();
-        for (String part : System.getProperty("java.class.path").split(File.pathSeparator)) {
-            if (!new File(part).getName().startsWith("kafka-")) {
-                continue;
-            }
-            try (JarFile jar = new JarFile(part)) {
-                for (Enumeration<JarEntry> all = jar.entries(); all.hasMoreElements(); ) {
-                    String name = all.nextElement().getName();
-                    if (name.startsWith(PREFIX) && name.matches(".*Configs?\\.class")
-                            && !name.contains("/clients/") && !name.endsWith("/GroupConfig.class")
-                            && !name.contains("TopicBasedRemoteLogMetadata")) {
-                        addAll(found, Class.forName(name.replace(".class", "").replace('/', '.')));
-                    }
-                }
+        addAll(found, Class.forName("org.apache.kafka.server.config.AbstractKafkaConfig"));
+        Class<?> quotas = Class.forName("org.apache.kafka.server.config.QuotaConfig");
+        for (Method method : quotas.getMethods()) {
+            if (Modifier.isStatic(method.getModifiers()) && method.getParameterCount() == 0
+                    && method.getReturnType() == ConfigDef.class) {
+                found.addAll(((ConfigDef) method.invoke(null)).names());
             }
         }
         return found;

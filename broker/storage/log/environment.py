@@ -15,6 +15,11 @@ from pylog_broker.storage.tail_cache import TailBudget
 
 TAIL_BYTES_MAX: Final = 4 * 1024 * 1024
 
+RECOMPRESSED: Final = "recompressed"
+SEGMENTS_DELETED: Final = "segments_deleted"
+CLOCK_JUMPS: Final = "clock_jumps"
+"""Keys of `Environment.counted`: batches, segments below a log's start, jumps of the wall clock."""
+
 
 class AppendInfo(NamedTuple):
     """Where a batch landed. `duplicate`: it was there already, the offsets are the first time's;
@@ -52,7 +57,7 @@ class Environment:
     end when it is cut; they write the checkpoints before the log acts on it.
     `truncated` hears from which offset on records go, before they do.
     `failed` hears of a log that goes offline; `no_room`, that the disk was found full.
-    `disk_errors` counts errors of the disk by kind.
+    `disk_errors` counts errors of the disk by kind, `counted` what else happens to logs.
     """
 
     tail_budget: TailBudget
@@ -68,3 +73,4 @@ class Environment:
     no_room: Callable[[], None] = lambda: None
     producer_budget: ProducerBudget = field(default_factory=ProducerBudget)
     disk_errors: Counter[str] = field(default_factory=Counter)
+    counted: Counter[str] = field(default_factory=Counter)

@@ -47,6 +47,7 @@ from pylog_broker.storage.log.segment_swap import SegmentSwap
 from pylog_broker.storage.log.validator import CLIENT, Origin
 from pylog_broker.storage.producers.producer_history import ProducerHistory
 from pylog_broker.storage.producers.producer_state import ProducerStates
+from pylog_broker.storage.producers.rebuild_task import RebuildTask
 from pylog_broker.storage.producers.snapshot_task import SnapshotTask
 from pylog_broker.storage.recovery.gaps import Gaps
 from pylog_broker.storage.recovery.recovery import LastStop, RecoveryReport, SegmentLoader
@@ -529,6 +530,24 @@ class Log:
         many.
         """
         return self.producers.expire(wall_ms, expiration_ms, producer_ids)
+
+    def rebuild_task(self) -> RebuildTask | None:
+        """After a truncation: reads again what the batches say of their producers, on a thread of
+        its own, if that takes long; then `on_rebuilt`. Until then the log is not settled: what uses
+        it all the same reads them itself.
+        """
+        return self._truncator.rebuild_task()
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether such a task runs: what can wait leaves the log alone."""
+        return self._truncator.is_rebuilding
+
+    def on_rebuilt(self, task: RebuildTask) -> None:
+        """A rebuild task has run. KafkaStorageError when the disk fails."""
+        if not self._guard.closed and self._guard.failure is None:
+            with self._guard.io("truncating"):
+                self._truncator.on_rebuilt(task)
 
     def snapshot_task(self) -> SnapshotTask | None:
         """Writes what was known of the producers where a segment began, on a thread of its own, if

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset
-from pylog.records.batch import CONTROL_BIT, with_offset_and_epoch
+from pylog.records.batch import CODEC_MASK, CONTROL_BIT, with_offset_and_epoch
 from pylog_broker.storage.files import Buffer
-from pylog_broker.storage.log.environment import AppendInfo
+from pylog_broker.storage.log.environment import RECOMPRESSED, AppendInfo
 from pylog_broker.storage.log.follower_batches import FetchedBatches, read_fetched
 from pylog_broker.storage.log.log_parts import LogParts
 from pylog_broker.storage.log.log_truncator import LogTruncator
@@ -56,7 +56,10 @@ class LogAppender:
                     True,
                 )
         if by_broker or config.compression_type != "producer":
+            codec = header.attributes & CODEC_MASK
             batch, header = as_stored(batch, header, config, origin, wall_ms=wall_ms)
+            if header.attributes & CODEC_MASK != codec:
+                self._environment.counted[RECOMPRESSED] += 1
         base = bounds.end
         last = base + header.last_offset_delta
         head, rest = with_offset_and_epoch(batch, base, leader_epoch)

@@ -17,6 +17,7 @@ from functools import partial
 
 from pylog.model import Offset
 from pylog_broker.storage.log.log_parts import LogParts
+from pylog_broker.storage.producers.rebuild_task import RebuildTask
 from pylog_broker.storage.segments.segment_list import CutPoint
 
 
@@ -34,6 +35,9 @@ class LogTruncator:
         self._tail = parts.tail
         self._durable = parts.durable
         self._bounds = parts.bounds
+        self._rebuild: RebuildTask | None = None  # left to a thread of its own, of `_work`
+        self._rebuild_is_out = False
+        self._work: Callable[[], None] = lambda: None
 
     def truncate_to(self, offset: Offset) -> None:
         """Remove the records from `offset` on, which is not before the first segment."""
@@ -60,11 +64,38 @@ class LogTruncator:
         bounds.written_start = min(bounds.written_start, end)
         self._tail.truncate(end)
         self._durable.epochs.truncate_from_end(Offset(end))
-        self._carry_out(partial(self._cut_files, offset, point))
+        self._work = partial(self._cut_files, offset, point)
+        self._guard.leave_unfinished(self._work)
+        self._segments.truncate(offset, point)
+        self._rebuild_is_out = False
+        self._rebuild = self._producers.begin_truncating([*self._segments], end)
+        if self._rebuild is None:
+            self._guard.finished(self._work)
 
     def _cut_files(self, offset: int, point: CutPoint) -> None:
+        """All that a truncation leaves to do; again, if it was interrupted."""
         self._segments.truncate(offset, point)
         self._producers.truncate(self._segments, point.end_offset)
+        self._rebuild = None
+
+    def rebuild_task(self) -> RebuildTask | None:
+        """What is left to a thread of its own; given out once."""
+        if self._rebuild is None or self._rebuild_is_out:
+            return None
+        self._rebuild_is_out = True
+        return self._rebuild
+
+    def on_rebuilt(self, task: RebuildTask) -> None:
+        """A task has run. After an error the log's next use does the same."""
+        if task is self._rebuild:  # else something used the log meanwhile, and has done it
+            self._rebuild = None
+            self._producers.adopt(task, self._segments)
+            self._guard.finished(self._work)
+
+    @property
+    def is_rebuilding(self) -> bool:
+        """Whether a task is out that has not come back."""
+        return self._rebuild is not None and self._rebuild_is_out
 
     def _carry_out(self, work: Callable[[], None]) -> None:
         self._guard.leave_unfinished(work)

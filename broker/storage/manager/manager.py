@@ -120,11 +120,17 @@ class LogManager:
             no_room=self._upkeep.ran_out_of_room,
             producer_budget=self.producer_budget,
             disk_errors=self.disk_errors,
+            counted=self._upkeep.counted,
         )
         self._replicas = ReplicaLogs(
             files, directory, self._logs, self._by_id, self._health, checkpoints, self.cleaner,
             environment,
         )  # fmt: skip
+
+    @property
+    def counted(self) -> Counter[str]:
+        """What happened to logs, beside errors, by the keys in `log.environment`."""
+        return self._upkeep.counted
 
     # ---- open -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ Times are arguments. What would wait for the disk comes back as a task for a poo
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -15,6 +16,7 @@ from pylog_broker.config import BrokerConfig
 from pylog_broker.storage.checkpoints.checkpoint_writer import LogStartsTask
 from pylog_broker.storage.directories.clock_checkpoint import ClockCheckpoint
 from pylog_broker.storage.files import NO_ROOM, Files, refused
+from pylog_broker.storage.log.environment import CLOCK_JUMPS, SEGMENTS_DELETED
 from pylog_broker.storage.log.log import Log
 from pylog_broker.storage.manager.log_checkpoints import LogCheckpoints
 from pylog_broker.storage.producers.producer_budget import ProducerBudget
@@ -67,6 +69,7 @@ class LogUpkeep:
         self._expiring: Iterator[tuple[Log, tuple[int, ...]]] | None = None
         self._checkpoints = checkpoints
         self.config = config
+        self.counted: Counter[str] = Counter()
         self._clock = RetentionClock()
         self._clock_file = clock_file
         self._removals: list[tuple[int, str]] = []
@@ -114,6 +117,7 @@ class LogUpkeep:
         self._now_ms = now_ms
         jump_ms = self._clock.tick(now_ms, wall_ms)
         if jump_ms:
+            self.counted[CLOCK_JUMPS] += 1
             logger.warning(
                 "the clock was set %s by %d s; records written before are kept until "
                 "they are old by either clock",
@@ -172,7 +176,7 @@ class LogUpkeep:
     def _retain(self, high_watermarks: Mapping[TopicPartition, Offset], wall_ms: int) -> None:
         for log in self.usable():
             high_watermark = high_watermarks.get(log.topic_partition)
-            if high_watermark is None:
+            if high_watermark is None or log.is_rebuilding:
                 continue
             try:
                 reason = log.retain(
@@ -224,6 +228,8 @@ class LogUpkeep:
         at_once, self._wants_room = self._wants_room, False
         self.short_of_room = at_once
         for log in self.usable():
+            if log.is_rebuilding and not at_once:
+                continue
             if written_only and not log.start_is_written:
                 # A start after a loss of power would miss the files. Room is wanted still.
                 self._wants_room = at_once
@@ -233,6 +239,7 @@ class LogUpkeep:
             except KafkaStorageError as error:
                 logger.warning("%s: %s", log.topic_partition, error)
                 continue
+            self.counted[SEGMENTS_DELETED] += len(set(map(_base_of, paths)))
             due_ms = now_ms + log.config.file_delete_delay_ms
             self._removals += [(due_ms, path) for path in paths]
         if at_once and self._removals:
@@ -260,3 +267,8 @@ class LogUpkeep:
         """
         tasks = ((log, log.flush_task(wall_ms)) for log in self.usable() if log.is_settled)
         return [(log, task) for log, task in tasks if task is not None]
+
+
+def _base_of(path: str) -> str:
+    """What the files of one segment have in common."""
+    return path.rpartition("/")[2].partition(".")[0]

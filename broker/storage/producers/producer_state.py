@@ -325,6 +325,10 @@ class ProducerStates:
         unstable = min((*self._open, *(first for first, _ in self._completed)), default=None)
         return high_watermark if unstable is None else min(unstable, high_watermark)
 
+    def count_in(self, budget: ProducerBudget) -> None:
+        """Have producers that come from now on count in another budget."""
+        self._budget = budget
+
     def clear(self) -> None:
         """Forget everything."""
         self._packed.clear()

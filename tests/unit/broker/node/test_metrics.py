@@ -41,6 +41,7 @@ def parts_of(group: BrokerGroup, broker: BrokerId) -> BrokerParts:
         manager=group.managers[broker],
         replication_bytes_in=7,
         cold_reads=4,
+        skew=SimpleNamespace(by_topic={"t": 4.5}),
         flush_seconds=Histogram(),
     )
     membership: Any = SimpleNamespace(image=group.images[broker], broker_epoch=3, fenced=False)
@@ -116,6 +117,7 @@ def test_log_directories_show_their_size(group: BrokerGroup) -> None:
     free = value(samples, "pylog_disk_free_bytes", directory=manager.directory)
     assert 0 < free <= value(samples, "pylog_disk_total_bytes", directory=manager.directory)
     assert value(samples, "pylog_cold_reads_total") == 4
+    assert value(samples, "pylog_topic_skew", topic="t") == 4.5
     assert value(samples, "pylog_log_flush_seconds_count") == 0
     assert value(samples, "pylog_tail_cache_bytes") > 0
 
