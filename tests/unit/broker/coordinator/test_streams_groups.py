@@ -150,6 +150,21 @@ def test_an_answer_that_was_lost_is_given_again() -> None:
     assert isinstance(first.send(late), FencedMemberEpoch)  # more than it was given
 
 
+def test_an_old_copy_of_a_join_gives_nothing_away() -> None:
+    shard = shard_with(at_once(), t=4)
+    first, second = Streamer(shard, "m0"), Streamer(shard, "m1")
+    join = first.request()
+    settle_streams(first)
+    second.beat()
+    told = first.send(first.request())  # it is to give up two
+    first.send(join)
+    assert second.beat().assigned is None
+    first.hear(told)
+    first.epoch = streams_group(shard).members["m0"].member_epoch
+    settle_streams(first, second)
+    assert len(first.active) == len(second.active) == 2
+
+
 def test_a_coordinator_that_comes_next_goes_on() -> None:
     shard, (first, second) = streamers(2)
     before = streams_group(shard)

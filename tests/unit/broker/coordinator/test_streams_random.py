@@ -122,6 +122,12 @@ class World:
             for task in member.held.active
         }
 
+        for worker in self.workers:
+            known = group.members.get(worker.member.member_id)
+            epoch = worker.member.epoch
+            if epoch and known is not None and epoch in (known.member_epoch, known.previous_epoch):
+                assert worker.member.owned <= known.held, "what it works on is given away"
+
     def check_replay(self) -> None:
         """What the log says is what the coordinator knows."""
         read = GroupCoordinator(self.shard.config, self.shard.topics, Counter())
