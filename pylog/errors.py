@@ -738,6 +738,21 @@ class RebootstrapRequired(PylogError):
     default_message = "the client must bootstrap again"
 
 
+class StreamsInvalidTopology(PylogError):
+    code = 130
+    default_message = "the topology is not valid"
+
+
+class StreamsInvalidTopologyEpoch(PylogError):
+    code = 131
+    default_message = "the epoch of the topology is not valid"
+
+
+class StreamsTopologyFenced(PylogError):
+    code = 132
+    default_message = "the epoch of the topology is outdated"
+
+
 # ---- errors of the client, which no server sends ---------------------------------------------
 
 

@@ -16,6 +16,7 @@ from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHandler
 from pylog_broker.api.groups.group_admin import GroupAdminHandler
 from pylog_broker.api.groups.members import MembersHandler
+from pylog_broker.api.groups.streams import InternalTopicMaker, StreamsHandler
 from pylog_broker.api.metadata import MetadataHandler
 from pylog_broker.api.offsets import (
     DeleteRecordsHandler,
@@ -72,6 +73,7 @@ class GroupApi:
     members: MembersHandler
     offsets: CommittedOffsetsHandler
     admin: GroupAdminHandler
+    streams: StreamsHandler
 
     @classmethod
     def over(
@@ -79,9 +81,12 @@ class GroupApi:
         coordinators: GroupCoordinators,
         image: Callable[[], MetadataImage],
         ensure: Ensure,
+        streams_topics: InternalTopicMaker,
         config: BrokerConfig,
     ) -> Self:
-        """All of them over the coordinators of one broker. `ensure` has internal topics made."""
+        """All of them over the coordinators of one broker. `ensure` has the topics of coordinators
+        made, and `streams_topics` those of streams groups.
+        """
         timeout_ms = config.offsets_commit_timeout_ms
         return cls(
             FindCoordinatorHandler(image, ensure),
@@ -90,6 +95,7 @@ class GroupApi:
             ),
             CommittedOffsetsHandler(coordinators, image, commit_timeout_ms=timeout_ms),
             GroupAdminHandler(coordinators, image, commit_timeout_ms=timeout_ms),
+            StreamsHandler(coordinators, streams_topics, commit_timeout_ms=timeout_ms),
         )
 
 

@@ -270,6 +270,17 @@ class ClusterService(cluster_pb2_grpc.ClusterServicer):
         )
         return codec.encode_ensured(answer)
 
+    async def CreateStreamsTopics(
+        self, request: cluster_pb2.CreateStreamsTopicsRequest, context: Context
+    ) -> cluster_pb2.CreateStreamsTopicsResponse:
+        """Internal topics of a streams group."""
+        self._check(context, "CreateStreamsTopics")
+        wanted = codec.decode_streams_topics(request)
+        answer = await self._ask(
+            lambda now, token: self._controller.create_topics(now, wanted, token)
+        )
+        return codec.encode_streams_topics_created(answer)
+
     async def ControlledShutdown(
         self, request: cluster_pb2.ControlledShutdownRequest, context: Context
     ) -> cluster_pb2.ControlledShutdownResponse:

@@ -13,12 +13,14 @@ from pylog.model import (
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
+    NewTopic,
     Offset,
     PartitionEpoch,
     ProducerId,
     TopicId,
 )
 from pylog.rpc.v1 import cluster_pb2, common_pb2
+from pylog_broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
 from pylog_broker.metadata.messages import (
     AlteredPartition,
     AlterPartition,
@@ -440,4 +442,54 @@ def decode_ensured(
     """The controller's answer about an internal topic."""
     return decode_failure(message) or InternalTopicEnsured(
         message.name, TopicId(message.topic_id), message.num_partitions
+    )
+
+
+def encode_streams_topics(request: CreateTopics) -> cluster_pb2.CreateStreamsTopicsRequest:
+    """Internal topics of a streams group."""
+    return cluster_pb2.CreateStreamsTopicsRequest(
+        topics=[
+            cluster_pb2.StreamsTopic(
+                name=topic.name,
+                num_partitions=topic.num_partitions,
+                replication_factor=topic.replication_factor,
+                config=topic.config or {},
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def decode_streams_topics(message: cluster_pb2.CreateStreamsTopicsRequest) -> CreateTopics:
+    """Internal topics of a streams group: ordinary ones. Nobody waits until brokers know them."""
+    topics = tuple(
+        NewTopic(
+            topic.name,
+            topic.num_partitions,
+            topic.replication_factor,
+            config=dict(topic.config) or None,
+        )
+        for topic in message.topics
+    )
+    return CreateTopics(topics, timeout_ms=0)
+
+
+def encode_streams_topics_created(
+    answer: TopicsCreated,
+) -> cluster_pb2.CreateStreamsTopicsResponse:
+    """What became of each."""
+    return cluster_pb2.CreateStreamsTopicsResponse(
+        topics=[
+            cluster_pb2.CreatedStreamsTopic(name=each.name, error=encode_failure(each.failure))
+            for each in answer.topics
+        ]
+    )
+
+
+def decode_streams_topics_created(
+    message: cluster_pb2.CreateStreamsTopicsResponse,
+) -> TopicsCreated:
+    """What became of each; no more is told of a topic that is there than its name."""
+    return TopicsCreated(
+        tuple(CreatedTopic(each.name, decode_failure(each)) for each in message.topics)
     )

@@ -14,6 +14,7 @@ from pylog.model import BrokerEpoch, BrokerId, Offset
 from pylog.rpc.channel import ERROR_CODE_KEY, aio_channel, sync_channel
 from pylog.rpc.v1 import cluster_pb2, cluster_pb2_grpc
 from pylog_broker.metadata import codec
+from pylog_broker.metadata.admin import CreateTopics, TopicsCreated
 from pylog_broker.metadata.messages import (
     AlterPartition,
     BrokerClaim,
@@ -132,6 +133,11 @@ class ControllerLink:
         """An internal topic is made, if it is not there."""
         answer = await self._call("EnsureInternalTopic", codec.encode_ensure(request))
         return codec.decode_ensured(answer)
+
+    async def create_streams_topics(self, request: CreateTopics) -> TopicsCreated:
+        """Internal topics of a streams group are made."""
+        answer = await self._call("CreateStreamsTopics", codec.encode_streams_topics(request))
+        return codec.decode_streams_topics_created(answer)
 
     async def controlled_shutdown(
         self, broker_id: BrokerId, broker_epoch: BrokerEpoch, seconds: float

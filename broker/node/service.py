@@ -76,6 +76,7 @@ from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import NodeExit, NodeReady, NodeSettings
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
+from pylog_broker.node.streams_topics import StreamsTopics
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.process.addresses import Address, parse_address
 from pylog_broker.process.gate import gate_of, limits_of
@@ -162,6 +163,7 @@ class BrokerService:
             self._link.ensure_internal_topic,
             lambda: (self._broker_id, self._membership.broker_epoch),
         )
+        self._streams_topics = StreamsTopics(self._link.create_streams_topics, self._clock)
         self._failures = FailureReports(self._report_failures)
         self._disk_failures: DiskFailures
         self._replication: ReplicationServer
@@ -316,7 +318,7 @@ class BrokerService:
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "BrokerAdmin"):
+        for name in ("Group", "StreamsGroup", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -351,7 +353,13 @@ class BrokerService:
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, self._image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
-            GroupApi.over(self._groups, self._image, self._internal_topics.ensure, config),
+            GroupApi.over(
+                self._groups,
+                self._image,
+                self._internal_topics.ensure,
+                self._streams_topics,
+                config,
+            ),
         )
 
     async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
@@ -549,6 +557,7 @@ class BrokerService:
             await self._streams.close()
         self._producer_ids.stop()
         self._internal_topics.stop()
+        self._streams_topics.stop()
         self._failures.stop()
         marks = None
         if self._engine_exists():

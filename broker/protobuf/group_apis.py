@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pylog.rpc import apis
-from pylog.rpc.v1 import group_pb2
+from pylog.rpc.v1 import group_pb2, streams_group_pb2
 from pylog_broker.api.api import GroupApi
 from pylog_broker.api.groups.find_coordinator import FindCoordinatorHandler
-from pylog_broker.protobuf import groups
+from pylog_broker.api.groups.streams import StreamsHandler
+from pylog_broker.protobuf import groups, streams_groups
 from pylog_broker.protobuf.groups import refusal
 from pylog_broker.protobuf.unary import AnyBound, Bound
 
@@ -18,6 +19,7 @@ def group_apis(api: GroupApi) -> tuple[AnyBound, ...]:
         *_member_apis(api),
         *_offset_apis(api),
         *_admin_apis(api),
+        *_streams_apis(api.streams),
     )
 
 
@@ -106,4 +108,22 @@ def _admin_apis(api: GroupApi) -> tuple[AnyBound, ...]:
             groups.described_consumers,
         ),
         Bound(apis.DELETE_GROUPS, groups.groups_from, admin.delete_groups, groups.groups_deleted),
+    )
+
+
+def _streams_apis(handler: StreamsHandler) -> tuple[AnyBound, ...]:
+    return (
+        Bound(
+            apis.STREAMS_GROUP_HEARTBEAT,
+            streams_groups.heartbeat_from,
+            handler.heartbeat,
+            streams_groups.heartbeat_answered,
+            refusal(streams_group_pb2.StreamsGroupHeartbeatResponse),
+        ),
+        Bound(
+            apis.STREAMS_GROUP_DESCRIBE,
+            streams_groups.groups_from,
+            handler.describe,
+            streams_groups.described,
+        ),
     )

@@ -76,6 +76,8 @@ def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> No
     for name, group in described.items():
         _show_head(group)
         _show_lags(group, lags[name])
+        if group.type == "streams":
+            _show_tasks(group)
 
 
 @groups.command()
@@ -108,7 +110,7 @@ def members(settings: Settings, names: tuple[str, ...], all_groups: bool) -> Non
                     member.client_id,
                     member.client_host,
                     member.epoch,
-                    ", ".join(map(str, member.assignment or ())),
+                    ", ".join(map(str, _work_of(member))),
                 )
                 for member in group.members
             ),
@@ -312,6 +314,26 @@ def _show_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionL
     known = [lag.lag for lag in lags.values() if lag.lag is not None]
     if known:
         click.echo(f"lag in all: {sum(known)} records")
+
+
+def _work_of(member: GroupMember) -> Iterable[object]:
+    """The partitions that it reads, or its active tasks."""
+    return member.assignment or (() if member.tasks is None else member.tasks.active)
+
+
+def _show_tasks(group: GroupDescription) -> None:
+    print_table(
+        ("member", "process", "epoch", "active", "standby", "warm-up"),
+        (
+            (
+                member.member_id,
+                member.process_id,
+                member.epoch,
+                *(", ".join(map(str, tasks)) for tasks in member.tasks or ()),
+            )
+            for member in group.members
+        ),
+    )
 
 
 def _as_json(

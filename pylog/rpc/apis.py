@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2, streams_group_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -167,6 +167,20 @@ CONSUMER_GROUP_DESCRIBE: Final = UnaryApi(
     group_pb2.ConsumerGroupDescribeRequest,
     group_pb2.ConsumerGroupDescribeResponse,
 )
+STREAMS_GROUP_HEARTBEAT: Final = UnaryApi(
+    88,
+    "StreamsGroup",
+    "StreamsGroupHeartbeat",
+    streams_group_pb2.StreamsGroupHeartbeatRequest,
+    streams_group_pb2.StreamsGroupHeartbeatResponse,
+)
+STREAMS_GROUP_DESCRIBE: Final = UnaryApi(
+    89,
+    "StreamsGroup",
+    "StreamsGroupDescribe",
+    streams_group_pb2.StreamsGroupDescribeRequest,
+    streams_group_pb2.StreamsGroupDescribeResponse,
+)
 # As a broker knows them, without the controller: Kafka has no second API for that.
 DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
     10_000,
@@ -213,6 +227,8 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     UNREGISTER_BROKER,
     CONSUMER_GROUP_HEARTBEAT,
     CONSUMER_GROUP_DESCRIBE,
+    STREAMS_GROUP_HEARTBEAT,
+    STREAMS_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
 )

@@ -21,9 +21,16 @@ from pylog.model import topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.apis import UnaryApi
-from pylog.rpc.v1 import admin_pb2_grpc, common_pb2, group_pb2_grpc, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import (
+    admin_pb2_grpc,
+    common_pb2,
+    group_pb2_grpc,
+    log_pb2,
+    log_pb2_grpc,
+    streams_group_pb2_grpc,
+)
 from tests.fakes.fake_admin import FakeAdmin
-from tests.fakes.fake_groups import FakeGroups, GroupWorld
+from tests.fakes.fake_groups import FakeGroups, FakeStreamsGroups, GroupWorld
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
 
@@ -107,7 +114,9 @@ class FakeCluster:
         admin_pb2_grpc.add_BrokerAdminServicer_to_server(admin, server)  # type: ignore[no-untyped-call]
         groups = FakeGroups(self.groups, broker)
         group_pb2_grpc.add_GroupServicer_to_server(groups, server)  # type: ignore[no-untyped-call]
-        services = {"Log": service, "Group": groups}
+        streams = FakeStreamsGroups(self.groups, broker)
+        streams_group_pb2_grpc.add_StreamsGroupServicer_to_server(streams, server)  # type: ignore[no-untyped-call]
+        services = {"Log": service, "Group": groups, "StreamsGroup": streams}
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server

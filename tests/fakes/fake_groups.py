@@ -11,7 +11,14 @@ from typing import Any, Protocol
 
 from pylog import errors
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
-from pylog.rpc.v1 import common_pb2, group_pb2, group_pb2_grpc
+from pylog.rpc.v1 import (
+    common_pb2,
+    group_pb2,
+    group_pb2_grpc,
+    streams_group_pb2,
+    streams_group_pb2_grpc,
+)
+from pylog_broker.api.groups.streams import DescribedStreams
 from pylog_broker.coordinator.groups.classic.messages import (
     JoinGroup,
     LeaveGroup,
@@ -36,6 +43,8 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetFetch,
 )
 from pylog_broker.coordinator.runtime.decision import Decision, RequestId
+from pylog_broker.metadata.messages import failure_of
+from pylog_broker.protobuf.streams_groups import described
 from tests.fakes.fake_topics import FakeTopic
 from tests.fakes.group_shard import GroupShard
 
@@ -161,6 +170,32 @@ class GroupWorld:
         for each, numbers in by_topic.items():
             told.topics.add(topic_id=each, topic=names.get(each, ""), partitions=numbers)
         return told
+
+
+class FakeStreamsGroups(streams_group_pb2_grpc.StreamsGroupServicer):
+    """One broker's side of streams groups, to look at."""
+
+    def __init__(self, world: GroupWorld, broker: int) -> None:
+        self._world = world
+        self._broker = broker
+
+    def StreamsGroupDescribe(
+        self, request: streams_group_pb2.StreamsGroupDescribeRequest, _context: Any
+    ) -> streams_group_pb2.StreamsGroupDescribeResponse:
+        name = "StreamsGroupDescribe"
+        self._world.asked.append(name)
+        found = []
+        for group in request.group_ids:
+            answer = self._world.told(
+                self._broker, name, group, lambda c, r, g=group: c.describe_streams(r, g)
+            )
+            failed = isinstance(answer, errors.PylogError)
+            found.append(
+                DescribedStreams(group, failure_of(answer))
+                if failed
+                else DescribedStreams(group, None, answer)
+            )
+        return described(found)
 
 
 class FakeGroups(group_pb2_grpc.GroupServicer):

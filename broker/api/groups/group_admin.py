@@ -126,7 +126,7 @@ class GroupAdminHandler:
                 return DescribedClassic(group_id, failure_of(error))
             return DescribedClassic(group_id, None, described)
 
-        return await _each(group_ids, one)
+        return await answers_of(group_ids, one)
 
     async def describe_consumer(
         self, _context: RequestContext, group_ids: Sequence[str]
@@ -146,7 +146,7 @@ class GroupAdminHandler:
             read = chain.from_iterable((*each.assigned, *each.target) for each in found.members)
             return DescribedModern(group_id, None, found, topics_in(self._image(), read))
 
-        return await _each(group_ids, one)
+        return await answers_of(group_ids, one)
 
     async def delete_groups(
         self, _context: RequestContext, group_ids: Sequence[str]
@@ -164,14 +164,14 @@ class GroupAdminHandler:
                 return DeletedGroup(group_id, failure_of(error))
             return DeletedGroup(group_id, failure_of(deleted.groups[group_id]))
 
-        return await _each(group_ids, one)
+        return await answers_of(group_ids, one)
 
     async def _call(self, group_id: str, operation: GroupOperation) -> Any:
         timeout_ms = self._commit_timeout_ms
         return await self._coordinators.call(group_id, operation, timeout_ms=timeout_ms)
 
 
-async def _each(
+async def answers_of(
     group_ids: Iterable[str], one: Callable[[str], Awaitable[AnswerT]]
 ) -> list[AnswerT]:
     wanted = [*dict.fromkeys(group_ids)]

@@ -84,6 +84,8 @@ class MembersHandler:
             instance_id=request.instance_id,
             protocol_type=request.protocol_type,
         )
+        if request.instance_id == "":  # all members that gave it would be one another's successors
+            raise InvalidRequest("instance_id is empty: leave it out, or give each member its own")
         if len(request.protocols) > STRATEGIES_MAX:
             raise InvalidRequest(
                 f"{len(request.protocols)} protocols; the limit is {STRATEGIES_MAX}"

@@ -57,6 +57,20 @@ from pylog_broker.coordinator.generated.share_group_target_assignment_member imp
 from pylog_broker.coordinator.generated.share_group_target_assignment_metadata import (
     ShareGroupTargetAssignmentMetadataKey,
 )
+from pylog_broker.coordinator.generated.streams_group_current_member_assignment import (
+    StreamsGroupCurrentMemberAssignmentKey,
+)
+from pylog_broker.coordinator.generated.streams_group_member_metadata import (
+    StreamsGroupMemberMetadataKey,
+)
+from pylog_broker.coordinator.generated.streams_group_metadata import StreamsGroupMetadataKey
+from pylog_broker.coordinator.generated.streams_group_target_assignment_member import (
+    StreamsGroupTargetAssignmentMemberKey,
+)
+from pylog_broker.coordinator.generated.streams_group_target_assignment_metadata import (
+    StreamsGroupTargetAssignmentMetadataKey,
+)
+from pylog_broker.coordinator.generated.streams_group_topology import StreamsGroupTopologyKey
 from pylog_broker.coordinator.groups.classic.group import ClassicGroup, ClassicState
 from pylog_broker.coordinator.groups.classic.messages import (
     Heartbeat,
@@ -105,6 +119,17 @@ from pylog_broker.coordinator.groups.share.protocol import ShareProtocol, ShareS
 from pylog_broker.coordinator.groups.share.records import (
     group_tombstones as share_group_tombstones,
 )
+from pylog_broker.coordinator.groups.streams.group import StreamsGroup
+from pylog_broker.coordinator.groups.streams.messages import StreamsHeartbeat
+from pylog_broker.coordinator.groups.streams.protocol import (
+    InitialTimer,
+    StreamsProtocol,
+    StreamsSessionTimer,
+    TaskRevocationTimer,
+)
+from pylog_broker.coordinator.groups.streams.records import (
+    group_tombstones as streams_group_tombstones,
+)
 from pylog_broker.coordinator.runtime.decision import (
     Decision,
     Record,
@@ -132,6 +157,7 @@ class GroupCoordinator:
         self.consumer = ConsumerProtocol(self.groups, config, topics, lost)
         self._classic_members = ClassicMembers(self.consumer, topics)
         self.share = ShareProtocol(self.groups, config, topics, lost)
+        self.streams = StreamsProtocol(self.groups, config, topics, lost)
 
     # ---- as any coordinator ----------------------------------------------------------------------
 
@@ -165,13 +191,25 @@ class GroupCoordinator:
                 | ShareGroupStatePartitionMetadataKey()
             ):
                 self.share.replay(key, value)
+            case (
+                StreamsGroupMetadataKey()
+                | StreamsGroupMemberMetadataKey()
+                | StreamsGroupTargetAssignmentMetadataKey()
+                | StreamsGroupTargetAssignmentMemberKey()
+                | StreamsGroupCurrentMemberAssignmentKey()
+                | StreamsGroupTopologyKey()
+            ):
+                self.streams.replay(key, value)
             case _:
-                # A Kafka broker wrote it: what topics are, which serves that broker alone, or a
-                # streams group. It stays in the log for a release that has those.
+                # A Kafka broker wrote it: what topics are, which serves that broker alone.
                 pass
 
-        if value is None and isinstance(key, GroupMetadataKey | ConsumerGroupMetadataKey):
-            self._keep_positions(key.group if isinstance(key, GroupMetadataKey) else key.group_id)
+        if value is None:
+            match key:
+                case GroupMetadataKey(group_id):
+                    self._keep_positions(group_id)
+                case ConsumerGroupMetadataKey(group_id) | StreamsGroupMetadataKey(group_id):
+                    self._keep_positions(group_id)
 
     def _keep_positions(self, group_id: str) -> None:
         """The group's type has ended, and not its positions: the next one has not begun yet."""
@@ -183,6 +221,7 @@ class GroupCoordinator:
         decision = self.classic.on_loaded()
         decision.effects += self.consumer.on_loaded().effects
         decision.effects += self.share.on_loaded().effects
+        decision.effects += self.streams.on_loaded().effects
         decision.effects.append(self._expiry_timer())
         return decision
 
@@ -197,6 +236,8 @@ class GroupCoordinator:
                 return self.consumer.on_timer(wall_ms, key)
             case ShareSessionTimer():
                 return self.share.on_timer(key)
+            case StreamsSessionTimer() | TaskRevocationTimer() | InitialTimer():
+                return self.streams.on_timer(key)
             case _:
                 assert key == EXPIRY, key
                 return self._expire(wall_ms)
@@ -208,14 +249,16 @@ class GroupCoordinator:
 
     def join(self, wall_ms: int, request_id: RequestId, request: JoinGroup) -> Decision:
         """`Joined`; see `ClassicProtocol`, and `ClassicMembers` for a group of consumers that has
-        members. One that has none becomes a classic group, and keeps its offsets.
+        members. One that has none, and a streams group that has none, becomes a classic group, and
+        keeps its offsets.
         """
         group = self.groups.get(request.group_id)
-        if not isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            self.classic.check_join(request)
+            return self._classic_members.join(request_id, request, group)
+        if not isinstance(group, ConsumerGroup | StreamsGroup) or not group.is_empty:
             return self.classic.join(wall_ms, request_id, request)
         self.classic.check_join(request)
-        if not group.is_empty:
-            return self._classic_members.join(request_id, request, group)
         if request.member_id:
             raise UnknownMemberId(f"group {group.group_id!r} has no member {request.member_id!r}")
         self.groups[group.group_id] = ClassicGroup(group.group_id)
@@ -224,7 +267,7 @@ class GroupCoordinator:
         except PylogError:
             self.groups[group.group_id] = group
             raise
-        decision.records[:0] = group_tombstones(group.group_id)
+        decision.records[:0] = self._tombstones(group)
         return decision
 
     def sync(self, wall_ms: int, request_id: RequestId, request: SyncGroup) -> Decision:
@@ -270,6 +313,16 @@ class GroupCoordinator:
     def describe_share(self, request_id: RequestId, group_id: str) -> Decision:
         """`DescribedShareGroup`. Raises GroupIdNotFound."""
         return Decision(effects=[Reply(request_id, self.share.group(group_id).described())])
+
+    # ---- streams groups --------------------------------------------------------------------------
+
+    def streams_heartbeat(self, request_id: RequestId, request: StreamsHeartbeat) -> Decision:
+        """`StreamsHeartbeatAnswer`; see `StreamsProtocol`, also for what follows from it."""
+        return self.streams.heartbeat(request_id, request)
+
+    def describe_streams(self, request_id: RequestId, group_id: str) -> Decision:
+        """`DescribedStreamsGroup`. Raises GroupIdNotFound."""
+        return Decision(effects=[Reply(request_id, self.streams.group(group_id).described())])
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -390,6 +443,8 @@ class GroupCoordinator:
             return group_tombstones(group.group_id)
         if isinstance(group, ShareGroup):
             return share_group_tombstones(group.group_id)
+        if isinstance(group, StreamsGroup):
+            return streams_group_tombstones(group.group_id)
         assert isinstance(group, ClassicGroup)
         return [Record(GroupMetadataKey(group.group_id), None)]
 
@@ -400,11 +455,13 @@ class GroupCoordinator:
         the consumer protocol assign anew.
         """
         self.share.on_topics_changed(topics)
+        self.streams.on_topics_changed(topics)
         return self.consumer.on_topics_changed(topics)
 
     def on_topics_deleted(self, topics: Collection[str]) -> Decision:
         """Positions in topics that are gone go, too: one of that name is another topic."""
         self.share.on_topics_changed(topics)
+        self.streams.on_topics_changed(topics)
         decision = self.consumer.on_topics_changed(topics)
         decision.records += self.offsets.forget_topics(topics)
         decision.is_atomic = False

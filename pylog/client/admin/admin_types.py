@@ -154,14 +154,35 @@ class GroupListing:
     protocol_type: str
 
 
+class StreamsTask(NamedTuple):
+    """A task of a streams application: a partition of a part of its topology."""
+
+    subtopology_id: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.subtopology_id}_{self.partition}"
+
+
+class StreamsTasks(NamedTuple):
+    """Tasks of a member by role: it works on the active ones, and keeps copies of the state of the
+    others.
+    """
+
+    active: tuple[StreamsTask, ...] = ()
+    standby: tuple[StreamsTask, ...] = ()
+    warmup: tuple[StreamsTask, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class GroupMember:
     """A member of a group, as its coordinator knows it.
 
-    `type` is the protocol that it speaks, classic or consumer. `instance_id`: of a static member
-    (KIP-345). `assignment`: what it is to read; None where the member is no consumer, or cannot be
-    understood. Only of the consumer protocol: `target`, what it will read when all members have
-    given up what they should, `epoch`, and what it subscribes to.
+    `type` is the protocol that it speaks: classic, consumer or streams. `instance_id`: of a static
+    member (KIP-345). `assignment`: what it is to read; None where the member is no consumer, or
+    cannot be understood. Only of the consumer protocol: `target`, what it will read when all
+    members have given up what they should, `epoch`, and what it subscribes to. Of a streams group:
+    `tasks`, `target_tasks`, `epoch` and `process_id`, and no `assignment`.
     """
 
     member_id: str
@@ -175,6 +196,9 @@ class GroupMember:
     epoch: int | None = None
     topics: tuple[str, ...] | None = None
     topic_pattern: str | None = None
+    tasks: StreamsTasks | None = None
+    target_tasks: StreamsTasks | None = None
+    process_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +207,7 @@ class GroupDescription:
 
     `assignor` shares the partitions out: of a classic group the strategy that its members chose
     (empty while they choose), else an assignor of the coordinator. `coordinator`: the broker that
-    answered. The epochs are those of the consumer protocol (KIP-848), None of a classic group:
+    answered. The epochs are those of the newer protocols (KIP-848), None of a classic group:
     `group_epoch` grows when members or topics change, `assignment_epoch` says for which of them the
     targets were computed.
     """

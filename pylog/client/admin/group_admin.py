@@ -26,9 +26,14 @@ from pylog.client.cluster.offsets import Faults, list_offsets
 from pylog.client.cluster.outcomes import Answers, Outcomes
 from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
-from pylog.model import LATEST_TIMESTAMP, OffsetAndMetadata, TopicPartition
+from pylog.model import (
+    LATEST_TIMESTAMP,
+    BrokerDescription,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from pylog.rpc import apis
-from pylog.rpc.v1 import common_pb2, group_pb2
+from pylog.rpc.v1 import common_pb2, group_pb2, streams_group_pb2
 
 V = TypeVar("V")
 Ask = Callable[[Server, BrokerInfo, list[str], float], Awaitable[Answers[str, V]]]
@@ -201,8 +206,8 @@ async def _coordinators(
 async def describe_groups(
     cluster: Cluster, groups: Sequence[str], timeout_ms: int
 ) -> Outcomes[str, GroupDescription]:
-    """Groups of both protocols: what the coordinator does not know as the one is asked for as the
-    other.
+    """Groups of all types: what the coordinator does not know as of the one is asked for as of the
+    next.
     """
 
     async def ask(
@@ -224,13 +229,41 @@ async def describe_groups(
             classic = await server.call(
                 apis.DESCRIBE_GROUPS, group_pb2.DescribeGroupsRequest(group_ids=others), left_s
             )
+            unknown: dict[str, errors.PylogError] = {}
             for group in classic.groups:
                 fault = _fault_of_classic(group)
+                if isinstance(fault, errors.GroupIdNotFound):
+                    unknown[group.group_id] = fault
+                    continue
                 told_of = group_wire.classic_group_of(group, coordinator)
                 answers.append((group.group_id, fault, told_of))
+            if unknown:
+                answers += await _describe_streams(server, coordinator, unknown, left_s)
         return answers
 
     return await ask_coordinators(cluster, groups, ask, timeout_ms, "describe groups")
+
+
+async def _describe_streams(
+    server: Server,
+    coordinator: BrokerDescription,
+    unknown: Mapping[str, errors.PylogError],
+    left_s: float,
+) -> Answers[str, GroupDescription]:
+    """Groups that are of no other type; of what is no group at all, the fault told first."""
+    request = streams_group_pb2.StreamsGroupDescribeRequest(group_ids=[*unknown])
+    answers: list[tuple[str, errors.PylogError | None, Any]] = []
+    try:
+        response = await server.call(apis.STREAMS_GROUP_DESCRIBE, request, left_s)
+    except errors.UnsupportedVersion:  # the broker is of a release without such groups
+        return [(group_id, fault, None) for group_id, fault in unknown.items()]  # type: ignore[misc]
+    for told in response.groups:
+        fault = group_wire.fault_of_group(told.error, told.group_id)
+        if isinstance(fault, errors.GroupIdNotFound):
+            fault = unknown[told.group_id]
+        found = group_wire.streams_group_of(told, coordinator) if fault is None else None
+        answers.append((told.group_id, fault, found))
+    return answers
 
 
 def _fault_of_classic(group: group_pb2.DescribedGroup) -> errors.PylogError | None:

@@ -13,6 +13,8 @@ from pylog.client.admin.admin_types import (
     GroupDescription,
     GroupListing,
     GroupMember,
+    StreamsTask,
+    StreamsTasks,
 )
 from pylog.client.arguments import mapping, several, shown, whole_or_none
 from pylog.client.cluster.wire import error_of
@@ -20,7 +22,7 @@ from pylog.client.topics_and_partitions import one_partition
 from pylog.config import LONG_MAX
 from pylog.consumer_protocol import decode_assignment, decode_subscription
 from pylog.model import NO_EPOCH, BrokerDescription, OffsetAndMetadata, TopicPartition
-from pylog.rpc.v1 import common_pb2, group_pb2
+from pylog.rpc.v1 import common_pb2, group_pb2, streams_group_pb2
 
 CONSUMERS: Final = "consumer"
 """The protocol type of consumers; others join classic groups for ends of their own."""
@@ -189,6 +191,47 @@ def consumer_group_of(
         told.group_epoch,
         told.assignment_epoch,
     )
+
+
+def streams_group_of(
+    told: streams_group_pb2.DescribedStreamsGroup, coordinator: BrokerDescription
+) -> GroupDescription:
+    """A streams group."""
+    return GroupDescription(
+        told.group_id,
+        "streams",
+        told.state,
+        "streams",
+        "",
+        coordinator,
+        tuple(
+            GroupMember(
+                member.member_id,
+                "streams",
+                member.client_id,
+                member.client_host,
+                _maybe(member, "instance_id"),
+                _maybe(member, "rack_id"),
+                None,
+                epoch=member.member_epoch,
+                tasks=_tasks_of(member.assigned),
+                target_tasks=_tasks_of(member.target),
+                process_id=member.process_id,
+            )
+            for member in told.members
+        ),
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _tasks_of(told: streams_group_pb2.StreamsTasks) -> StreamsTasks:
+    def tasks(ids: Iterable[streams_group_pb2.TaskIds]) -> tuple[StreamsTask, ...]:
+        return tuple(
+            StreamsTask(each.subtopology_id, number) for each in ids for number in each.partitions
+        )
+
+    return StreamsTasks(tasks(told.active), tasks(told.standby), tasks(told.warmup))
 
 
 def classic_group_of(

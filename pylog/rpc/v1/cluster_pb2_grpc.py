@@ -86,6 +86,11 @@ class ClusterStub:
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.SerializeToString,
                 response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.FromString,
                 _registered_method=True)
+        self.CreateStreamsTopics = channel.unary_unary(
+                '/pylog.v1.Cluster/CreateStreamsTopics',
+                request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsRequest.SerializeToString,
+                response_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsResponse.FromString,
+                _registered_method=True)
         self.ControlledShutdown = channel.unary_unary(
                 '/pylog.v1.Cluster/ControlledShutdown',
                 request_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.ControlledShutdownRequest.SerializeToString,
@@ -165,6 +170,13 @@ class ClusterServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateStreamsTopics(self, request, context):
+        """Creates internal topics of a streams group; answered when that is durable.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ControlledShutdown(self, request, context):
         """Moves the broker's leaders away; answered when none is left.
         """
@@ -224,6 +236,11 @@ def add_ClusterServicer_to_server(servicer, server):
                     servicer.EnsureInternalTopic,
                     request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.FromString,
                     response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.SerializeToString,
+            ),
+            'CreateStreamsTopics': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateStreamsTopics,
+                    request_deserializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsRequest.FromString,
+                    response_serializer=pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsResponse.SerializeToString,
             ),
             'ControlledShutdown': grpc.unary_unary_rpc_method_handler(
                     servicer.ControlledShutdown,
@@ -503,6 +520,33 @@ class Cluster:
             '/pylog.v1.Cluster/EnsureInternalTopic',
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicRequest.SerializeToString,
             pylog_dot_rpc_dot_v1_dot_cluster__pb2.EnsureInternalTopicResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateStreamsTopics(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/pylog.v1.Cluster/CreateStreamsTopics',
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsRequest.SerializeToString,
+            pylog_dot_rpc_dot_v1_dot_cluster__pb2.CreateStreamsTopicsResponse.FromString,
             options,
             channel_credentials,
             insecure,

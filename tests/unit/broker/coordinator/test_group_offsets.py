@@ -19,14 +19,14 @@ from pylog.errors import (
     OffsetMetadataTooLarge,
 )
 from pylog.model import LeaderEpoch, TopicId, TopicPartition
+from pylog_broker.coordinator.generated.consumer_group_partition_metadata import (
+    ConsumerGroupPartitionMetadataKey,
+    ConsumerGroupPartitionMetadataValue,
+)
 from pylog_broker.coordinator.generated.consumer_group_regular_expression import (
     ConsumerGroupRegularExpressionKey,
 )
 from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey, OffsetCommitValue
-from pylog_broker.coordinator.generated.streams_group_metadata import (
-    StreamsGroupMetadataKey,
-    StreamsGroupMetadataValue,
-)
 from pylog_broker.coordinator.groups.codec import GroupCodec
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.group import Caller, GroupType
@@ -303,11 +303,11 @@ def test_a_commit_of_before_0_9_is_read_as_one_of_today() -> None:
     assert codec.decode(b"\x7f\x00", b"") is None
 
 
-def test_records_of_groups_that_are_not_offered_stay_in_the_log_and_disturb_nothing() -> None:
+def test_records_that_serve_kafka_brokers_alone_stay_in_the_log_and_disturb_nothing() -> None:
     shard = GroupShard()
     commit(shard, "g", {T0: 1})
     for key, value in (
-        (StreamsGroupMetadataKey("x"), StreamsGroupMetadataValue(epoch=3)),
+        (ConsumerGroupPartitionMetadataKey("x"), ConsumerGroupPartitionMetadataValue()),
         (ConsumerGroupRegularExpressionKey("c", "a.*"), None),
     ):
         shard.log.append(GroupCodec().encode(Record(key, value)))

@@ -31,10 +31,12 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetFetch,
 )
 from pylog_broker.coordinator.groups.share.messages import DescribedShareGroup
+from pylog_broker.coordinator.groups.streams.messages import DescribedStreamsGroup
 from tests.fakes.classic_clients import AT_ONCE, TP, Client, G, settle
 from tests.fakes.consumer_members import Consumer, settle_consumers, shard_with
 from tests.fakes.group_shard import GroupShard
 from tests.fakes.share_members import Sharer, settle_sharers
+from tests.fakes.streams_members import Streamer, at_once, settle_streams
 
 CONNECT = "connect"
 """The protocol type of a group of the classic protocol that no consumer can ever join."""
@@ -61,10 +63,17 @@ def _share() -> GroupShard:
     return shard
 
 
+def _streams() -> GroupShard:
+    shard = shard_with(at_once(), t=2)
+    settle_streams(Streamer(shard, "m"))
+    return shard
+
+
 GROUPS: dict[GroupType, Callable[[], GroupShard]] = {
     GroupType.CLASSIC: _classic,
     GroupType.CONSUMER: _consumer,
     GroupType.SHARE: _share,
+    GroupType.STREAMS: _streams,
 }
 
 
@@ -107,6 +116,22 @@ def share_leave(shard: GroupShard) -> Any:
     return Sharer(shard, "c", epoch=1).leave()
 
 
+def streams_join(shard: GroupShard) -> Any:
+    return Streamer(shard, "c").beat()
+
+
+def streams_beat(shard: GroupShard) -> Any:
+    return Streamer(shard, "c", epoch=1).beat()
+
+
+def streams_leave(shard: GroupShard) -> Any:
+    return Streamer(shard, "c", epoch=1).leave()
+
+
+def describe_streams(shard: GroupShard) -> Any:
+    return shard.answer(lambda c, r: c.describe_streams(r, G))
+
+
 def describe(shard: GroupShard) -> Any:
     return shard.answer(lambda c, r: c.describe_classic(r, G))
 
@@ -133,6 +158,7 @@ def delete_offsets(shard: GroupShard) -> Any:
 
 
 CLASSIC, CONSUMER, SHARE = GroupType.CLASSIC, GroupType.CONSUMER, GroupType.SHARE
+STREAMS = GroupType.STREAMS
 REFUSED: list[tuple[Callable[[GroupShard], Any], GroupType, type[Exception]]] = [
     (join, CLASSIC, InconsistentGroupProtocol),
     (join, SHARE, InconsistentGroupProtocol),
@@ -159,6 +185,19 @@ REFUSED: list[tuple[Callable[[GroupShard], Any], GroupType, type[Exception]]] = 
     (commit, SHARE, GroupIdNotFound),
     (fetch, SHARE, GroupIdNotFound),
     (delete_offsets, SHARE, GroupIdNotFound),
+    (join, STREAMS, InconsistentGroupProtocol),
+    (sync, STREAMS, UnknownMemberId),
+    (heartbeat, STREAMS, UnknownMemberId),
+    *((ask, STREAMS, GroupIdNotFound) for ask in (consumer_join, consumer_beat, consumer_leave)),
+    *((ask, STREAMS, GroupIdNotFound) for ask in (share_join, share_beat, share_leave)),
+    *((ask, STREAMS, GroupIdNotFound) for ask in (describe, describe_consumer, describe_share)),
+    *(
+        (ask, kind, GroupIdNotFound)
+        for ask in (streams_join, streams_beat, streams_leave, describe_streams)
+        for kind in (CLASSIC, CONSUMER, SHARE)
+    ),
+    (commit, STREAMS, UnknownMemberId),
+    (fetch, STREAMS, UnknownMemberId),
 ]
 
 
@@ -177,7 +216,7 @@ def test_an_id_is_refused_by_the_apis_of_another_type(
     assert shard.coordinator.groups[G].type is kind
 
 
-@pytest.mark.parametrize("kind", [CONSUMER, SHARE])
+@pytest.mark.parametrize("kind", [CONSUMER, SHARE, STREAMS])
 def test_a_member_that_is_none_leaves_no_group_by_the_classic_protocol(kind: GroupType) -> None:
     shard = GROUPS[kind]()
     request = LeaveGroup(G, (Leaving("nobody", None),))
@@ -191,8 +230,11 @@ def test_each_type_is_listed_described_and_deleted_as_what_it_is() -> None:
         CLASSIC: (describe, DescribedGroup),
         CONSUMER: (describe_consumer, DescribedConsumerGroup),
         SHARE: (describe_share, DescribedShareGroup),
+        STREAMS: (describe_streams, DescribedStreamsGroup),
     }
-    protocol_types = {CLASSIC: CONNECT, CONSUMER: "consumer", SHARE: "share"}
+    protocol_types = {
+        CLASSIC: CONNECT, CONSUMER: "consumer", SHARE: "share", STREAMS: "streams",
+    }  # fmt: skip
     for kind, made in GROUPS.items():
         shard = made()
         listed = shard.answer(lambda c, r: c.list_groups(r))

@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pylog.errors import CorruptMessage, StaleBrokerEpoch, UnsupportedVersion
-from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch
+from pylog.model import BrokerEpoch, BrokerId, ControllerEpoch, NewTopic
 from pylog.rpc.v1 import cluster_pb2, records_pb2
 from pylog_broker.metadata import codec, messages, record_codec, records
+from pylog_broker.metadata.admin import CreatedTopic, CreateTopics, TopicsCreated
 
 INT32 = st.integers(0, 2**31 - 1)
 INT64 = st.integers(0, 2**63 - 1)
@@ -110,6 +111,16 @@ PAIRS: list[tuple[str, st.SearchStrategy[Any]]] = [
     ("replicas_failed", st.builds(messages.ReplicasFailed, INT32, INT64, REPLICAS, TEXT, TEXTS)),
     ("failures_noted", FAILURES | st.builds(messages.FailuresNoted)),
     ("producer_ids", FAILURES | st.builds(messages.ProducerIdBlock, INT64, INT32)),
+    ("streams_topics", st.lists(
+        st.builds(
+            NewTopic, TEXT, INT32, st.integers(-1, 9),
+            config=st.none() | st.dictionaries(TEXT, TEXT, min_size=1, max_size=2),
+        ),
+        max_size=3,
+    ).map(lambda topics: CreateTopics(tuple(topics), timeout_ms=0))),
+    ("streams_topics_created", st.lists(
+        st.builds(CreatedTopic, TEXT, st.none() | FAILURES), max_size=3
+    ).map(lambda topics: TopicsCreated(tuple(topics)))),
     ("ensure", st.builds(messages.EnsureInternalTopic, INT32, INT64, TEXT)),
     ("ensured", FAILURES | st.builds(messages.InternalTopicEnsured, TEXT, TEXT, INT32)),
 ]  # fmt: skip

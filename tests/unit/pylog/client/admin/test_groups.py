@@ -9,7 +9,13 @@ import pytest
 
 from pylog import errors
 from pylog.client.admin.admin import AdminClient
-from pylog.client.admin.admin_types import GroupListing, GroupMember, PartitionLag
+from pylog.client.admin.admin_types import (
+    GroupListing,
+    GroupMember,
+    PartitionLag,
+    StreamsTask,
+    StreamsTasks,
+)
 from pylog.client.producer.producer import Producer
 from pylog.consumer_protocol import (
     Assignment,
@@ -18,7 +24,10 @@ from pylog.consumer_protocol import (
     encode_subscription,
 )
 from pylog.model import OffsetAndMetadata, TopicPartition
+from pylog_broker.coordinator.generated.streams_group_topology import Subtopology
+from tests.fakes.consumer_members import set_topic
 from tests.fakes.fake_cluster import FakeCluster
+from tests.fakes.streams_members import WORDS, Streamer, settle_streams
 
 T0, T1, T2 = (TopicPartition("t", n) for n in range(3))
 SUBSCRIBES = encode_subscription(Subscription(("t",)))
@@ -296,3 +305,21 @@ def test_lag_counts_the_records_behind_each_position(
     assert lags["far"][T0].lag == 0
     assert (gone.committed, gone.end_offset, gone.lag) == (OffsetAndMetadata(4), None, None)
     assert isinstance(gone.error, errors.UnknownTopicOrPartition)
+
+
+def test_a_streams_group_is_described_with_its_tasks(
+    cluster: FakeCluster, admin: AdminClient
+) -> None:
+    shard = cluster.groups.shard
+    set_topic(shard, "words", 2)
+    member = Streamer(shard, "m", WORDS._replace(subtopologies=(Subtopology("0", ("words",)),)))
+    member.beat()
+    shard.advance(3_000)
+    settle_streams(member)
+    group = admin.describe_groups("g")["g"]
+    assert (group.type, group.state, group.protocol_type) == ("streams", "Stable", "streams")
+    (told,) = group.members
+    tasks = StreamsTasks((StreamsTask("0", 0), StreamsTask("0", 1)))
+    assert (told.type, told.tasks, told.target_tasks) == ("streams", tasks, tasks)
+    assert (told.process_id, told.epoch, told.assignment) == ("m", group.assignment_epoch, None)
+    assert [str(task) for task in tasks.active] == ["0_0", "0_1"]

@@ -1,0 +1,1 @@
+"""Streams groups (KIP-1071): members of one application that share its tasks. Pure."""
