@@ -25,6 +25,8 @@ from pylog.model import TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
+from pylog_connector.group_commits import GroupCommits
+from pylog_connector.group_progress import flat
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
@@ -36,6 +38,7 @@ from pylog_connector.planning import (
     require_topics,
     stream_ranges,
 )
+from pylog_connector.positions import Bound
 from pylog_connector.ranges import ReadRange
 from pylog_connector.reading import read_ranges
 from pylog_connector.splitting import packed, split
@@ -84,7 +87,7 @@ class BatchReader(DataSourceReader):
         source = BoundsReader(options)
         bounds = source.bounds()
         require_topics(options.selection, bounds)
-        starting, ending = options.starting, options.ending
+        starting, ending = _starting(options, source, bounds), options.ending
         places = assigned(bounds)
         queries = []
         for bound in (starting, ending):
@@ -108,7 +111,9 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches. Progress lies in Spark's checkpoint only, never in the brokers."""
+    """Plans micro-batches. Progress lies in Spark's checkpoint only; a group that
+    `pylog.commit.group` names is told of it.
+    """
 
     def __init__(
         self,
@@ -132,23 +137,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: dict[str, Any] | None = None
         self._warned: set[str] = set()
         self._idle = 0
+        self._group: GroupCommits | None = None
 
     # ---- offsets ------------------------------------------------------------------------------
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
+        self._check_group()
         if self._initial is None:
             options, source = self._options, self._bounds_reader
             bounds = source.bounds()
             require_topics(options.selection, bounds)
-            places = assigned(bounds)
-            options.starting.check(places, str(options.selection))
+            starting, places = _starting(options, source, bounds), assigned(bounds)
+            starting.check(places, str(options.selection))
             self._initial = initial(
-                options.starting,
+                starting,
                 bounds,
                 options.selection,
-                source.times(options.starting.queries(places)),
+                source.times(starting.queries(places)),
                 fail_on_data_loss=options.fail_on_data_loss,
                 story=source.story,
             ).to_json()
@@ -164,19 +171,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan.
         """
         position = read_offset(start)
+        self._check_group()
         # A later position may equal the initial offset that a replay of the first batch asked for.
         self._first = self._first and start == self._initial
-        if self._first or self._available_now:
-            end = self._look(position, limit, anew=self._available_now and self._target is None)
-        else:
-            end = self._news(position, limit)
+        try:
+            if self._first or self._available_now:
+                end = self._look(position, limit, anew=self._available_now and self._target is None)
+            else:
+                end = self._news(position, limit)
+        finally:
+            self._tell_group(position)
         if self._first:
             return end.booted_at(position).to_json()
         if end.moved(position):
             self._idle = 0
             return end.to_json()
         self._idle += 1
+        if self._group is not None and self._available_now:
+            self._group.flush()  # the query ends with this answer, and Spark kills this process
         return start
+
+    def _check_group(self) -> None:
+        """Refuse a commit group that others use, once, when the query starts."""
+        if self._group is None and self._options.commit_group is not None:
+            group = GroupCommits(self._options, clock=self._clock)
+            group.check()
+            self._group = group
+
+    def _tell_group(self, position: StreamOffset) -> None:
+        """Spark plans from where the last batch ended when that is committed, and only then: so
+        `position` is finished, unless nothing was read yet. Of topics that are still the same.
+        """
+        if self._group is None or self._first:
+            return
+        bounds = self._bounds
+        same = {
+            name: topic.partitions
+            for name, topic in position.topics.items()
+            if name in bounds and topic.topic_id in ("", bounds[name].topic_id)
+        }
+        self._group.finished(flat(same))
 
     def _news(self, position: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """The end of a batch that has something to read or to record, looked for until topics were
@@ -271,10 +305,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(partition.value, self._options, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the checkpoint is what counts, as in Spark's Kafka connector."""
+        """Nothing to do: the checkpoint is what counts, and `latestOffset` has begun there."""
 
     def stop(self) -> None:
-        """The query ended."""
+        """The query ended. Spark 4.3 does not call it: it kills the process."""
+        if self._group is not None:
+            self._group.close()
         self._bounds_reader.close()
 
     def _settled_bounds(self, position: StreamOffset, *, anew: bool) -> Bounds:
@@ -300,6 +336,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._warned.clear()
                 self._warned.add(warning)
                 logger.warning("%s", warning)
+
+
+def _starting(options: SourceOptions, source: BoundsReader, bounds: Bounds) -> Bound:
+    """Where a new query starts, with what a group has committed looked up."""
+    start = options.starting
+    return start if isinstance(start, Bound) else source.committed(start, bounds)
 
 
 def _went_back(position: StreamOffset, bounds: Bounds) -> bool:
