@@ -35,6 +35,8 @@ for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
 PARTITIONS_MAX: Final = 100_000
 """Of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
+TIMES_MS_MAX: Final = 1_000
+"""For looking up how old unread records are: a trigger waits for it."""
 WAIT_S: Final = 0.1
 """Before the first new attempt while topics are deleted and created; doubled each time."""
 
@@ -207,6 +209,16 @@ class BoundsReader:
                 f"{start.shown}: cannot look up the committed offsets: {why}"
             ) from error
         return start.bound(bounds, committed)
+
+    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """When the first record at each position or behind it was made, as far as leaders say so
+        within `TIMES_MS_MAX`: it is for people to look at.
+        """
+        try:
+            return reader_for(self._options).times_from(positions, TIMES_MS_MAX)
+        except PylogError as error:
+            logger.info("how old unread records are could not be looked up: %s", error)
+            return {}
 
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""

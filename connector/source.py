@@ -21,12 +21,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import TopicPartition
+from pylog.model import NO_TIMESTAMP, TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
 from pylog_connector.group_commits import GroupCommits
 from pylog_connector.group_progress import flat
+from pylog_connector.lag import Lag
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
@@ -62,6 +63,11 @@ and not after it: what Spark is told is to be true when it is told."""
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
 Tasks find out what is deleted meanwhile."""
+
+TIMES_MAX: Final = 10_000
+TIMES_AGE_MS_MAX: Final = 1_000
+"""The progress tells how old unread records are of at most so many partitions, and looks it up so
+often."""
 
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
@@ -134,7 +140,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounds: Bounds = {}
         self._bounds_ms = 0  # when they were asked for
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
-        self._latest: dict[str, Any] | None = None
+        self._lag: Lag | None = None
+        self._oldest: tuple[int, int] | None = None  # unread record's time, and when it was asked
         self._warned: set[str] = set()
         self._idle = 0
         self._group: GroupCommits | None = None
@@ -260,7 +267,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=options.fail_on_data_loss,
             story=self._bounds_reader.story,
         )
-        self._latest = _reported(bounds, step.end)
+        self._lag = Lag.of(bounds, step.end)
         self._warn(step.warnings)
         return step.end
 
@@ -278,9 +285,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The newest offsets by topic and partition, and how far behind them the query is: least,
-        most and on average over the partitions, by the names that Spark's Kafka source uses.
+        most and on average over the partitions, by the names that Spark's Kafka source uses; in
+        records altogether, and in seconds, which is the age of the oldest of them.
         """
-        return self._latest
+        lag = self._lag
+        return None if lag is None else lag.told(self._oldest_ms(lag), self._clock.wall_ms())
+
+    def _oldest_ms(self, lag: Lag) -> int | None:
+        """The time of the oldest record that is left; None where it is not known. Looked up where
+        something is left, and once a second.
+        """
+        if not 0 < len(lag.behind) <= TIMES_MAX:
+            return None
+        now_ms = self._clock.monotonic_ms()
+        if self._oldest is None or now_ms - self._oldest[1] >= TIMES_AGE_MS_MAX:
+            times = self._bounds_reader.times_from(lag.behind).values()
+            self._oldest = min(times, default=NO_TIMESTAMP), now_ms
+        return None if self._oldest[0] < 0 else self._oldest[0]
 
     # ---- work ---------------------------------------------------------------------------------
 
@@ -366,27 +387,6 @@ def _newest(bounds: Bounds) -> StreamOffset:
             for name, has in bounds.items()
         }
     )
-
-
-def _reported(bounds: Bounds, end: StreamOffset) -> dict[str, Any]:
-    behind = []
-    for name, has in bounds.items():
-        topic = end.topics.get(name)
-        for partition, bound in has.partitions.items():
-            at = topic.partitions.get(partition) if topic is not None else None
-            behind.append(max(0, bound.latest - (at.offset if at is not None else 0)))
-    told: dict[str, Any] = {}
-    if behind:
-        told = {
-            "avgOffsetsBehindLatest": round(sum(behind) / len(behind), 1),
-            "maxOffsetsBehindLatest": max(behind),
-            "minOffsetsBehindLatest": min(behind),
-        }
-    # A topic of such a name would win: offsets are what Spark's own source shows here.
-    return told | {
-        name: {str(p): has.partitions[p].latest for p in sorted(has.partitions)}
-        for name, has in sorted(bounds.items())
-    }
 
 
 def _tasks(ranges: Sequence[ReadRange], options: SourceOptions) -> list[InputPartition]:
