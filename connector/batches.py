@@ -128,10 +128,12 @@ def _check(
     story: Story,
 ) -> None:
     for where, offset in ((starting, whole.start), (ending, whole.end)):
+        if where.group is not None and bound.holds(offset):
+            continue  # of a reader of all records, beyond an open transaction
         if offset > bound.latest and not where.times and not whole.lenient:
             raise OffsetBeyondEnd(
-                f'{where.option}.{at.topic}."{at.partition}"={offset}: the partition ends at '
-                f"{bound.latest}; use -1 for its end, or {ALLOW}"
+                f"{where.named(at, offset)}: the partition ends at {bound.latest}; "
+                f"{'' if where.group is not None else 'use -1 for its end, or '}{ALLOW}"
             )
     if 0 <= whole.start < bound.earliest and not whole.lenient:
         raise too_old(at, whole.start, bound.earliest, story)

@@ -10,12 +10,14 @@ from pylog.client.cluster.metadata import TopicInfo
 from pylog.clock import SYSTEM_CLOCK, Clock
 from pylog.errors import PylogError
 from pylog.model import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, TopicPartition
-from pylog_connector.clients import drop_reader, reader_for
+from pylog_connector.clients import admin_for, drop_reader, reader_for
+from pylog_connector.committed import CommittedStart
 from pylog_connector.errors import ConnectorError, InvalidOption, ReadFailed
 from pylog_connector.forensics import why_deleted
 from pylog_connector.option_names import in_options
 from pylog_connector.options import SourceOptions
 from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
+from pylog_connector.positions import Bound
 from pylog_connector.selection import Selection
 from pylog_connector.warming import load_once
 
@@ -33,6 +35,8 @@ for `TOPICS_AGE_MS_MAX`: a pattern has all topics of the cluster looked at."""
 PARTITIONS_MAX: Final = 100_000
 """Of one query by a pattern. Each is looked up for every micro-batch."""
 ATTEMPTS_MAX: Final = 4
+TIMES_MS_MAX: Final = 1_000
+"""For looking up how old unread records are: a trigger waits for it."""
 WAIT_S: Final = 0.1
 """Before the first new attempt while topics are deleted and created; doubled each time."""
 
@@ -191,6 +195,30 @@ class BoundsReader:
         except PylogError as error:
             why = in_options(str(error), self._options.bootstrap_option)
             raise self._failed(why) from error
+
+    def committed(self, start: CommittedStart, bounds: Bounds) -> Bound:
+        """Where a group has come to in these partitions. NoCommittedOffset where it has not been,
+        ReadFailed when its coordinator does not say.
+        """
+        try:
+            with admin_for(self._options) as admin:
+                committed = admin.list_group_offsets(start.group)
+        except PylogError as error:
+            why = in_options(str(error), self._options.bootstrap_option)
+            raise ReadFailed(
+                f"{start.shown}: cannot look up the committed offsets: {why}"
+            ) from error
+        return start.bound(bounds, committed)
+
+    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """When the first record at each position or behind it was made, as far as leaders say so
+        within `TIMES_MS_MAX`: it is for people to look at.
+        """
+        try:
+            return reader_for(self._options).times_from(positions, TIMES_MS_MAX)
+        except PylogError as error:
+            logger.info("how old unread records are could not be looked up: %s", error)
+            return {}
 
     def story(self, at: TopicPartition) -> str:
         """Why a partition's oldest records are gone, to end a sentence with."""

@@ -21,6 +21,7 @@ from pylog_connector.option_names import SINK_DEFAULTS
 from pylog_connector.options import SinkOptions, SourceOptions
 
 if TYPE_CHECKING:
+    from pylog.client.admin.admin import AdminClient
     from pylog.client.producer.producer import Producer
     from pylog.client.ranges.range_reader import RangeReader
 
@@ -139,6 +140,21 @@ def reader_for(options: SourceOptions) -> RangeReader:
 def drop_reader(options: SourceOptions) -> None:
     """Close the reader of these options: the query ended."""
     _readers.drop(_reader_key(options))
+
+
+def admin_for(options: SourceOptions) -> AdminClient:
+    """A client for what a source asks of groups, with the source's settings: the caller closes it.
+    It has connections of its own, so that nothing waits behind a coordinator that hangs.
+    """
+    from pylog.client.admin.admin import AdminClient
+    from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS
+
+    client = _patient(options.client, "default.api.timeout.ms", CONSUMER_SETTINGS)
+    given = {
+        name.replace(".", "_"): value for name, value in client.items() if name in ADMIN_SETTINGS
+    }
+    given["bootstrap_servers"] = [str(address) for address in options.bootstrap]
+    return AdminClient(**given)
 
 
 def producer_for(options: SinkOptions) -> KeptProducer:

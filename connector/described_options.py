@@ -32,9 +32,12 @@ DESCRIBED: Final[dict[str, Described]] = {
         "`^` and `$` stand for the name's ends.",
     ),
     "startingOffsets": Described(
-        'earliest, latest, or JSON: {"topic": {"0": 17, "1": -2}}',
+        'earliest, latest, JSON: {"topic": {"0": 17, "1": -2}}, or committed:<group>',
         "latest for streams, earliest for batches",
-        "Where a new query begins; -2 is the earliest, -1 the latest. A checkpoint wins over it.",
+        "Where a new query begins; -2 is the earliest, -1 the latest. A checkpoint wins over it. "
+        "`committed:<group>` is where a consumer group has come to; a partition in which it has "
+        "committed nothing is an error, unless `committed:<group>,earliest` or "
+        "`committed:<group>,latest` says where to begin there.",
     ),
     "startingTimestamp": Described(
         "milliseconds since 1970", "",
@@ -83,6 +86,11 @@ DESCRIBED: Final[dict[str, Described]] = {
     "fetchOffset.numRetries": Described("0 or more", "", "Retries when offsets are looked up."),
     "fetchOffset.retryIntervalMs": Described(
         "milliseconds", "", "The wait between those retries.",
+    ),
+    "pylog.commit.group": Described(
+        "a consumer group's id", "",
+        "Streams only: what the query has finished is committed to this group, for tools to show "
+        "its lag. The checkpoint remains what counts. Refused while the group has live members.",
     ),
     "topic": Described(
         "a topic's name", "the column `topic`",

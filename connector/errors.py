@@ -116,6 +116,18 @@ class NoOffsetAtTime(ConnectorError):
     condition = "PYLOG_NO_OFFSET_AT_TIME"
 
 
+class NoCommittedOffset(ConnectorError):
+    """The group that a read is to start from has no position in a partition."""
+
+    condition = "PYLOG_NO_COMMITTED_OFFSET"
+
+
+class CommitGroupInUse(ConnectorError):
+    """The group that a query is to commit to has live members, which alone may commit."""
+
+    condition = "PYLOG_COMMIT_GROUP_IN_USE"
+
+
 class DataLoss(ConnectorError):
     """Records that the query was to read are gone, and `failOnDataLoss` is true."""
 

@@ -30,6 +30,8 @@ KAFKA_PREFIX: Final = "kafka."
 BOOTSTRAP: Final = "pylog.bootstrap.servers"
 BOOTSTRAP_ALIAS: Final = "kafka.bootstrap.servers"
 
+COMMIT_GROUP: Final = "pylog.commit.group"
+
 SELECTIONS: Final = ("assign", "subscribe", "subscribePattern")
 # The first that is given counts, as in Spark's Kafka connector.
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
@@ -49,6 +51,7 @@ SOURCE: Final = (
     "kafkaConsumer.pollTimeoutMs",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
+    COMMIT_GROUP,
 )
 SINK: Final = ("topic",)
 # What Spark's own stream writer puts among a sink's options.
@@ -67,7 +70,8 @@ _SECURITY: Final = ("security.", "ssl.", "sasl.")
 _NOT_OFFERED: Final = {
     "groupIdPrefix": "the checkpoint holds the progress; leave the option out",
     "useDeprecatedOffsetFetching": "leave the option out",
-    "pylog.group.id": "the checkpoint holds the progress; leave the option out",
+    "pylog.group.id": "the checkpoint holds the progress; leave the option out, or give "
+    "pylog.commit.group for tools to see it",
     "pylog.transactional.id": "the sink delivers at least once; leave the option out",
 }
 
@@ -155,7 +159,8 @@ _UNSUGGESTED: Final = {name.lower() for name in (*_ENGINE, *_NOT_OFFERED)}
 _LIKE: Final = {
     "topics": "write subscribe (to read) or topic (to write)",
     "provider": "topics are no tables of a catalogue; write CREATE TEMPORARY VIEW ... USING pylog",
-    "groupid": "progress is in the checkpoint; leave the option out",
+    "groupid": "progress is in the checkpoint; leave the option out, or give pylog.commit.group "
+    "for tools to see it",
     "bootstrap_servers": f"did you mean {BOOTSTRAP}?",
     "servers": f"did you mean {BOOTSTRAP}?",
     "bootstrap": f"did you mean {BOOTSTRAP}?",

@@ -8,7 +8,7 @@ An option is honoured or refused, never passed over.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,10 +16,12 @@ from pylog.client.cluster.metadata import Address, parse_addresses
 from pylog.config import LONG_MAX, ConfigTable
 from pylog.errors import InvalidConfig
 from pylog.kafka_settings import Verdict
+from pylog_connector.committed import CommittedStart, committed_start, is_committed
 from pylog_connector.errors import InvalidOption, MissingOption, OptionNotApplicable
 from pylog_connector.option_names import (
     BOOTSTRAP,
     BOOTSTRAP_ALIAS,
+    COMMIT_GROUP,
     ENDS,
     PREFIX,
     SELECTIONS,
@@ -59,13 +61,13 @@ MAX_TRIGGER_DELAY_MS: Final = 15 * 60_000
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
     """What to read. `client` has every setting by its dotted name; `retries` and `retry_ms` are for
-    looking up offsets, None: as the connector thinks best. `bootstrap_option` is what the user
-    called the addresses.
+    looking up offsets, None: as the connector thinks best. `commit_group` is told what a stream has
+    finished. `bootstrap_option` is what the user called the addresses.
     """
 
     bootstrap: tuple[Address, ...]
     selection: Selection
-    starting: Bound
+    starting: Bound | CommittedStart
     ending: Bound
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -76,6 +78,7 @@ class SourceOptions:
     fail_on_data_loss: bool = True
     retries: int | None = None
     retry_ms: int | None = None
+    commit_group: str | None = None
     client: Mapping[str, Any] = field(default_factory=dict)
     bootstrap_option: str = BOOTSTRAP
 
@@ -101,12 +104,16 @@ def check_values(options: Mapping[str, str]) -> None:
         if name.lower() in given:
             _selected(name, given[name.lower()])
     lenient = _strategy(given)
-    for name in (*STARTS, *ENDS):
+    for name in STARTS:
+        if name.lower() in given:
+            _start(name, given[name.lower()], lenient=lenient)
+    for name in ENDS:
         if name.lower() in given:
             _bound(name, given[name.lower()], lenient=lenient)
     _limits(given)
     for name in ("includeHeaders", "failOnDataLoss"):
         _flag(given, name, default=False)
+    _commit_group(given)
     if "topic" in given:
         topic_name("topic", given["topic"])
 
@@ -137,8 +144,8 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
     """
     check_source(options)
     given = _lowered(options)
-    starting = _first(given, STARTS, lenient=_strategy(given))
-    ending = _first(given, ENDS, lenient=True)
+    starting = _first_start(given, lenient=_strategy(given))
+    ending = _first_end(given)
     if streaming and ending is not None:
         raise OptionNotApplicable(
             f"{ending.option}={given[ending.option.lower()]!r}: a streaming read has no end; use "
@@ -146,8 +153,14 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         )
     starting = starting or Bound("startingOffsets", LATEST if streaming else EARLIEST)
     ending = ending or Bound("endingOffsets", LATEST)
+    commit_group = _commit_group(given)
     if not streaming:
         _check_batch(starting, ending)
+        if commit_group is not None:
+            raise OptionNotApplicable(
+                f"{COMMIT_GROUP}={commit_group!r}: a batch read has no progress to commit; leave "
+                "the option out, or read the topic as a stream, with Trigger.AvailableNow"
+            )
     client = _client_settings(given, SOURCE_CLIENT, "source", defaults=True)
     timeout = _number(given, "kafkaConsumer.pollTimeoutMs", high=INT_MAX)
     if timeout is not None:
@@ -169,18 +182,20 @@ def source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOpti
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
         retries=_number(given, "fetchOffset.numRetries", low=0, high=100),
         retry_ms=_number(given, "fetchOffset.retryIntervalMs", low=0, high=600_000),
+        commit_group=commit_group,
         client=client,
         bootstrap_option=_bootstrap_option(given),
     )
 
 
-def _check_batch(starting: Bound, ending: Bound) -> None:
-    path = starting.where(LATEST)
-    if path is not None and not starting.times:
-        raise InvalidOption(
-            f"{starting.option}{path}=latest (-1): a batch that starts at the end reads "
-            "nothing; use earliest or offsets"
-        )
+def _check_batch(starting: Bound | CommittedStart, ending: Bound) -> None:
+    if isinstance(starting, Bound) and not starting.times:
+        path = starting.where(LATEST)
+        if path is not None:
+            raise InvalidOption(
+                f"{starting.option}{path}=latest (-1): a batch that starts at the end reads "
+                "nothing; use earliest or offsets"
+            )
     path = ending.where(EARLIEST)
     if path is not None:
         raise InvalidOption(
@@ -276,11 +291,34 @@ def _bound(name: str, text: str, *, lenient: bool) -> Bound:
     return offsets_bound(name, text)
 
 
-def _first(given: Mapping[str, str], names: Sequence[str], *, lenient: bool) -> Bound | None:
-    for name in names:
+def _start(name: str, text: str, *, lenient: bool) -> Bound | CommittedStart:
+    if name == "startingOffsets" and is_committed(text):
+        return committed_start(name, text)
+    return _bound(name, text, lenient=lenient)
+
+
+def _first_start(given: Mapping[str, str], *, lenient: bool) -> Bound | CommittedStart | None:
+    for name in STARTS:
         if name.lower() in given:
-            return _bound(name, given[name.lower()], lenient=lenient)
+            return _start(name, given[name.lower()], lenient=lenient)
     return None
+
+
+def _first_end(given: Mapping[str, str]) -> Bound | None:
+    for name in ENDS:
+        if name.lower() in given:
+            return _bound(name, given[name.lower()], lenient=True)
+    return None
+
+
+def _commit_group(given: Mapping[str, str]) -> str | None:
+    group = given.get(COMMIT_GROUP)
+    if group is not None and not group.strip():
+        raise InvalidOption(
+            f"{COMMIT_GROUP}={group!r} names no group; give a consumer group's id, or leave the "
+            "option out"
+        )
+    return group
 
 
 def _strategy(given: Mapping[str, str]) -> bool:
@@ -348,7 +386,7 @@ def _client_settings(
 ) -> dict[str, Any]:
     chosen: dict[str, object] = {}
     for name, value in given.items():
-        if not name.startswith(PREFIX) or name == BOOTSTRAP:
+        if not name.startswith(PREFIX) or name in (BOOTSTRAP, COMMIT_GROUP):
             continue
         setting = name[len(PREFIX) :]
         if setting not in table:

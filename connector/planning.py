@@ -42,9 +42,14 @@ class PartitionBounds:
     epoch_end: int | None = None
     high_watermark: int | None = None
 
+    @property
+    def end(self) -> int:
+        """Where the log ends, readable by now or not."""
+        return max(self.latest, self.high_watermark or 0)
+
     def holds(self, offset: int) -> bool:
         """Whether the log reaches up to `offset`, readable by now or not."""
-        return offset <= max(self.latest, self.high_watermark or 0)
+        return offset <= self.end
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +116,15 @@ def initial(
                 # Looked up after the bounds, so it may lie behind their end.
                 at[partition] = PartitionPosition(max(offset, bound.earliest), bound.epoch)
                 continue
+            elif starting.group is not None and bound.earliest <= offset <= bound.end:
+                # A reader of all records may have committed beyond an open transaction.
+                epoch = starting.epochs.get(place, bound.epoch)
+                at[partition] = PartitionPosition(offset, epoch)
+                continue
             elif offset > bound.latest and fail_on_data_loss:
                 raise OffsetBeyondEnd(
-                    f'{starting.option}.{topic}."{partition}"={offset}: the newest offset to '
-                    f"start at is {bound.latest}; {ALLOW}"
+                    f"{starting.named(place, offset)}: the newest offset to start at is "
+                    f"{bound.latest}; {ALLOW}"
                 )
             elif offset < bound.earliest and fail_on_data_loss:
                 raise too_old(place, offset, bound.earliest, story)

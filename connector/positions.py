@@ -9,7 +9,7 @@ is taken for `startingOffsets` as well.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pylog.config import LONG_MAX
@@ -31,6 +31,7 @@ Found = Mapping[tuple[TopicPartition, int], int]
 _OFFSETS: Final = (
     'use earliest, latest, or JSON like {"topic":{"0":23,"1":-2}} (-2 earliest, -1 latest)'
 )
+_STARTS: Final = _OFFSETS.replace("latest, or", "latest, committed:<group>, or")
 _TIMES: Final = 'use JSON with milliseconds since 1970, like {"topic":{"0":1700000000000}}'
 _TIME: Final = "give milliseconds since 1970, or -2 for earliest, -1 for latest"
 
@@ -38,13 +39,22 @@ _TIME: Final = "give milliseconds since 1970, or -2 for earliest, -1 for latest"
 @dataclass(frozen=True, slots=True)
 class Bound:
     """A start or an end. `times`: the values are milliseconds since 1970 instead of offsets;
-    `lenient`: where no record is that late, the partition's end is meant.
+    `lenient`: where no record is that late, the partition's end is meant. `group`: whose committed
+    offsets these are (`pylog_connector.committed`), with the leader `epochs` of their records.
     """
 
     option: str
     values: Positions
     times: bool = False
     lenient: bool = False
+    group: str | None = None
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    def named(self, at: TopicPartition, offset: int) -> str:
+        """An offset that was chosen for a partition, for an error's text."""
+        if self.group is not None:
+            return f"{self.option}, whose committed offset in {at} is {offset}"
+        return f'{self.option}.{at.topic}."{at.partition}"={offset}'
 
     def at(self, topic: str, partition: int) -> int:
         """The value for one partition."""
@@ -155,7 +165,8 @@ def offsets_bound(option: str, text: str) -> Bound:
     if word.lower() == "latest":
         return Bound(option, LATEST)
     if not word.startswith("{"):
-        raise InvalidOption(f"{option}={shown(text)}: {_OFFSETS}")
+        words = _STARTS if option == "startingOffsets" else _OFFSETS
+        raise InvalidOption(f"{option}={shown(text)}: {words}")
     value = json_object(option, word, _OFFSETS)
     if _is_progress(value):
         if value["v"] != VERSION:

@@ -21,10 +21,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pylog.clock import SYSTEM_CLOCK, Clock
-from pylog.model import TopicPartition
+from pylog.model import NO_TIMESTAMP, TopicPartition
 from pylog_connector.admission import Pace
 from pylog_connector.batches import batch_ranges
 from pylog_connector.bounds import BoundsReader
+from pylog_connector.group_commits import GroupCommits
+from pylog_connector.group_progress import flat
+from pylog_connector.lag import Lag
 from pylog_connector.offsets import PartitionPosition, StreamOffset, TopicPosition, read_offset
 from pylog_connector.options import SourceOptions
 from pylog_connector.plainly import plainly, plainly_each
@@ -36,6 +39,7 @@ from pylog_connector.planning import (
     require_topics,
     stream_ranges,
 )
+from pylog_connector.positions import Bound
 from pylog_connector.ranges import ReadRange
 from pylog_connector.reading import read_ranges
 from pylog_connector.splitting import packed, split
@@ -59,6 +63,11 @@ and not after it: what Spark is told is to be true when it is told."""
 BOUNDS_AGE_MS_MAX: Final = 1_000
 """A run to a fixed end wants nothing newer of the cluster: so long it goes by what it was told.
 Tasks find out what is deleted meanwhile."""
+
+TIMES_MAX: Final = 10_000
+TIMES_AGE_MS_MAX: Final = 1_000
+"""The progress tells how old unread records are of at most so many partitions, and looks it up so
+often."""
 
 WARNINGS_MAX: Final = 1_000
 """How many warnings are remembered, so as not to say the same at each trigger."""
@@ -84,7 +93,7 @@ class BatchReader(DataSourceReader):
         source = BoundsReader(options)
         bounds = source.bounds()
         require_topics(options.selection, bounds)
-        starting, ending = options.starting, options.ending
+        starting, ending = _starting(options, source, bounds), options.ending
         places = assigned(bounds)
         queries = []
         for bound in (starting, ending):
@@ -108,7 +117,9 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches. Progress lies in Spark's checkpoint only, never in the brokers."""
+    """Plans micro-batches. Progress lies in Spark's checkpoint only; a group that
+    `pylog.commit.group` names is told of it.
+    """
 
     def __init__(
         self,
@@ -129,26 +140,29 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._bounds: Bounds = {}
         self._bounds_ms = 0  # when they were asked for
         self._pace = Pace(options.min_offsets_per_trigger, options.max_trigger_delay_ms)
-        self._latest: dict[str, Any] | None = None
+        self._lag: Lag | None = None
+        self._oldest: tuple[int, int] | None = None  # unread record's time, and when it was asked
         self._warned: set[str] = set()
         self._idle = 0
+        self._group: GroupCommits | None = None
 
     # ---- offsets ------------------------------------------------------------------------------
 
     @plainly
     def initialOffset(self) -> dict[str, Any]:
         """Where a new query starts. Spark asks twice for the first batch: the answer stays."""
+        self._check_group()
         if self._initial is None:
             options, source = self._options, self._bounds_reader
             bounds = source.bounds()
             require_topics(options.selection, bounds)
-            places = assigned(bounds)
-            options.starting.check(places, str(options.selection))
+            starting, places = _starting(options, source, bounds), assigned(bounds)
+            starting.check(places, str(options.selection))
             self._initial = initial(
-                options.starting,
+                starting,
                 bounds,
                 options.selection,
-                source.times(options.starting.queries(places)),
+                source.times(starting.queries(places)),
                 fail_on_data_loss=options.fail_on_data_loss,
                 story=source.story,
             ).to_json()
@@ -164,19 +178,46 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         plan.
         """
         position = read_offset(start)
+        self._check_group()
         # A later position may equal the initial offset that a replay of the first batch asked for.
         self._first = self._first and start == self._initial
-        if self._first or self._available_now:
-            end = self._look(position, limit, anew=self._available_now and self._target is None)
-        else:
-            end = self._news(position, limit)
+        try:
+            if self._first or self._available_now:
+                end = self._look(position, limit, anew=self._available_now and self._target is None)
+            else:
+                end = self._news(position, limit)
+        finally:
+            self._tell_group(position)
         if self._first:
             return end.booted_at(position).to_json()
         if end.moved(position):
             self._idle = 0
             return end.to_json()
         self._idle += 1
+        if self._group is not None and self._available_now:
+            self._group.flush()  # the query ends with this answer, and Spark kills this process
         return start
+
+    def _check_group(self) -> None:
+        """Refuse a commit group that others use, once, when the query starts."""
+        if self._group is None and self._options.commit_group is not None:
+            group = GroupCommits(self._options, clock=self._clock)
+            group.check()
+            self._group = group
+
+    def _tell_group(self, position: StreamOffset) -> None:
+        """Spark plans from where the last batch ended when that is committed, and only then: so
+        `position` is finished, unless nothing was read yet. Of topics that are still the same.
+        """
+        if self._group is None or self._first:
+            return
+        bounds = self._bounds
+        same = {
+            name: topic.partitions
+            for name, topic in position.topics.items()
+            if name in bounds and topic.topic_id in ("", bounds[name].topic_id)
+        }
+        self._group.finished(flat(same))
 
     def _news(self, position: StreamOffset, limit: ReadLimit) -> StreamOffset:
         """The end of a batch that has something to read or to record, looked for until topics were
@@ -226,7 +267,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             fail_on_data_loss=options.fail_on_data_loss,
             story=self._bounds_reader.story,
         )
-        self._latest = _reported(bounds, step.end)
+        self._lag = Lag.of(bounds, step.end)
         self._warn(step.warnings)
         return step.end
 
@@ -244,9 +285,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The newest offsets by topic and partition, and how far behind them the query is: least,
-        most and on average over the partitions, by the names that Spark's Kafka source uses.
+        most and on average over the partitions, by the names that Spark's Kafka source uses; in
+        records altogether, and in seconds, which is the age of the oldest of them.
         """
-        return self._latest
+        lag = self._lag
+        return None if lag is None else lag.told(self._oldest_ms(lag), self._clock.wall_ms())
+
+    def _oldest_ms(self, lag: Lag) -> int | None:
+        """The time of the oldest record that is left; None where it is not known. Looked up where
+        something is left, and once a second.
+        """
+        if not 0 < len(lag.behind) <= TIMES_MAX:
+            return None
+        now_ms = self._clock.monotonic_ms()
+        if self._oldest is None or now_ms - self._oldest[1] >= TIMES_AGE_MS_MAX:
+            times = self._bounds_reader.times_from(lag.behind).values()
+            self._oldest = min(times, default=NO_TIMESTAMP), now_ms
+        return None if self._oldest[0] < 0 else self._oldest[0]
 
     # ---- work ---------------------------------------------------------------------------------
 
@@ -271,10 +326,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(partition.value, self._options, self._columns)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: the checkpoint is what counts, as in Spark's Kafka connector."""
+        """Nothing to do: the checkpoint is what counts, and `latestOffset` has begun there."""
 
     def stop(self) -> None:
-        """The query ended."""
+        """The query ended. Spark 4.3 does not call it: it kills the process."""
+        if self._group is not None:
+            self._group.close()
         self._bounds_reader.close()
 
     def _settled_bounds(self, position: StreamOffset, *, anew: bool) -> Bounds:
@@ -302,6 +359,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 logger.warning("%s", warning)
 
 
+def _starting(options: SourceOptions, source: BoundsReader, bounds: Bounds) -> Bound:
+    """Where a new query starts, with what a group has committed looked up."""
+    start = options.starting
+    return start if isinstance(start, Bound) else source.committed(start, bounds)
+
+
 def _went_back(position: StreamOffset, bounds: Bounds) -> bool:
     for name, topic in position.topics.items():
         has = bounds.get(name)
@@ -324,27 +387,6 @@ def _newest(bounds: Bounds) -> StreamOffset:
             for name, has in bounds.items()
         }
     )
-
-
-def _reported(bounds: Bounds, end: StreamOffset) -> dict[str, Any]:
-    behind = []
-    for name, has in bounds.items():
-        topic = end.topics.get(name)
-        for partition, bound in has.partitions.items():
-            at = topic.partitions.get(partition) if topic is not None else None
-            behind.append(max(0, bound.latest - (at.offset if at is not None else 0)))
-    told: dict[str, Any] = {}
-    if behind:
-        told = {
-            "avgOffsetsBehindLatest": round(sum(behind) / len(behind), 1),
-            "maxOffsetsBehindLatest": max(behind),
-            "minOffsetsBehindLatest": min(behind),
-        }
-    # A topic of such a name would win: offsets are what Spark's own source shows here.
-    return told | {
-        name: {str(p): has.partitions[p].latest for p in sorted(has.partitions)}
-        for name, has in sorted(bounds.items())
-    }
 
 
 def _tasks(ranges: Sequence[ReadRange], options: SourceOptions) -> list[InputPartition]:

@@ -166,6 +166,10 @@ ROWS: list[tuple[str, list[Panel]]] = [
          {"{{type}}, {{state}}": f"sum by (type, state) (pylog_groups{HERE})"}),
         ("Members lost per second", "ops",
          {"{{type}}": rate("pylog_group_members_lost_total", "type")}),
+        ("Lag by group, records", "short",
+         {"{{group}}": f"max by (group) (pylog_group_lag_records{HERE})"}),
+        ("Lag by group, age of the oldest record", "s",
+         {"{{group}}": f"max by (group) (pylog_group_lag_seconds{HERE})"}),
         ("Committed offsets kept", "short",
          {"{{instance}}": f"sum by (instance) (pylog_group_offsets{HERE})"}),
         ("Partitions that coordinate", "short", {

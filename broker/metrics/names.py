@@ -255,6 +255,24 @@ GROUP_OFFSETS: Final = Metric(
     "pylog_group_offsets", "gauge",
     "Committed offsets that it keeps: one for each group and partition.",
 )  # fmt: skip
+GROUP_COMMITTED: Final = Metric(
+    "pylog_group_committed_offset", "gauge",
+    "The next record that a group will read; of the first 1,000 groups and 10,000 offsets that "
+    "this broker coordinates.", ("group", "topic", "partition"),
+)  # fmt: skip
+GROUP_LAG: Final = Metric(
+    "pylog_group_lag_records", "gauge",
+    "Records that a group has not passed, in partitions of which its coordinator has a replica.",
+    ("group",),
+)  # fmt: skip
+GROUP_LAG_SECONDS: Final = Metric(
+    "pylog_group_lag_seconds", "gauge",
+    "Age of the oldest such record; left out where it is not known. Of 200 partitions at most.",
+    ("group",),
+)  # fmt: skip
+GROUP_NO_DETAIL: Final = Metric(
+    "pylog_groups_without_detail", "gauge", "Groups with offsets that are not shown one by one."
+)
 
 # ---- controller and gateway -------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from pylog_broker.metrics.exposition import Page
 from pylog_broker.metrics.http import Health
 from pylog_broker.metrics.names import Metric
 from pylog_broker.metrics.process import LoopLag
+from pylog_broker.node.group_lags import add_group_lags
 from pylog_broker.storage.log.environment import CLOCK_JUMPS, RECOMPRESSED, SEGMENTS_DELETED
 
 if TYPE_CHECKING:
@@ -132,6 +133,10 @@ class BrokerMetrics:
             await self._add_replicas(page, parts.engine)
         if parts.groups is not None:
             await _add_groups(page, parts.groups)
+            if parts.engine is not None:
+                shards = parts.groups.shell.runtime.coordinators().values()
+                replicas = parts.engine.manager.partitions()
+                await add_group_lags(page, shards, replicas, SYSTEM_CLOCK.wall_ms())
         return page.text()
 
     def _add_bytes(self, page: Page) -> None:

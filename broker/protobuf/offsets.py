@@ -22,6 +22,7 @@ def queries_from(request: log_pb2.ListOffsetsRequest) -> list[OffsetQuery]:
             item.timestamp_ms,
             LeaderEpoch(item.current_leader_epoch),
             request.isolation_level == log_pb2.READ_COMMITTED,
+            item.from_offset if item.HasField("from_offset") else None,
         )
         for item in request.partitions
     ]

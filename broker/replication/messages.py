@@ -256,13 +256,15 @@ class OffsetQuery:
     """An offset by time:
 
     -1 latest (high watermark, or last stable offset when read committed), -2 earliest, -3 the
-    largest timestamp.
+    largest timestamp. With `from_offset`, which is pylog's own, "latest" comes with the time of the
+    first record at that offset or behind it: how old is what a reader that is there has not read.
     """
 
     topic_partition: TopicPartition
     timestamp_ms: int
     current_leader_epoch: LeaderEpoch = LeaderEpoch(-1)
     read_committed: bool = False
+    from_offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from pylog.model import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
+    NO_TIMESTAMP,
     Offset,
     OffsetAndTimestamp,
 )
@@ -118,9 +119,9 @@ def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAns
             unsure = _unsure(partition)
             if unsure is not None:
                 return OffsetAnswer(name, unsure)
-            return OffsetAnswer(
-                name, None, partition.topic_id, upper, leader_epoch=partition.leader_epoch
-            )
+            time_ms = _time_from(partition, query.from_offset, upper, nowait)
+            epoch = partition.leader_epoch
+            return OffsetAnswer(name, None, partition.topic_id, upper, time_ms, epoch)
         case t if t == EARLIEST_TIMESTAMP:
             start = log.log_start_offset
             epoch = log.epochs.epoch_at(start)
@@ -138,6 +139,14 @@ def _answer(partition: Partition, query: OffsetQuery, nowait: bool) -> OffsetAns
             f"timestamp {query.timestamp_ms} for {name}: it must be 0 or more, or {_SPECIAL}",
         ),
     )
+
+
+def _time_from(partition: Partition, offset: int | None, upper: int, nowait: bool) -> int:
+    """The time of the first record from an offset on; -1 where there is none, or none is wanted."""
+    if offset is None or offset >= upper:
+        return NO_TIMESTAMP
+    found = partition.log.first_from(offset, upper_bound=upper, nowait=nowait)
+    return NO_TIMESTAMP if found is None else found.timestamp_ms
 
 
 def _found(partition: Partition, found: OffsetAndTimestamp | None) -> OffsetAnswer:

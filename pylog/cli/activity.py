@@ -32,11 +32,14 @@ class TopicLook(NamedTuple):
 
 
 class GroupLook(NamedTuple):
-    """A group at one moment. `lag`: in records, where it is known; `read`: positions together."""
+    """A group at one moment. `lag`: in records, where it is known; `lag_seconds`: the age of the
+    oldest record that it has not passed in any partition; `read`: positions together.
+    """
 
     state: str
     members: int
     lag: int | None
+    lag_seconds: float | None
     read: Mapping[TopicPartition, int]
 
 
@@ -67,6 +70,7 @@ class GroupRow(NamedTuple):
     state: str
     members: int
     lag: int | None
+    lag_seconds: float | None
     records: float | None
 
 
@@ -86,7 +90,7 @@ def group_rows(before: Look | None, now: Look) -> list[GroupRow]:
     for name, look in now.groups.items():
         old = None if before is None else before.groups.get(name)
         rate = None if before is None or old is None else _rate(before, now, old.read, look.read)
-        rows.append(GroupRow(name, look.state, look.members, look.lag, rate))
+        rows.append(GroupRow(name, look.state, look.members, look.lag, look.lag_seconds, rate))
     return sorted(rows, key=lambda row: (-(row.lag or 0), row.group))
 
 
@@ -146,7 +150,9 @@ def _groups(admin: AdminClient) -> dict[str, GroupLook]:
     for name, state in states.items():
         partitions = lags.get(name, {})
         known = [each.lag for each in partitions.values() if each.lag is not None]
+        ages = [each.lag_seconds for each in partitions.values() if each.lag_seconds is not None]
         read = {tp: each.committed.offset for tp, each in partitions.items() if each.committed}
         members = len(described[name].members) if name in described else 0
-        groups[name] = GroupLook(state, members, sum(known) if known else None, read)
+        lag = sum(known) if known else None
+        groups[name] = GroupLook(state, members, lag, max(ages, default=None), read)
     return groups

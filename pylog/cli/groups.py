@@ -17,7 +17,7 @@ from pylog.cli.context import (
     telling_outcomes,
     with_settings,
 )
-from pylog.cli.moments import SPANS, moment_ms, span_ms
+from pylog.cli.moments import SPANS, moment_ms, seconds_shown, span_ms
 from pylog.cli.offset_plans import Plan, Rule
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import LONG_MAX
@@ -60,7 +60,8 @@ def list_(settings: Settings, states: tuple[str, ...], types: tuple[str, ...]) -
 @ALL
 @with_settings
 def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> None:
-    """Show who reads what, where each partition's position is, and how far it is behind.
+    """Show who reads what, where each partition's position is, and how far it is behind: in
+    records, and in seconds, which is the age of the oldest record that the group has not passed.
 
     \b
     pylog groups describe flights-loader
@@ -304,16 +305,21 @@ def _show_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionL
                 None if lag.committed is None else lag.committed.offset,
                 end,
                 lag.lag,
+                seconds_shown(lag.lag_seconds),
                 member and member.member_id,
                 member and member.client_host,
                 member and member.client_id,
             )
 
-    columns = ("topic", "partition", "committed", "end", "lag", "member", "host", "client")
+    columns = (
+        "topic", "partition", "committed", "end", "lag", "lag s", "member", "host", "client",
+    )  # fmt: skip
     print_table(columns, rows())
     known = [lag.lag for lag in lags.values() if lag.lag is not None]
     if known:
-        click.echo(f"lag in all: {sum(known)} records")
+        seconds = [lag.lag_seconds for lag in lags.values() if lag.lag_seconds is not None]
+        oldest = f", the oldest {seconds_shown(max(seconds))} s old" if any(seconds) else ""
+        click.echo(f"lag in all: {sum(known)} records{oldest}")
 
 
 def _work_of(member: GroupMember) -> Iterable[object]:
@@ -356,6 +362,7 @@ def _as_json(
                 "committed_offset": None if lag.committed is None else lag.committed.offset,
                 "end_offset": lag.end_offset,
                 "lag": lag.lag,
+                "lag_seconds": lag.lag_seconds,
                 "member_id": readers[tp].member_id if tp in readers else None,
                 "error": None if lag.error is None else lag.error.name,
             }

@@ -25,6 +25,11 @@ def moment_ms(text: str) -> int:
     return (aware - _EPOCH) // timedelta(milliseconds=1)
 
 
+def seconds_shown(seconds: float | None) -> str | None:
+    """An age for people: tenths only where they matter."""
+    return None if seconds is None else f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.1f}"
+
+
 def span_ms(text: str) -> int:
     """ISO 8601's `P1DT12H`, or the same without the letters: `1d12h`. ValueError for others."""
     found = _SPAN.fullmatch(text.strip().upper())

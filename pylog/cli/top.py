@@ -13,11 +13,12 @@ import click
 from pylog import errors
 from pylog.cli.activity import Look, group_rows, look, topic_rows
 from pylog.cli.context import Seconds, Settings, print_json, print_table, table_of, with_settings
+from pylog.cli.moments import seconds_shown
 from pylog.cli.terminal import is_plain
 from pylog.clock import SYSTEM_CLOCK
 
 TOPIC_COLUMNS: Final = ("topic", "partitions", "offline", "under-replicated", "records/s")
-GROUP_COLUMNS: Final = ("group", "state", "members", "lag", "records/s")
+GROUP_COLUMNS: Final = ("group", "state", "members", "lag", "lag s", "records/s")
 
 
 @click.command()
@@ -32,7 +33,7 @@ def top(settings: Settings, interval: float, count: int | None, internal: bool, 
     """Watch topics and groups: the busiest topics and the groups furthest behind first.
 
     Rates are of records between two looks, so the first one has none. A group's rate is that of its
-    commits.
+    commits; its lag in seconds is the age of the oldest record that it has not passed.
 
     \b
     pylog top
@@ -91,7 +92,10 @@ def _tables(
     before: Look | None, now: Look, rows: int
 ) -> list[tuple[Sequence[str], list[Sequence[object]]]]:
     topics = [(*row[:-1], _shown(row.records)) for row in topic_rows(before, now)[:rows]]
-    groups = [(*row[:-1], _shown(row.records)) for row in group_rows(before, now)[:rows]]
+    groups = [
+        (*row[:-2], seconds_shown(row.lag_seconds), _shown(row.records))
+        for row in group_rows(before, now)[:rows]
+    ]
     return [(TOPIC_COLUMNS, [*topics]), (GROUP_COLUMNS, [*groups])]
 
 

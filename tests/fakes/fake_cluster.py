@@ -466,6 +466,11 @@ class _Service(log_pb2_grpc.LogServicer):
                 answer.topic_id = cluster.topics[asked.topic].topic_id
                 if asked.timestamp_ms == -1:
                     answer.offset = partition.readable(request.isolation_level)
+                    if asked.HasField("from_offset") and asked.from_offset < answer.offset:
+                        start = max(asked.from_offset, partition.log_start)
+                        batches = partition.read(start, 1 << 30)
+                        first = first_record_at_or_after(batches, -1, from_offset=start)
+                        answer.timestamp_ms = -1 if first is None else first[1]
                 elif asked.timestamp_ms == -2:
                     answer.offset = partition.log_start
                 elif asked.timestamp_ms >= 0:

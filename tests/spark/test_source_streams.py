@@ -73,6 +73,8 @@ def test_a_running_query_sees_records_and_partitions_as_they_come(
             "avgOffsetsBehindLatest": 0,
             "maxOffsetsBehindLatest": 0,
             "minOffsetsBehindLatest": 0,
+            "recordsBehindLatest": 0,
+            "secondsBehindLatest": 0,
         }
     finally:
         query.stop()

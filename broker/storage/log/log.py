@@ -429,6 +429,17 @@ class Log:
         end = self._bounds.end if upper_bound is None else upper_bound
         return self._reader.first_at_or_after(timestamp_ms, self._bounds.start, end, nowait=nowait)
 
+    def first_from(
+        self, offset: int, *, upper_bound: int | None = None, nowait: bool = False
+    ) -> OffsetAndTimestamp | None:
+        """The first record at `offset` or behind it, below `upper_bound`, with its time; errors as
+        above.
+        """
+        self._guard.check()
+        end = self._bounds.end if upper_bound is None else upper_bound
+        start = max(offset, self._bounds.start)
+        return self._reader.first_from(start, end, nowait=nowait) if start < end else None
+
     def max_timestamp(
         self, *, upper_bound: int | None = None, nowait: bool = False
     ) -> OffsetAndTimestamp | None:

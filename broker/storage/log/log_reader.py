@@ -12,7 +12,7 @@ from pylog_broker.storage.log.guard import FaultGuard
 from pylog_broker.storage.recovery.gaps import Gaps
 from pylog_broker.storage.segments.segment_list import SegmentList
 from pylog_broker.storage.segments.segment_reader import SegmentReader
-from pylog_broker.storage.segments.time_lookup import first_at_or_after, largest
+from pylog_broker.storage.segments.time_lookup import first_at_or_after, first_from, largest
 from pylog_broker.storage.tail_cache import TailCache, TailRead
 
 
@@ -77,6 +77,17 @@ class LogReader:
                 self._files,
                 self._segments.newer_than(timestamp_ms),
                 timestamp_ms,
+                start=start,
+                end=end,
+                nowait=nowait,
+            )
+
+    def first_from(self, start: int, end: int, *, nowait: bool) -> OffsetAndTimestamp | None:
+        """The first record in [start, end); with `nowait` it may raise PagesCold."""
+        with self._guard.io("looking up the time of an offset", reads=True):
+            return first_from(
+                self._files,
+                self._segments.from_offset(start),
                 start=start,
                 end=end,
                 nowait=nowait,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pylog.model import LeaderEpoch, Offset, OffsetAndTimestamp
+from pylog.model import NO_TIMESTAMP, LeaderEpoch, Offset, OffsetAndTimestamp, TimestampType
+from pylog.records.batch import BatchHeader
 from pylog.records.reader import first_record_at_or_after
 from pylog_broker.storage.files import Files
 from pylog_broker.storage.segments.segment import Segment
@@ -58,6 +59,47 @@ def _begin_at(reader: SegmentReader, segment: Segment, timestamp: int) -> int:
         return entry[1]
     segment.rebuild_indexes()
     return segment.times.lookup(timestamp)
+
+
+def first_from(
+    files: Files, segments: Iterable[Segment], *, start: int, end: int, nowait: bool = False
+) -> OffsetAndTimestamp | None:
+    """The first record with an offset in [start, end), with its time; with `nowait` it may raise
+    PagesCold.
+
+    Headers tell it, unless `start` lies inside a batch. Where compaction took the first records of
+    a batch, the time is that of its first one, which was there.
+    """
+    for segment in segments:
+        if segment.base_offset >= end:
+            break
+        if segment.end_offset <= start:
+            continue
+        reader = SegmentReader(files, segment, nowait=nowait)
+        for position, header in reader.headers(start):
+            if header.base_offset >= end:
+                return None
+            if header.last_offset < start or header.is_control or not header.record_count:
+                continue
+            found = _first_of(reader, position, header, start)
+            if found is not None:
+                return found if found.offset < end else None
+    return None
+
+
+def _first_of(
+    reader: SegmentReader, position: int, header: BatchHeader, start: int
+) -> OffsetAndTimestamp | None:
+    """None when `start` lies behind the batch's last record, or the batch has rotted."""
+    epoch = LeaderEpoch(header.partition_leader_epoch)
+    if header.timestamp_type is TimestampType.LOG_APPEND_TIME:
+        first = max(start, header.base_offset)
+        return OffsetAndTimestamp(Offset(first), header.max_timestamp, epoch)
+    if header.base_offset >= start:
+        return OffsetAndTimestamp(Offset(header.base_offset), header.base_timestamp, epoch)
+    batch = reader.whole(position, header)
+    found = first_record_at_or_after(batch, NO_TIMESTAMP, from_offset=start) if batch else None
+    return None if found is None else OffsetAndTimestamp(Offset(found[0]), found[1], epoch)
 
 
 def largest(

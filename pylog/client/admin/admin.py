@@ -455,7 +455,8 @@ class AdminClient(Closing, Shown):
         self, groups: str | Iterable[str], *, timeout: float | None = None
     ) -> dict[str, dict[TopicPartition, PartitionLag]]:
         """How far each group is behind, by partition: those in which it has a position, and those
-        that a member is to read. In records; a partition whose end cannot be had holds the error.
+        that a member is to read. In records, and in seconds: the age of the oldest record that the
+        group has not passed. A partition whose end cannot be had holds the error.
         Raises GroupIdNotFound.
         """
         ids = group_wire.group_ids(groups)

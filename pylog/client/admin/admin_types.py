@@ -230,12 +230,15 @@ class PartitionLag:
     `committed`: its position, None where nothing is committed. `end_offset`: where the next record
     will be (the high watermark); None where that could not be had, because of `error`. `lag` is in
     records, as offsets count them: one that was compacted away, or that ends a transaction, counts
-    too. None where one of the two is not known.
+    too. None where one of the two is not known. `lag_seconds`: the age of the oldest record that
+    the group has not passed, 0.0 where there is none; None where that is not known, as where
+    records have no timestamps.
     """
 
     committed: OffsetAndMetadata | None
     end_offset: int | None
     error: errors.PylogError | None = None
+    lag_seconds: float | None = None
 
     @property
     def lag(self) -> int | None:

@@ -8,6 +8,8 @@ have no answer yet are asked again, until the time is up.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -28,6 +30,7 @@ from pylog.client.cluster.server import Server
 from pylog.client.cluster.wire import error_of
 from pylog.model import (
     LATEST_TIMESTAMP,
+    NO_TIMESTAMP,
     BrokerDescription,
     OffsetAndMetadata,
     TopicPartition,
@@ -42,6 +45,11 @@ Committed = dict[TopicPartition, OffsetAndMetadata | None]
 Lags = dict[TopicPartition, PartitionLag]
 ItemFaults = dict[TopicPartition, errors.PylogError | None]
 
+TIMES_MAX: Final = 10_000
+ROUNDS_MAX: Final = 100
+ROUNDS_AT_ONCE: Final = 8
+"""Of one look at the lag of groups: so many offsets whose times are asked for, so many of them in
+one partition. What is beyond has its lag in records only."""
 FIND_S_MAX: Final = 3.0
 """One broker that swallows requests must not hold up the question that every broker can answer."""
 LEAVES: Final = -1
@@ -418,7 +426,8 @@ async def group_lag(
 ) -> tuple[dict[str, Lags], dict[str, errors.PylogError]]:
     """How far each group is behind, in the partitions that it has a position in or that a member
     is to read. Ends are asked of the partitions' leaders, all together, after the positions: a
-    record that comes in between counts.
+    record that comes in between counts. Then the times of the oldest records are asked for, where
+    a group is behind, `TIMES_MAX` at most.
     """
     deadline = cluster.clock.monotonic_ms() + timeout_ms
     described, listed = await asyncio.gather(
@@ -451,7 +460,55 @@ async def group_lag(
             )
             for tp in sorted(positions)
         }
+    left_ms = max(deadline - cluster.clock.monotonic_ms(), 1)
+    await _add_seconds(cluster, results, left_ms)
     return results, faults
+
+
+async def _add_seconds(cluster: Cluster, lags: Mapping[str, Lags], timeout_ms: int) -> None:
+    """Fills in `lag_seconds`. Groups at the same offset share one look-up; groups at different
+    offsets of a partition need several, which no request may hold together.
+    """
+    behind: dict[tuple[TopicPartition, int], int] = {}  # to the round in which it is asked for
+    rounds: Counter[TopicPartition] = Counter()
+    for each in lags.values():
+        for tp, lag in each.items():
+            if not lag.lag or lag.committed is None or len(behind) >= TIMES_MAX:
+                continue
+            place = tp, lag.committed.offset
+            if place not in behind and rounds[tp] < ROUNDS_MAX:
+                behind[place] = rounds[tp]
+                rounds[tp] += 1
+    times: dict[tuple[TopicPartition, int], int] = {}
+
+    async def ask(number: int) -> None:
+        starts = {tp: offset for (tp, offset), turn in behind.items() if turn == number}
+        places = dict.fromkeys(starts, LATEST_TIMESTAMP)
+        found, _ = await list_offsets(cluster, places, timeout_ms, from_offsets=starts)
+        times.update(((tp, starts[tp]), end.timestamp_ms) for tp, end in found.items() if end)
+
+    count = max(rounds.values(), default=0)
+    for first in range(0, count, ROUNDS_AT_ONCE):
+        await asyncio.gather(*map(ask, range(first, min(first + ROUNDS_AT_ONCE, count))))
+    now_ms = cluster.clock.wall_ms()
+    for each in lags.values():
+        for tp, lag in each.items():
+            seconds = _seconds(lag, times, tp, now_ms)
+            each[tp] = dataclasses.replace(lag, lag_seconds=seconds)
+
+
+def _seconds(
+    lag: PartitionLag,
+    times: Mapping[tuple[TopicPartition, int], int],
+    tp: TopicPartition,
+    now_ms: int,
+) -> float | None:
+    if lag.committed is None or lag.lag is None:
+        return None
+    if not lag.lag:
+        return 0.0
+    time_ms = times.get((tp, lag.committed.offset), NO_TIMESTAMP)
+    return None if time_ms < 0 else max(now_ms - time_ms, 0) / 1000
 
 
 # ---- members -------------------------------------------------------------------------------------

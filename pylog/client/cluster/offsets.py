@@ -32,11 +32,14 @@ async def list_offsets(
     timeout_ms: int,
     *,
     read_committed: bool = False,
+    from_offsets: Mapping[TopicPartition, int] | None = None,
 ) -> tuple[Listing, Faults]:
     """Offset and timestamp at or after each wanted timestamp (or a special one of `model`);
     None where no record is that late. The second value holds what could not be had.
-    InvalidRequest for a time that no 64 bits hold.
+    InvalidRequest for a time that no 64 bits hold. `from_offsets`: the end of such a partition
+    comes with the time of the first record at that offset or behind it.
     """
+    starts = from_offsets or {}
     for tp, timestamp in wanted.items():
         if timestamp > LONG_MAX:
             raise errors.InvalidRequest(f"{tp}: {timestamp} ms is later than any time (2^63 ms)")
@@ -51,6 +54,7 @@ async def list_offsets(
                 partition=partition,
                 timestamp_ms=timestamp,
                 current_leader_epoch=NO_EPOCH,
+                from_offset=starts.get(TopicPartition(topic, partition)),
             )
         response = await server.call(apis.LIST_OFFSETS, request, left_s)
         return [

@@ -49,7 +49,7 @@ class ListedOffset:
     leader_epoch: int
     topic_id: str
     timestamp_ms: int = -1
-    """Of the record found by its time."""
+    """Of the record found by its time, or from an offset on."""
 
 
 class RangeReader:
@@ -145,6 +145,23 @@ class RangeReader:
             self._cluster.retrying(attempt, self._timeout_ms, "listing offsets")
         )
 
+    def times_from(
+        self, positions: Mapping[TopicPartition, int], timeout_ms: int
+    ) -> dict[TopicPartition, int]:
+        """The time of the first record at each position or behind it; a partition without one, or
+        whose records have no times, is left out. Raises RequestTimedOut after `timeout_ms`.
+        """
+        wanted = list(positions)
+
+        async def attempt(timeout_s: float) -> dict[TopicPartition, int]:
+            listed = await self._offsets(wanted, LATEST_TIMESTAMP, timeout_s, None, positions)
+            return {at: found.timestamp_ms for at, found in listed.items()}
+
+        found = self._thread.run(
+            self._cluster.retrying(attempt, timeout_ms, "looking up the times of records")
+        )
+        return {at: time_ms for at, time_ms in found.items() if time_ms >= 0}
+
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the log of each partition ends, for a reader of committed transactions only: to
         others that is what `offsets` says.
@@ -169,7 +186,10 @@ class RangeReader:
         timestamp_ms: int,
         timeout_s: float,
         isolation: log_pb2.IsolationLevel | None = None,
+        from_offsets: Mapping[TopicPartition, int] | None = None,
     ) -> dict[TopicPartition, ListedOffset]:
+        starts = from_offsets or {}
+
         def request(led: Mapping[TopicPartition, Leader]) -> log_pb2.ListOffsetsRequest:
             return log_pb2.ListOffsetsRequest(
                 isolation_level=self._isolation() if isolation is None else isolation,
@@ -179,6 +199,7 @@ class RangeReader:
                         partition=at.partition,
                         timestamp_ms=timestamp_ms,
                         current_leader_epoch=leader.epoch,
+                        from_offset=starts.get(at),
                     )
                     for at, leader in led.items()
                 ],

@@ -68,6 +68,7 @@ def test_every_option_is_honoured_and_names_ignore_case() -> None:
     )
     assert options.bootstrap == (Address("a", 1), Address("::1", 2))
     assert options.selection == by_names("ab")
+    assert isinstance(options.starting, Bound)
     assert options.starting.values == {"a": {0: 23, 1: -2}, "b": {0: -1}}
     assert options.max_offsets_per_trigger == 10
     assert options.min_offsets_per_trigger == 10
@@ -267,6 +268,7 @@ WRONG_OF_SOURCES = {
     "pylog.bootstrap.timeout.ms": ["-1", "x"],
     "pylog.fetch.max.wait.ms": ["-1", "soon"],
     "pylog.isolation.level": ["dirty"],
+    "pylog.commit.group": ["", " "],
     "pylog.check.crcs": ["maybe"],
     "pylog.max.partition.fetch.bytes": ["0", "x", str(1 << 40)],
 }
@@ -281,7 +283,7 @@ WRONG_OF_SINKS = {
     "pylog.enable.idempotence": ["false"],
 }
 """Beside nonsense, which none takes; and all that takes free texts."""
-TAKES_NONSENSE = {"pylog.client.id"}
+TAKES_NONSENSE = {"pylog.client.id", "pylog.commit.group"}
 
 
 def test_every_option_has_wrong_values() -> None:

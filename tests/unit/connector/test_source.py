@@ -16,6 +16,8 @@ from pylog_connector.planning import Bounds, PartitionBounds, TopicBounds
 from pylog_connector.ranges import ReadRange
 from pylog_connector.source import StreamReader
 
+T0 = TopicPartition("a", 0)
+
 
 class Cluster:
     """Bounds as they are set. Partitions are told as they were when they were last listed, and the
@@ -27,6 +29,8 @@ class Cluster:
         self.topic_id = "x" * 22
         self.asked = 0
         self.listed: list[int] = []
+        self.times_asked: list[dict[TopicPartition, int]] = []
+        self.record_times: dict[TopicPartition, int] = {}
         self.rests: list[float] = []
         """What is told of how long listing should wait, one after the other; then 0."""
 
@@ -48,6 +52,10 @@ class Cluster:
 
     def times(self, queries: object) -> dict[object, int]:
         return {}
+
+    def times_from(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        self.times_asked.append(dict(positions))
+        return dict(self.record_times)
 
     def story(self, at: TopicPartition) -> str:
         return "by request"
@@ -211,12 +219,37 @@ def test_the_progress_tells_how_far_behind_the_query_is() -> None:
     assert stream.reportLatestOffset() is None
     end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
     assert ends(end) == {"0": 1, "1": 1}
-    assert stream.reportLatestOffset() == {
+    shown = {
         "a": {"0": 3, "1": 8},
         "avgOffsetsBehindLatest": 4.5,
         "maxOffsetsBehindLatest": 7,
         "minOffsetsBehindLatest": 2,
+        "recordsBehindLatest": 9,
     }
+    assert stream.reportLatestOffset() == shown  # leaders did not say how old records are
+
+
+def test_the_progress_tells_how_old_the_oldest_unread_record_is() -> None:
+    """By one look-up a second where something is left, and by none where nothing is."""
+    cluster, clock = Cluster(), FrozenClock()
+    clock.now_ms = 60_000
+    cluster.ends = {0: (0, 3), 1: (0, 1)}
+    cluster.record_times = {T0: 45_000}
+    stream = reader(cluster, clock, maxOffsetsPerTrigger="2", startingOffsets="earliest")
+    end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+    seconds = []
+    for wait_ms in (0, 999, 1):
+        clock.now_ms += wait_ms
+        told = stream.reportLatestOffset()
+        assert told is not None
+        seconds.append(told["secondsBehindLatest"])
+    assert seconds == [15.0, 15.999, 16.0]
+    assert cluster.times_asked == [{T0: 1}] * 2
+    stream.latestOffset(end, ReadAllAvailable())
+    told = stream.reportLatestOffset()
+    assert told is not None
+    assert (told["recordsBehindLatest"], told["secondsBehindLatest"]) == (0, 0.0)
+    assert len(cluster.times_asked) == 2
 
 
 def test_small_partitions_share_a_task_unless_tasks_were_asked_for() -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from pylog import errors
 from pylog.clock import SYSTEM_CLOCK
-from pylog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, TopicPartition
+from pylog.model import CONSUMER_OFFSETS, BrokerId, LeaderEpoch, TopicId, TopicPartition
 from pylog.records.batch import iter_headers
 from pylog.records.builder import encode_batch
+from pylog_broker.coordinator.generated.offset_commit import OffsetCommitKey
 from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.groups.group import Caller
@@ -33,7 +34,7 @@ from pylog_broker.node.group_coordinators import GroupShards
 from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.replication.messages import LeadershipBegan, LeadershipEnded
-from tests.fakes.broker_group import BrokerGroup
+from tests.fakes.broker_group import WALL_MS, BrokerGroup
 
 ONE = BrokerId(1)
 P0 = TopicPartition(CONSUMER_OFFSETS, 0)
@@ -170,6 +171,42 @@ def test_metrics_tell_of_shards_and_groups(group: BrokerGroup) -> None:
         assert f"pylog_coordinator_failures_total{{{topic}}} 0" in page
         assert 'pylog_groups{type="classic",state="Empty"} 1' in page
         assert "pylog_group_offsets 1" in page
+
+    run(group, main)
+
+
+def test_metrics_tell_how_far_groups_are_behind(group: BrokerGroup) -> None:
+    """In partitions of which the coordinator has a replica; nothing of others."""
+    group.create_topic((1,), topic_id=TopicId("d" * 21 + "A"))
+    group.run()
+    times = [WALL_MS - ago for ago in (500_000, 400_000, 300_000)]
+    group.produce(1, batch=encode_batch([b"a", b"b", b"c"], timestamps=times))
+    group.run()
+
+    async def main(broker: Broker) -> None:
+        parts = BrokerParts(1, "c", RequestCounters(), groups=broker.groups, engine=broker.engine)
+        for name, offset in (('quo"ted', 1), ("done", 3)):
+            await broker.commit(name, offset)
+        [shard] = broker.groups.shell.runtime.coordinators().values()
+        key = OffsetCommitKey("away", "elsewhere", 0)
+        value = next(iter(shard.offsets.of("done").values()))._replace(offset=5)
+        shard.offsets.replay(key, value)
+        lines = (await BrokerMetrics(parts).page()).splitlines()
+        told = dict(line.rsplit(" ", 1) for line in lines if line.startswith("pylog_group_"))
+        at = 'topic="t",partition="0"'
+        quoted = 'group="quo\\"ted"'
+        assert told[f"pylog_group_committed_offset{{{quoted},{at}}}"] == "1"
+        assert (
+            told['pylog_group_committed_offset{group="away",topic="elsewhere",partition="0"}']
+            == "5"
+        )
+        assert told[f"pylog_group_lag_records{{{quoted}}}"] == "2"
+        age = (SYSTEM_CLOCK.wall_ms() - times[1]) / 1000
+        assert age - 60 < float(told[f"pylog_group_lag_seconds{{{quoted}}}"]) <= age
+        assert told['pylog_group_lag_records{group="done"}'] == "0"
+        assert told['pylog_group_lag_seconds{group="done"}'] == "0.0"
+        assert not [key for key in told if "_lag_" in key and "away" in key]
+        assert "pylog_groups_without_detail 0" in lines
 
     run(group, main)
 

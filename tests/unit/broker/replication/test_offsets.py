@@ -257,3 +257,23 @@ def test_a_replica_fenced_out_of_the_isr_does_not_complete_a_deletion(tmp_path: 
     group.tell()
     group.run()
     assert token not in group.answers
+
+
+def test_the_end_comes_with_the_time_of_what_is_unread(group: BrokerGroup) -> None:
+    """From the beginning of a batch, from inside one, from before the log's start, at the end."""
+    for times in ([1_000, 5_000, 2_000], [3_000, 4_000]):
+        stamps = [WALL_MS + each for each in times]
+        group.produce(1, batch=encode_batch([b"v"] * len(stamps), timestamps=stamps))
+    group.run()
+
+    def time_from(offset: int | None) -> int:
+        answer = group.offset_of(1, OffsetQuery(T0, -1, from_offset=offset))
+        assert (answer.failure, answer.offset, answer.leader_epoch) == (None, 5, 0)
+        return answer.timestamp_ms - WALL_MS if answer.timestamp_ms >= 0 else -1
+
+    ages = [time_from(offset) for offset in range(5)]
+    assert ages == [1_000, 5_000, 2_000, 3_000, 4_000]
+    assert [time_from(5), time_from(9), time_from(None)] == [-1, -1, -1]
+    group.send(1, DeleteRecords(((T0, Offset(4)),), 5_000))
+    group.run()
+    assert time_from(0) == 4_000

@@ -29,6 +29,10 @@ def check(log: Log, times: range, end: int) -> None:
         expected = next((stamp for stamp in stamps if stamp[1] >= time), None)
         found = log.offset_for_timestamp(time, upper_bound=end)
         assert (found and (found.offset, found.timestamp_ms)) == expected, time
+    for offset in range(-1, log.log_end_offset + 2):
+        expected = next((stamp for stamp in stamps if stamp[0] >= offset), None)
+        found = log.first_from(offset, upper_bound=end)
+        assert (found and (found.offset, found.timestamp_ms)) == expected, offset
     largest = max((stamp[1] for stamp in stamps), default=-1)
     first = next((stamp for stamp in stamps if stamp[1] == largest), None)
     top = log.max_timestamp(upper_bound=end)

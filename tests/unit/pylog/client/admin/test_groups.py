@@ -17,6 +17,7 @@ from pylog.client.admin.admin_types import (
     StreamsTasks,
 )
 from pylog.client.producer.producer import Producer
+from pylog.clock import SYSTEM_CLOCK
 from pylog.consumer_protocol import (
     Assignment,
     Subscription,
@@ -24,6 +25,7 @@ from pylog.consumer_protocol import (
     encode_subscription,
 )
 from pylog.model import OffsetAndMetadata, TopicPartition
+from pylog.records.builder import encode_batch
 from pylog_broker.coordinator.generated.streams_group_topology import Subtopology
 from tests.fakes.consumer_members import set_topic
 from tests.fakes.fake_cluster import FakeCluster
@@ -297,9 +299,15 @@ def test_lag_counts_the_records_behind_each_position(
     cluster.groups.commit("far", "t", 9)
     lags = admin.group_lag(["g", "far"])
     gone = lags["g"].pop(TopicPartition("gone", 0))
+    seconds = lags["g"][T0].lag_seconds
+    assert seconds is not None
+    assert 0 <= seconds < 60
     assert lags == {
-        "g": {T0: PartitionLag(OffsetAndMetadata(1), 3), T1: PartitionLag(None, 2)},
-        "far": {T0: PartitionLag(OffsetAndMetadata(9), 3)},
+        "g": {
+            T0: PartitionLag(OffsetAndMetadata(1), 3, lag_seconds=seconds),
+            T1: PartitionLag(None, 2),
+        },
+        "far": {T0: PartitionLag(OffsetAndMetadata(9), 3, lag_seconds=0.0)},
     }
     assert [lag.lag for lag in lags["g"].values()] == [2, None]
     assert lags["far"][T0].lag == 0
@@ -323,3 +331,29 @@ def test_a_streams_group_is_described_with_its_tasks(
     assert (told.type, told.tasks, told.target_tasks) == ("streams", tasks, tasks)
     assert (told.process_id, told.epoch, told.assignment) == ("m", group.assignment_epoch, None)
     assert [str(task) for task in tasks.active] == ["0_0", "0_1"]
+
+
+def test_lag_in_seconds_is_the_age_of_the_oldest_record_that_is_left(
+    cluster: FakeCluster, admin: AdminClient
+) -> None:
+    """Of groups at several offsets, also in the middle of a batch; nobody asks for those that are
+    at the end.
+    """
+    now_ms = SYSTEM_CLOCK.wall_ms()
+    times = [now_ms - ago for ago in (100_000, 90_000, 80_000)]
+    first, second = cluster.topics["t"].partitions
+    first.append(encode_batch([b"a", b"b", b"c"], timestamps=times))
+    second.append(encode_batch([b"a"], timestamps=-1))
+    for group, offsets in {"a": (0, 1), "b": (1, 0), "c": (2,), "d": (2, 0), "e": (3, 1)}.items():
+        cluster.groups.commit(group, "t", *offsets)
+    lags = admin.group_lag([*"abcde"])
+    took_s = (SYSTEM_CLOCK.wall_ms() - now_ms) / 1000
+    seconds = {
+        group: [lag.lag_seconds for lag in partitions.values()]
+        for group, partitions in lags.items()
+    }
+    for group, ago in {"a": 100, "b": 90, "c": 80, "d": 80}.items():
+        age = seconds[group].pop(0)
+        assert age is not None
+        assert ago <= age <= ago + took_s
+    assert seconds == {"a": [0.0], "b": [None], "c": [], "d": [None], "e": [0.0, 0.0]}
