@@ -738,6 +738,11 @@ class RebootstrapRequired(PylogError):
     default_message = "the client must bootstrap again"
 
 
+class ShareSessionLimitReached(RetriableError):
+    code = 133
+    default_message = "the broker has as many share sessions as it may"
+
+
 # ---- errors of the client, which no server sends ---------------------------------------------
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2, share_pb2
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -167,6 +167,55 @@ CONSUMER_GROUP_DESCRIBE: Final = UnaryApi(
     group_pb2.ConsumerGroupDescribeRequest,
     group_pb2.ConsumerGroupDescribeResponse,
 )
+SHARE_GROUP_HEARTBEAT: Final = UnaryApi(
+    76,
+    "Share",
+    "ShareGroupHeartbeat",
+    share_pb2.ShareGroupHeartbeatRequest,
+    share_pb2.ShareGroupHeartbeatResponse,
+)
+SHARE_GROUP_DESCRIBE: Final = UnaryApi(
+    77,
+    "Share",
+    "ShareGroupDescribe",
+    share_pb2.ShareGroupDescribeRequest,
+    share_pb2.ShareGroupDescribeResponse,
+)
+SHARE_FETCH: Final = UnaryApi(
+    78,
+    "Share",
+    "ShareFetch",
+    share_pb2.ShareFetchRequest,
+    share_pb2.ShareFetchResponse,
+)
+SHARE_ACKNOWLEDGE: Final = UnaryApi(
+    79,
+    "Share",
+    "ShareAcknowledge",
+    share_pb2.ShareAcknowledgeRequest,
+    share_pb2.ShareAcknowledgeResponse,
+)
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    90,
+    "Share",
+    "DescribeShareGroupOffsets",
+    share_pb2.DescribeShareGroupOffsetsRequest,
+    share_pb2.DescribeShareGroupOffsetsResponse,
+)
+ALTER_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    91,
+    "Share",
+    "AlterShareGroupOffsets",
+    share_pb2.AlterShareGroupOffsetsRequest,
+    share_pb2.AlterShareGroupOffsetsResponse,
+)
+DELETE_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    92,
+    "Share",
+    "DeleteShareGroupOffsets",
+    share_pb2.DeleteShareGroupOffsetsRequest,
+    share_pb2.DeleteShareGroupOffsetsResponse,
+)
 # As a broker knows them, without the controller: Kafka has no second API for that.
 DESCRIBE_CONFIGS_OF_BROKER: Final = UnaryApi(
     10_000,
@@ -213,6 +262,13 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     UNREGISTER_BROKER,
     CONSUMER_GROUP_HEARTBEAT,
     CONSUMER_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_FETCH,
+    SHARE_ACKNOWLEDGE,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
     DESCRIBE_CONFIGS_OF_BROKER,
     DESCRIBE_FEATURES,
 )
