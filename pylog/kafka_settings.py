@@ -68,6 +68,8 @@ _TRANSACTIONS: Final = "transactions are not offered yet; leave it out"
 _SECURITY: Final = "TLS and authentication are not offered yet; leave it out"
 _QUOTAS: Final = "quotas are not offered yet; leave it out"
 _SHARES: Final = "share groups are not offered; leave it out"
+_SHARE_CONSUMER: Final = "it is for ShareConsumer; leave it out"
+_NO_SHARE: Final = "share groups have no such thing; leave it out"
 _TIERS: Final = "tiered storage is not offered; leave it out"
 _QUORUM: Final = "there is one controller, on the driver"
 _PROVIDERS: Final = "values are taken as they are written; put in what the provider would give"
@@ -138,8 +140,34 @@ CONSUMER: Final = KafkaSettings(
     },
     {
         **_CLIENTS_REFUSED,
-        "share.acknowledgement.mode": _SHARES,
-        "share.acquire.mode": _SHARES,
+        "share.acknowledgement.mode": _SHARE_CONSUMER,
+        "share.acquire.mode": _SHARE_CONSUMER,
+    },
+    _CLIENT_FAMILIES,
+)
+
+SHARE_CONSUMER: Final = KafkaSettings(
+    {
+        **_CLIENTS_WITHOUT_EFFECT,
+        "allow.auto.create.topics": "topics are made by AdminClient.create_topics only",
+        "exclude.internal.topics": "topics are named, not matched",
+        "internal.leave.group.on.close": "a share consumer that is closed always leaves",
+        "internal.throw.on.fetch.stable.offset.unsupported": _STABLE,
+        "max.partition.fetch.bytes": "a share fetch is limited by records and fetch.max.bytes",
+    },
+    {
+        **_CLIENTS_REFUSED,
+        "auto.commit.interval.ms": _NO_SHARE,
+        "auto.offset.reset": "it is the group's: set share.auto.offset.reset there",
+        "enable.auto.commit": _NO_SHARE,
+        "group.instance.id": _NO_SHARE,
+        "group.protocol": _NO_SHARE,
+        "group.remote.assignor": _NO_SHARE,
+        "heartbeat.interval.ms": "it is the group's: set share.heartbeat.interval.ms there",
+        "interceptor.classes": _NO_SHARE,
+        "isolation.level": "it is the group's: set share.isolation.level there",
+        "partition.assignment.strategy": _NO_SHARE,
+        "session.timeout.ms": "it is the group's: set share.session.timeout.ms there",
     },
     _CLIENT_FAMILIES,
 )
