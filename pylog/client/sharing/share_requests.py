@@ -219,7 +219,7 @@ class ShareRequests:
         shares = self._shares(wanted)
         for broker in dict.fromkeys([*self._sessions, *wanted]):
             session = self._sessions.setdefault(broker, ShareSession(broker))
-            if session.in_flight is not None:
+            if session.in_flight is not None and not self._may_interrupt(session):
                 continue
             if now_ms < session.retry_at_ms:
                 due.append(session.retry_at_ms)
@@ -233,6 +233,14 @@ class ShareRequests:
             self.wants = self._stops = False
         self._look_at_the_end()
         return Requests(requests, min(due, default=None))
+
+    def _may_interrupt(self, session: ShareSession) -> bool:
+        """Whether the session may end while its fetch waits for records: the broker gives none to
+        a session that has ended.
+        """
+        fetch = session.in_flight
+        is_fetch = isinstance(fetch, ShareFetch) and fetch.epoch > 0
+        return self._closed is not None and is_fetch and not session.sent
 
     @property
     def _is_fetching(self) -> bool:

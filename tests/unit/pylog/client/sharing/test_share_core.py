@@ -367,6 +367,21 @@ def test_the_end_sends_what_is_acknowledged_and_ends_each_session() -> None:
     assert ended.done
 
 
+def test_the_end_waits_for_no_records() -> None:
+    world = World(1)
+    (first,) = world.step()
+    world.answer(first)
+    (waits,) = world.step()
+    ended = world.core.requests.close()
+    (final,) = world.step()
+    assert final == ShareAcknowledge(1, -1)
+    world.answer(waits, PartitionShared("id", 0, acquired=FIVE, batches=b"x"))
+    assert not world.core.requests.buffer
+    world.answer(final)
+    world.step()
+    assert ended.done
+
+
 def test_without_a_session_there_is_nothing_to_end() -> None:
     world = World(1)
     ended = world.core.requests.close()
