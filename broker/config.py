@@ -201,6 +201,57 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("group.min.session.timeout.ms", int, 6_000,
               "The shortest session that a member of the classic protocol may ask for.",
               low=1, high=INT_MAX),
+    ConfigKey("group.share.delivery.count.limit", int, 5,
+              "How often a record is delivered to members of a share group at most.",
+              low=2, high=10),
+    ConfigKey("group.share.heartbeat.interval.ms", int, 5_000,
+              "How often members of a share group send a heartbeat.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.heartbeat.interval.ms", int, 15_000,
+              "The longest such interval.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.record.lock.duration.ms", int, 60_000,
+              "The longest lock of a record.", low=30_000, high=3_600_000),
+    ConfigKey("group.share.max.session.timeout.ms", int, 60_000,
+              "The longest session of a member of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.size", int, 200,
+              "Members of one share group.", low=1, high=1_000),
+    ConfigKey("group.share.min.heartbeat.interval.ms", int, 5_000,
+              "The shortest interval of heartbeats of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.min.record.lock.duration.ms", int, 15_000,
+              "The shortest lock of a record.", low=1_000, high=30_000),
+    ConfigKey("group.share.min.session.timeout.ms", int, 45_000,
+              "The shortest session of a member of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.partition.max.record.locks", int, 2_000,
+              "Records of one partition that a share group has locked at a time.",
+              low=100, high=10_000),
+    ConfigKey("group.share.record.lock.duration.ms", int, 30_000,
+              "How long a record is locked for the member of a share group that got it.",
+              low=1_000, high=3_600_000),
+    ConfigKey("group.share.session.timeout.ms", int, 45_000,
+              "A member of a share group that is silent for so long has gone.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.streams.heartbeat.interval.ms", int, 5_000,
+              "How often members of a streams group send a heartbeat.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.initial.rebalance.delay.ms", int, 3_000,
+              "How long the first members of an empty streams group wait for others. A "
+              "LocalCluster has 0.", low=0, high=INT_MAX),
+    ConfigKey("group.streams.max.heartbeat.interval.ms", int, 15_000,
+              "The longest interval of their heartbeats.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.session.timeout.ms", int, 60_000,
+              "The longest session of such members.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.size", int, INT_MAX,
+              "Members of one streams group.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.standby.replicas", int, 2,
+              "The most standby tasks of each task that a group may ask for.",
+              low=0, high=INT_MAX),
+    ConfigKey("group.streams.min.heartbeat.interval.ms", int, 5_000,
+              "The shortest interval of heartbeats of a streams group.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.min.session.timeout.ms", int, 45_000,
+              "The shortest session of its members.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.num.standby.replicas", int, 0,
+              "Standby tasks of each task with state.", low=0, high=INT_MAX),
+    ConfigKey("group.streams.session.timeout.ms", int, 45_000,
+              "A member of a streams group that is silent for so long has gone.",
+              low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
@@ -492,6 +543,28 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT_MAX
     group_min_session_timeout_ms: int = 6_000
+    group_share_delivery_count_limit: int = 5
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    group_share_max_record_lock_duration_ms: int = 60_000
+    group_share_max_session_timeout_ms: int = 60_000
+    group_share_max_size: int = 200
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_min_record_lock_duration_ms: int = 15_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_max_heartbeat_interval_ms: int = 15_000
+    group_streams_max_session_timeout_ms: int = 60_000
+    group_streams_max_size: int = INT_MAX
+    group_streams_max_standby_replicas: int = 2
+    group_streams_min_heartbeat_interval_ms: int = 5_000
+    group_streams_min_session_timeout_ms: int = 45_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_session_timeout_ms: int = 45_000
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     log_cleaner_backoff_ms: int = 15_000
@@ -594,21 +667,34 @@ class BrokerConfig:
 
     def _check_groups(self) -> None:
         self._check_order("group.min.session.timeout.ms", "group.max.session.timeout.ms")
-        for what in ("heartbeat.interval.ms", "session.timeout.ms"):
-            least, most = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
-            self._check_order(least, most)
-            self._check_order(least, f"group.consumer.{what}")
-            self._check_order(f"group.consumer.{what}", most)
-        interval_ms = self.group_consumer_heartbeat_interval_ms
-        if interval_ms >= self.group_consumer_session_timeout_ms:
-            raise InvalidConfig(
-                f"group.consumer.heartbeat.interval.ms={interval_ms} must be below "
-                f"group.consumer.session.timeout.ms={self.group_consumer_session_timeout_ms}, or "
-                "members are dropped between two heartbeats"
-            )
+        for kind in ("consumer", "share", "streams"):
+            for what in ("heartbeat.interval.ms", "session.timeout.ms"):
+                self._check_between(kind, what)
+            interval = f"group.{kind}.heartbeat.interval.ms"
+            session = f"group.{kind}.session.timeout.ms"
+            interval_ms, session_ms = self._value(interval), self._value(session)
+            if interval_ms >= session_ms:
+                raise InvalidConfig(
+                    f"{interval}={interval_ms} must be below {session}={session_ms}, or members "
+                    "are dropped between two heartbeats"
+                )
+        self._check_between("share", "record.lock.duration.ms")
+        self._check_order(
+            "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+        )
+
+    def _check_between(self, kind: str, what: str) -> None:
+        least, most = f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"
+        self._check_order(least, most)
+        self._check_order(least, f"group.{kind}.{what}")
+        self._check_order(f"group.{kind}.{what}", most)
+
+    def _value(self, name: str) -> int:
+        value: int = getattr(self, _field(name))
+        return value
 
     def _check_order(self, lower: str, upper: str) -> None:
-        low, high = getattr(self, _field(lower)), getattr(self, _field(upper))
+        low, high = self._value(lower), self._value(upper)
         if low > high:
             raise InvalidConfig(f"{lower}={low} is above {upper}={high}")
 

@@ -282,7 +282,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "delegation.token.": _SECURITY,
     "follower.replication.throttled.": _MOVES,
     "group.share.": _SHARES,
-    "group.streams.": "streams groups are not offered; leave it out",
     "internal.": "it is for Kafka's own tests",
     "leader.replication.throttled.": _MOVES,
     "listener.name.": _SECURITY,

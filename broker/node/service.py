@@ -66,6 +66,7 @@ from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.group_coordinators import GroupShards
+from pylog_broker.node.group_settings import GroupSettingsView
 from pylog_broker.node.host import host_id, open_files_max
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
@@ -154,6 +155,7 @@ class BrokerService:
         self._epochs: EpochFile
         self._engine: Engine
         self._groups: GroupShards
+        self._group_settings = GroupSettingsView(self._image, self._config)
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
@@ -237,7 +239,11 @@ class BrokerService:
             on_fault=self._on_fault,
         )
         self._groups = GroupShards(
-            group_config(self._config), self._engine, self._clock, self._pool, self._image
+            group_config(self._config, self._group_settings),
+            self._engine,
+            self._clock,
+            self._pool,
+            self._image,
         )
         self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
         self._replication = ReplicationServer(
@@ -434,6 +440,7 @@ class BrokerService:
         self._gate.quotas.limits = limits_of(live, self._files_max)
         manager = self._engine.manager
         self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
+        self._group_settings.on_metadata(delta)
         self._groups.on_metadata(delta)
 
     def _on_unfenced(self) -> None:

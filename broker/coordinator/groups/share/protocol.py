@@ -283,7 +283,7 @@ class ShareProtocol:
         return ShareHeartbeatAnswer(
             after.member_id,
             after.member_epoch,
-            self._config.share_heartbeat_interval_ms,
+            self._config.of(group.group_id).share_heartbeat_interval_ms,
             after.assigned if needs_all else None,
             to_initialize,
         )
@@ -506,7 +506,8 @@ class ShareProtocol:
 
     def _heard_of(self, group: ShareGroup, member_id: str, decision: Decision) -> None:
         timer = ShareSessionTimer(group.group_id, member_id)
-        decision.effects.append(SetTimer(timer, self._config.share_session_timeout_ms))
+        session_ms = self._config.of(group.group_id).share_session_timeout_ms
+        decision.effects.append(SetTimer(timer, session_ms))
 
     def on_timer(self, due: ShareTimer) -> Decision:
         """The time of a member, or of a heartbeat, is over."""
