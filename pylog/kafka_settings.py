@@ -215,6 +215,12 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         "a leader that does not answer a fetch is asked again over a new connection",
     "request.timeout.ms": _FORWARDED,
     "server.max.startup.time.ms": "a start ends when the logs are read, however long that takes",
+    "share.coordinator.append.linger.ms": _ONE_APPEND,
+    "share.coordinator.load.buffer.size": "a coordinator reads its log in slices of its own size",
+    "share.coordinator.state.topic.compression.codec":
+        "what a coordinator writes is not compressed",
+    "share.coordinator.threads": _LOOP,
+    "share.fetch.purgatory.purge.interval.requests": _PURGATORY,
     "socket.connection.setup.timeout.max.ms": _CONNECT,
     "socket.connection.setup.timeout.ms": _CONNECT,
     "socket.listen.backlog.size": "a broker takes each connection as it comes",
@@ -244,6 +250,9 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
     "group.consumer.assignors":
         "a broker has uniform and range; members choose by group.remote.assignor",
     "group.coordinator.rebalance.protocols": "the classic and the consumer protocol are spoken",
+    "group.share.assignors": "a broker has the one of Kafka, simple",
+    "group.share.persister.class.name":
+        "the state of share groups is kept in __share_group_state",
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
     "listener.security.protocol.map": _SECURITY,
     "listeners": "set spark.pylog.broker.listen (`python -m pylog_broker.node --listen`)",
@@ -281,7 +290,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "controller.quota.": _QUOTAS,
     "delegation.token.": _SECURITY,
     "follower.replication.throttled.": _MOVES,
-    "group.share.": _SHARES,
     "internal.": "it is for Kafka's own tests",
     "leader.replication.throttled.": _MOVES,
     "listener.name.": _SECURITY,
@@ -290,7 +298,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "remote.": _TIERS,
     "replication.quota.": _MOVES,
     "sasl.": _SECURITY,
-    "share.": _SHARES,
     "ssl.": _SECURITY,
     "transaction.": _TRANSACTIONS,
     "transactional.": _TRANSACTIONS,

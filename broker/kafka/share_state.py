@@ -357,7 +357,7 @@ def _summary_results(found: Iterable[tuple[bytes, Any]]) -> ReadShareGroupStateS
 
 # ---- where logs end ------------------------------------------------------------------------------
 
-ListOffsets = Callable[[list[OffsetQuery]], Awaitable[list[OffsetAnswer]]]
+ListOffsets = Callable[[list[OffsetQuery]], Awaitable[Iterable[OffsetAnswer]]]
 
 
 def list_offsets_api(answer: ListOffsets) -> AnyBoundBrokerApi:

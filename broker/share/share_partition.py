@@ -544,6 +544,6 @@ def _type_of(number: int, *, may_renew: bool) -> Acknowledgement:
     if what is Acknowledgement.RENEW and not may_renew:
         raise InvalidRequest(
             "acknowledgement type 4, renew, in a request that does not say that it renews "
-            "(is_renew_ack), or of a group with share.renew.acknowledge.enable=false"
+            "(is_renew_ack)"
         )
     return what

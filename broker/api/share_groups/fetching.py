@@ -61,7 +61,7 @@ class ShareFetchingHandler:
                 f"max_bytes={request.max_bytes}: a fetch that acquires has at least 1 of each"
             )
         check_partitions(len(request.forgotten))
-        fetched = await self._leader.fetch(_connection(context), request)
+        fetched = await self._leader.fetch(context.place, request)
         for item in fetched.partitions:
             if item.records:
                 name = self._image().topic_name(item.topic_id) or ""
@@ -75,12 +75,7 @@ class ShareFetchingHandler:
         ShareSessionNotFound and InvalidShareSessionEpoch.
         """
         _check(request.group_id, request.member_id, request.partitions)
-        return await self._leader.acknowledge(_connection(context), request)
-
-
-def _connection(context: RequestContext) -> str:
-    """The client's connection, over all listeners."""
-    return f"{context.listener}/{context.connection}"
+        return await self._leader.acknowledge(context.place, request)
 
 
 def _check(group_id: str, member_id: str, partitions: Iterable[SharePartitionFetch]) -> None:

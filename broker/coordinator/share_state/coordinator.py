@@ -11,12 +11,12 @@ snapshot of partitions that are written seldom moves it on.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from pylog.errors import FencedLeaderEpoch, FencedStateEpoch, InvalidRequest
-from pylog.model import Offset, topic_id_from_bytes, topic_id_to_bytes
+from pylog.model import Offset, TopicId, topic_id_from_bytes, topic_id_to_bytes
 from pylog_broker.coordinator.generated import share_snapshot, share_update
 from pylog_broker.coordinator.generated.share_snapshot import ShareSnapshotKey, ShareSnapshotValue
 from pylog_broker.coordinator.generated.share_update import ShareUpdateKey, ShareUpdateValue
@@ -246,6 +246,11 @@ class ShareCoordinator:
         if key in self.partitions:
             decision.records.append(Record(_snapshot_key(key), None))
         return decision
+
+    def on_topics_deleted(self, topics: Collection[TopicId]) -> Decision:
+        """There is no state of partitions of these topics any more."""
+        gone = [key for key in self.partitions if key.topic_id in topics]
+        return Decision([Record(_snapshot_key(key), None) for key in gone], is_atomic=False)
 
     def summary(self, request_id: RequestId, key: SharePartitionKey) -> Decision:
         """`StateSummary`. Raises InvalidRequest for a partition without state."""

@@ -18,7 +18,7 @@ from pylog_broker.coordinator.runtime.decision import Decision, RequestId
 from pylog_broker.coordinator.runtime.runtime import CoordinatorRuntime, partition_for
 from pylog_broker.coordinator.share_state.codec import ShareStateCodec
 from pylog_broker.coordinator.share_state.coordinator import ShareCoordinator, ShareStateConfig
-from pylog_broker.metadata.image import MetadataImage
+from pylog_broker.metadata.image import MetadataDelta, MetadataImage
 from pylog_broker.node.coordinators import CoordinatorShell
 from pylog_broker.node.engine import Engine
 from pylog_broker.replication.messages import DeleteRecords
@@ -111,6 +111,12 @@ class ShareShards:
             key, lambda shard, number, _: shard.summary(number, key)
         )
         return found
+
+    def on_metadata(self, delta: MetadataDelta) -> None:
+        """Of topics that are gone no state is kept."""
+        gone = frozenset(removed.topic_id for removed in delta.removed_topics)
+        if gone:
+            self.shell.tell(lambda each: each.on_topics_deleted(gone))
 
     # ---- what the log need not keep --------------------------------------------------------------
 

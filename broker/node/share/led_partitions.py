@@ -298,7 +298,6 @@ class LedSharePartitions:
             )
         now_ms = self._clock.monotonic_ms()
         self._expire(led, led.state, now_ms)
-        may_renew = may_renew and led.state.settings.renew_acknowledge_enable
         number = led.state.acknowledge(now_ms, member_id, batches, may_renew=may_renew)
         durable: asyncio.Future[None] = self._loop.create_future()
         if number:

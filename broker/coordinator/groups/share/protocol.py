@@ -134,9 +134,7 @@ class ShareProtocol:
         self._lost = lost
         self._asked: dict[str, Partitions] = {}
         """By group: those for whose initialization this coordinator waits. None but it knows."""
-        self._standing = StandingShareHeartbeats(
-            config.share_session_timeout_ms // 2, self._look_again
-        )
+        self._standing = StandingShareHeartbeats(config, self._look_again)
 
     # ---- loading ---------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from pylog.errors import PylogError
+from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.share.messages import ShareHeartbeat, ShareHeartbeatAnswer
 from pylog_broker.coordinator.runtime.decision import (
     CancelTimer,
@@ -70,10 +71,10 @@ class StandingShareHeartbeats:
 
     def __init__(
         self,
-        longest_ms: int,
+        config: GroupConfig,
         look: Callable[[ShareHeartbeat, Decision], ShareHeartbeatAnswer],
     ) -> None:
-        self._longest_ms = longest_ms
+        self._config = config
         self._look = look
         self._standing: dict[str, dict[str, _Standing]] = {}
         self._rounds: dict[str, _Round] = {}
@@ -93,8 +94,8 @@ class StandingShareHeartbeats:
             standing = _Standing(request_id, request, answer)
             self._standing.setdefault(request.group_id, {})[answer.member_id] = standing
             timer = ShareStandingTimer(request.group_id, answer.member_id)
-            delay_ms = min(request.standing_ms, self._longest_ms)
-            decision.effects.append(SetTimer(timer, delay_ms))
+            longest_ms = self._config.of(request.group_id).share_session_timeout_ms // 2
+            decision.effects.append(SetTimer(timer, min(request.standing_ms, longest_ms)))
         if decision.records:
             self.wake(request.group_id, decision)
 
