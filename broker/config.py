@@ -201,6 +201,60 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("group.min.session.timeout.ms", int, 6_000,
               "The shortest session that a member of the classic protocol may ask for.",
               low=1, high=INT_MAX),
+    ConfigKey("group.share.delivery.count.limit", int, 5,
+              "How often a record is delivered to members of a share group at most.",
+              low=2, high=10),
+    ConfigKey("group.share.heartbeat.interval.ms", int, 5_000,
+              "How often members of a share group send a heartbeat.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.heartbeat.interval.ms", int, 15_000,
+              "The longest such interval.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.record.lock.duration.ms", int, 60_000,
+              "The longest lock of a record.", low=30_000, high=3_600_000),
+    ConfigKey("group.share.max.session.timeout.ms", int, 60_000,
+              "The longest session of a member of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.share.sessions", int, 2_000,
+              "Share sessions of one broker: each member of a share group has one with each broker "
+              "that it fetches from.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.size", int, 200,
+              "Members of one share group.", low=1, high=1_000),
+    ConfigKey("group.share.min.heartbeat.interval.ms", int, 5_000,
+              "The shortest interval of heartbeats of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.min.record.lock.duration.ms", int, 15_000,
+              "The shortest lock of a record.", low=1_000, high=30_000),
+    ConfigKey("group.share.min.session.timeout.ms", int, 45_000,
+              "The shortest session of a member of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.partition.max.record.locks", int, 2_000,
+              "Records of one partition that a share group has locked at a time.",
+              low=100, high=10_000),
+    ConfigKey("group.share.record.lock.duration.ms", int, 30_000,
+              "How long a record is locked for the member of a share group that got it.",
+              low=1_000, high=3_600_000),
+    ConfigKey("group.share.session.timeout.ms", int, 45_000,
+              "A member of a share group that is silent for so long has gone.",
+              low=1, high=INT_MAX),
+    ConfigKey("group.streams.heartbeat.interval.ms", int, 5_000,
+              "How often members of a streams group send a heartbeat.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.initial.rebalance.delay.ms", int, 3_000,
+              "How long the first members of an empty streams group wait for others. A "
+              "LocalCluster has 0.", low=0, high=INT_MAX),
+    ConfigKey("group.streams.max.heartbeat.interval.ms", int, 15_000,
+              "The longest interval of their heartbeats.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.session.timeout.ms", int, 60_000,
+              "The longest session of such members.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.size", int, INT_MAX,
+              "Members of one streams group.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.max.standby.replicas", int, 2,
+              "The most standby tasks of each task that a group may ask for.",
+              low=0, high=INT_MAX),
+    ConfigKey("group.streams.min.heartbeat.interval.ms", int, 5_000,
+              "The shortest interval of heartbeats of a streams group.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.min.session.timeout.ms", int, 45_000,
+              "The shortest session of its members.", low=1, high=INT_MAX),
+    ConfigKey("group.streams.num.standby.replicas", int, 0,
+              "Standby tasks of each task with state.", low=0, high=INT_MAX),
+    ConfigKey("group.streams.session.timeout.ms", int, 45_000,
+              "A member of a streams group that is silent for so long has gone.",
+              low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.check.interval.seconds", int, 300,
               "How often the balance of leaders is looked at.", low=1, high=INT_MAX),
     ConfigKey("leader.imbalance.per.broker.percentage", int, 10,
@@ -330,15 +384,27 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.lag.time.max.ms", int, 30_000,
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.cold.partition.snapshot.interval.ms", int, 300_000,
+              "How often partitions of share groups whose state is seldom written get a snapshot.",
+              low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.snapshot.update.records.per.snapshot", int, 500,
+              "Updates of a share group's state of a partition after which a snapshot is written.",
+              low=0, high=500),
     ConfigKey("share.coordinator.state.topic.min.isr", int, 2,
               _INTERNAL_MIN_ISR.format("__share_group_state"), low=1, high=INT_MAX),
     ConfigKey("share.coordinator.state.topic.num.partitions", int, 50,
               "Partitions of __share_group_state, when it is made.", low=1, high=10_000),
+    ConfigKey("share.coordinator.state.topic.prune.interval.ms", int, 300_000,
+              "How often what snapshots have made redundant is deleted from __share_group_state.",
+              low=1, high=INT_MAX),
     ConfigKey("share.coordinator.state.topic.replication.factor", int, 3,
               _INTERNAL_FACTOR.format("__share_group_state"), low=1, high=32_767),
     ConfigKey("share.coordinator.state.topic.segment.bytes", int, 100 * _MIB,
               "segment.bytes of __share_group_state, when it is made.",
               low=SEGMENT_BYTES_MIN, high=INT_MAX),
+    ConfigKey("share.coordinator.write.timeout.ms", int, 5_000,
+              "How long a write of the state of share groups may wait for other replicas.",
+              low=1, high=INT_MAX),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
     ConfigKey("transaction.state.log.min.isr", int, 2,
@@ -492,6 +558,29 @@ class BrokerConfig:
     group_max_session_timeout_ms: int = 1_800_000
     group_max_size: int = INT_MAX
     group_min_session_timeout_ms: int = 6_000
+    group_share_delivery_count_limit: int = 5
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_max_heartbeat_interval_ms: int = 15_000
+    group_share_max_record_lock_duration_ms: int = 60_000
+    group_share_max_session_timeout_ms: int = 60_000
+    group_share_max_share_sessions: int = 2_000
+    group_share_max_size: int = 200
+    group_share_min_heartbeat_interval_ms: int = 5_000
+    group_share_min_record_lock_duration_ms: int = 15_000
+    group_share_min_session_timeout_ms: int = 45_000
+    group_share_partition_max_record_locks: int = 2_000
+    group_share_record_lock_duration_ms: int = 30_000
+    group_share_session_timeout_ms: int = 45_000
+    group_streams_heartbeat_interval_ms: int = 5_000
+    group_streams_initial_rebalance_delay_ms: int = 3_000
+    group_streams_max_heartbeat_interval_ms: int = 15_000
+    group_streams_max_session_timeout_ms: int = 60_000
+    group_streams_max_size: int = INT_MAX
+    group_streams_max_standby_replicas: int = 2
+    group_streams_min_heartbeat_interval_ms: int = 5_000
+    group_streams_min_session_timeout_ms: int = 45_000
+    group_streams_num_standby_replicas: int = 0
+    group_streams_session_timeout_ms: int = 45_000
     leader_imbalance_check_interval_seconds: int = 300
     leader_imbalance_per_broker_percentage: int = 10
     log_cleaner_backoff_ms: int = 15_000
@@ -536,10 +625,14 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    share_coordinator_cold_partition_snapshot_interval_ms: int = 300_000
+    share_coordinator_snapshot_update_records_per_snapshot: int = 500
     share_coordinator_state_topic_min_isr: int = 2
     share_coordinator_state_topic_num_partitions: int = 50
+    share_coordinator_state_topic_prune_interval_ms: int = 300_000
     share_coordinator_state_topic_replication_factor: int = 3
     share_coordinator_state_topic_segment_bytes: int = 100 * _MIB
+    share_coordinator_write_timeout_ms: int = 5_000
     socket_request_max_bytes: int = 100 * _MIB
     transaction_state_log_min_isr: int = 2
     transaction_state_log_num_partitions: int = 50
@@ -594,21 +687,34 @@ class BrokerConfig:
 
     def _check_groups(self) -> None:
         self._check_order("group.min.session.timeout.ms", "group.max.session.timeout.ms")
-        for what in ("heartbeat.interval.ms", "session.timeout.ms"):
-            least, most = f"group.consumer.min.{what}", f"group.consumer.max.{what}"
-            self._check_order(least, most)
-            self._check_order(least, f"group.consumer.{what}")
-            self._check_order(f"group.consumer.{what}", most)
-        interval_ms = self.group_consumer_heartbeat_interval_ms
-        if interval_ms >= self.group_consumer_session_timeout_ms:
-            raise InvalidConfig(
-                f"group.consumer.heartbeat.interval.ms={interval_ms} must be below "
-                f"group.consumer.session.timeout.ms={self.group_consumer_session_timeout_ms}, or "
-                "members are dropped between two heartbeats"
-            )
+        for kind in ("consumer", "share", "streams"):
+            for what in ("heartbeat.interval.ms", "session.timeout.ms"):
+                self._check_between(kind, what)
+            interval = f"group.{kind}.heartbeat.interval.ms"
+            session = f"group.{kind}.session.timeout.ms"
+            interval_ms, session_ms = self._value(interval), self._value(session)
+            if interval_ms >= session_ms:
+                raise InvalidConfig(
+                    f"{interval}={interval_ms} must be below {session}={session_ms}, or members "
+                    "are dropped between two heartbeats"
+                )
+        self._check_between("share", "record.lock.duration.ms")
+        self._check_order(
+            "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
+        )
+
+    def _check_between(self, kind: str, what: str) -> None:
+        least, most = f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"
+        self._check_order(least, most)
+        self._check_order(least, f"group.{kind}.{what}")
+        self._check_order(f"group.{kind}.{what}", most)
+
+    def _value(self, name: str) -> int:
+        value: int = getattr(self, _field(name))
+        return value
 
     def _check_order(self, lower: str, upper: str) -> None:
-        low, high = getattr(self, _field(lower)), getattr(self, _field(upper))
+        low, high = self._value(lower), self._value(upper)
         if low > high:
             raise InvalidConfig(f"{lower}={low} is above {upper}={high}")
 

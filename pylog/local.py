@@ -38,7 +38,10 @@ LOG_TAIL_BYTES: Final = 2000
 NEW_BROKER: Final = 0
 BROKERS_MAX: Final = 100
 _SETTINGS: Final = "brokers' settings, such as {'min.insync.replicas': '2'}"
-_QUICK: Final = {"group.initial.rebalance.delay.ms": "0"}
+_QUICK: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+}
 """Settings unless others are given: nobody else is about to start a member of the group."""
 PYTHON: Final = (sys.executable, "-P", "-m")
 """Without the current directory among the places of modules: a file there, `random.py`, would be

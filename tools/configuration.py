@@ -27,6 +27,8 @@ from pylog_broker.config import (
     TOPIC_CONFIG,
     as_text,
 )
+from pylog_broker.group_settings import BROKER_NAMES as GROUP_BROKER_NAMES
+from pylog_broker.group_settings import GROUP_CONFIG
 from pylog_broker.spark.settings import TABLE as SPARK_SETTINGS
 from pylog_connector import option_names as options
 from pylog_connector.described_options import DESCRIBED
@@ -80,6 +82,12 @@ def topic_rows() -> Iterator[list[str]]:
         yield [code(key.name), allowed(key), default_of(key), code(BROKER_NAMES[key.name]), key.doc]
 
 
+def group_rows() -> Iterator[list[str]]:
+    for key in GROUP_CONFIG:
+        broker_name = GROUP_BROKER_NAMES.get(key.name, "")
+        yield [code(key.name), allowed(key), default_of(key), code(broker_name), key.doc]
+
+
 def broker_rows() -> Iterator[list[str]]:
     for key in BROKER_CONFIG:
         how = "live" if key.name in DYNAMIC_BROKER_NAMES else "restart"
@@ -127,6 +135,10 @@ def page() -> str:
         "--set KEY=VALUE`. All of them change live.", "",
         *table(("name", "takes", "default", "the broker's name of the default", "meaning"),
                topic_rows()),
+        "## Groups", "", "`pylog configs alter group NAME --set KEY=VALUE`, whether there is such a group or not. All of them "
+        "change live, within the bounds of the brokers' `group.*.min.*` and `group.*.max.*`.", "",
+        *table(("name", "takes", "default", "the broker's name of the default", "meaning"),
+               group_rows()),
         "## Brokers", "", "`spark.pylog.broker.<name>=...` in the Spark configuration, `pylog local --config "
         "<name>=...`, `LocalCluster(config={...})`.", "",
         *table(("name", "takes", "default", "changes", "meaning"), broker_rows()),

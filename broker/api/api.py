@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from pylog.clock import Clock
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.batch_checks import BatchChecks
-from pylog_broker.api.coordinators import GroupCoordinators
+from pylog_broker.api.coordinators import GroupCoordinators, ShareGroupStates
 from pylog_broker.api.fetch import FetchHandler
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHandler
@@ -80,6 +80,7 @@ class GroupApi:
         image: Callable[[], MetadataImage],
         ensure: Ensure,
         config: BrokerConfig,
+        share_states: ShareGroupStates | None = None,
     ) -> Self:
         """All of them over the coordinators of one broker. `ensure` has internal topics made."""
         timeout_ms = config.offsets_commit_timeout_ms
@@ -89,7 +90,7 @@ class GroupApi:
                 coordinators, image, lambda: str(uuid.uuid4()), commit_timeout_ms=timeout_ms
             ),
             CommittedOffsetsHandler(coordinators, image, commit_timeout_ms=timeout_ms),
-            GroupAdminHandler(coordinators, image, commit_timeout_ms=timeout_ms),
+            GroupAdminHandler(coordinators, image, share_states, commit_timeout_ms=timeout_ms),
         )
 
 

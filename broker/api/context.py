@@ -30,6 +30,11 @@ class RequestContext(NamedTuple):
     software_version: str = ""
     principal: str = ANONYMOUS
 
+    @property
+    def place(self) -> str:
+        """The connection among those of all listeners, while it lasts."""
+        return f"{self.listener}/{self.connection}"
+
 
 def bounded_software(text: str) -> str:
     """As much of a software's name or version as is looked at."""

@@ -1,4 +1,4 @@
-"""Changing configurations of topics, brokers and the cluster.
+"""Changing configurations of topics, groups, brokers and the cluster.
 
 All values of one resource are checked together with those already there, then written; a fault in
 one leaves the resource as it was. Values are stored as the caller wrote them. Which of several
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from pylog import errors
 from pylog.model import BrokerId, TopicId
@@ -25,6 +26,7 @@ from pylog_broker.controller.effects import Report
 from pylog_broker.controller.election import UNCLEAN, Elections
 from pylog_broker.controller.ledger import Ledger
 from pylog_broker.controller.settings import MIN_ISR, ControllerSettings
+from pylog_broker.group_settings import GROUP_CONFIG, GROUPS_MAX, GroupSettings
 from pylog_broker.metadata.admin import (
     AlterConfigs,
     AlteredConfig,
@@ -33,12 +35,23 @@ from pylog_broker.metadata.admin import (
     ConfigsQuestion,
     DescribedConfig,
 )
-from pylog_broker.metadata.config_view import broker_of, describe
+from pylog_broker.metadata.config_view import broker_of, describe, group_fault
+from pylog_broker.metadata.features import (
+    GROUP_SETTINGS_LEVEL,
+    METADATA_VERSION,
+    level_of,
+)
 from pylog_broker.metadata.image import CLUSTER_CONFIG, MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import ConfigRecord, ConfigResourceType
 
 _Values = Mapping[str, str | None]
+
+_TABLES: Final = {
+    ConfigResourceType.TOPIC: TOPIC_CONFIG,
+    ConfigResourceType.GROUP: GROUP_CONFIG,
+}
+"""Of the others: a broker's."""
 
 
 class _Refused(Exception):
@@ -141,6 +154,8 @@ class Configs:
                 return self._broker_values(image, change)
             case ConfigResourceType.CLUSTER:
                 return self._cluster_values(image, change)
+            case ConfigResourceType.GROUP:
+                return self._group_values(image, change)
 
     def _topic_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
         topic = image.topics_by_name.get(change.resource_name)
@@ -191,6 +206,29 @@ class Configs:
             return {**values, MIN_ISR: self._settings.min_isr_to_record}
         return values
 
+    def _group_values(self, image: MetadataImage, change: ConfigChange) -> _Values:
+        if fault := group_fault(change.resource_name):
+            raise _Refused(fault)
+        level = level_of(image.features, METADATA_VERSION)
+        if level < GROUP_SETTINGS_LEVEL:
+            why = (
+                f"{_shown(change)}: settings of groups need {METADATA_VERSION} "
+                f"{GROUP_SETTINGS_LEVEL}, and this cluster is at {level}: when all brokers run a "
+                "version that has it, raise it with `pylog features upgrade`"
+            )
+            raise _Refused(Failure(errors.UnsupportedVersion.code, why))
+        values = self._resolved(image, change)
+        merged = _merged(image, change, values)
+        GroupSettings.from_mapping(merged, self._settings.broker)
+        is_new = bool(merged) and not image.group_configs(change.resource_name)
+        there = sum(kind is ConfigResourceType.GROUP for kind, _ in image.configs) if is_new else 0
+        if there >= GROUPS_MAX:
+            raise errors.InvalidConfig(
+                f"{GROUPS_MAX} groups have settings of their own, and there cannot be more: put "
+                "those of groups that are gone back to the default"
+            )
+        return values
+
     def _defaults(self, image: MetadataImage) -> TopicConfig:
         static = BrokerConfig(topic=self._settings.topic_defaults)
         return static.under(image.cluster_configs()).topic
@@ -199,7 +237,7 @@ class Configs:
 
     def _resolved(self, image: MetadataImage, change: ConfigChange) -> _Values:
         """The new value of each named setting, lists put together."""
-        table = TOPIC_CONFIG if change.resource_type is ConfigResourceType.TOPIC else BROKER_CONFIG
+        table = _TABLES.get(change.resource_type, BROKER_CONFIG)
         named = Counter([*change.values, *change.appended, *change.subtracted])
         for name in (name for name, times in named.items() if times > 1):
             raise errors.InvalidConfig(f"{name[:120]} is changed twice in one request")
@@ -286,3 +324,5 @@ def _shown(change: ConfigChange) -> str:
             return f"broker {change.resource_name[:40]}"
         case ConfigResourceType.CLUSTER:
             return "the cluster's defaults"
+        case ConfigResourceType.GROUP:
+            return f"group {change.resource_name[:255]!r}"

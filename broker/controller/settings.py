@@ -42,6 +42,8 @@ class ControllerSettings:
     num_partitions: int = 1
     default_replication_factor: int = 1
     topic_defaults: TopicConfig = field(default_factory=TopicConfig)
+    # what brokers are started with, as far as the controller knows: bounds of groups' settings
+    broker: BrokerConfig = field(default_factory=BrokerConfig)
     # by name; nobody may have another internal topic made
     internal_topics: Mapping[str, InternalTopic] = field(default_factory=dict)
     # what the controller was started with, by Kafka's names
@@ -77,6 +79,7 @@ class ControllerSettings:
             num_partitions=config.num_partitions,
             default_replication_factor=config.default_replication_factor,
             topic_defaults=config.topic,
+            broker=config,
             internal_topics=_internal_topics(config, expected_brokers, static_config or {}),
             static_config=dict(static_config or {}),
             auto_leader_rebalance=config.auto_leader_rebalance_enable,

@@ -160,13 +160,16 @@ class ConfigsQuestion:
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from: Apache Kafka's numbers, the strongest first."""
+    """Where a value comes from: Apache Kafka's numbers. The first five stand over one another, the
+    strongest first; a group's own value stands where a topic's does.
+    """
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Which configuration holds, and why: the sources of each setting over one another.
 
-The strongest first: a topic's own value, a broker's dynamic one, the cluster's dynamic one, what
-the broker was started with, Kafka's default. Pure; nothing here changes or checks a value.
+The strongest first: the own value of a topic or a group, a broker's dynamic one, the cluster's
+dynamic one, what the broker was started with, Kafka's default. Pure; nothing here changes or checks
+a value.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from pylog import errors
 from pylog.config import INT_MAX, ConfigKey, ConfigTable
 from pylog.model import BrokerId
+from pylog_broker import group_settings
 from pylog_broker.config import (
     BROKER_CONFIG,
     BROKER_NAMES,
@@ -21,6 +23,7 @@ from pylog_broker.config import (
     as_text,
     without_cluster_wide,
 )
+from pylog_broker.group_settings import GROUP_CONFIG, GROUP_ID_CHARS_MAX
 from pylog_broker.metadata.admin import (
     ConfigEntry,
     ConfigSource,
@@ -52,7 +55,7 @@ def broker_of(image: MetadataImage, name: str) -> BrokerId | Failure:
 def describe(
     image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
 ) -> DescribedConfig:
-    """The settings of one topic, broker, or of the cluster (there: only those that are set).
+    """The settings of one topic, group, broker, or of the cluster (there: only those that are set).
 
     `static` is what counts of that with which the answering process was started; of a broker, its
     registration says, but for what is cluster-wide.
@@ -66,6 +69,8 @@ def describe(
                 found = _broker(image, static, question)
             case ConfigResourceType.CLUSTER:
                 found = _cluster(image, static, question)
+            case ConfigResourceType.GROUP:
+                found = _group(image, static, question)
     except errors.InvalidConfig as error:
         found = Failure(errors.InvalidConfig.code, str(error))
     if isinstance(found, Failure):
@@ -127,6 +132,35 @@ def _cluster(
         for key in _asked(BROKER_CONFIG, question)
         if key.name in image.cluster_configs()
     ]
+
+
+def group_fault(group_id: str) -> Failure | None:
+    """Why nothing can have settings by that name."""
+    if not group_id:
+        return Failure(errors.InvalidRequest.code, "a group's settings need the group's name")
+    if len(group_id) > GROUP_ID_CHARS_MAX:
+        why = f"group_id has {len(group_id)} characters; the limit is {GROUP_ID_CHARS_MAX}"
+        return Failure(errors.InvalidGroupId.code, why)
+    return None
+
+
+def _group(
+    image: MetadataImage, static: Mapping[str, str], question: ConfigsQuestion
+) -> list[ConfigEntry] | Failure:
+    name = question.resource_name
+    if fault := group_fault(name):
+        return fault
+    own = image.group_configs(name)
+    layers = _cluster_layers(image, static)
+    entries = []
+    for key in _asked(GROUP_CONFIG, question):
+        broker_name = group_settings.BROKER_NAMES.get(key.name, key.name)
+        values: list[tuple[str, str | None, ConfigSource]] = []
+        if key.name in own:
+            values.append((key.name, own[key.name], ConfigSource.DYNAMIC_GROUP_CONFIG))
+        values += _under(broker_name, layers)
+        entries.append(_entry(key, values, broker_name, read_only=False))
+    return entries
 
 
 def _cluster_layers(image: MetadataImage, static: Mapping[str, str]) -> _Layers:

@@ -7,6 +7,7 @@ long as it stays, the brokers' version can be put back.
     level  what the metadata log may hold
     1      all but what is named below; a log without a record of its level has this one
     2      records of feature levels
+    3      settings of groups
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from pylog_broker.metadata.records import FeatureRange
 
 METADATA_VERSION: Final = "metadata.version"
 FIRST_LEVEL: Final = 1
-NEWEST_LEVEL: Final = 2
+GROUP_SETTINGS_LEVEL: Final = 3
+"""From which on groups have settings of their own."""
+NEWEST_LEVEL: Final = 3
 SUPPORTED: Final = (FeatureRange(METADATA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),)
 """What this version supports."""
 

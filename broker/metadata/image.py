@@ -158,6 +158,10 @@ class MetadataImage:
         """The broker's own values."""
         return self.configs.get((ConfigResourceType.BROKER, str(broker)), _NO_CONFIG)
 
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The group's own values, whether there is such a group or not."""
+        return self.configs.get((ConfigResourceType.GROUP, group_id), _NO_CONFIG)
+
     def is_live(self, broker: BrokerId) -> bool:
         """Whether the broker may join ISRs and lead: registered, not fenced, not stopping."""
         registration = self.brokers.get(broker)

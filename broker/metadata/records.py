@@ -267,6 +267,8 @@ class ConfigResourceType(IntEnum):
     CLUSTER = 0
     TOPIC = 1
     BROKER = 2
+    GROUP = 32
+    """Apache Kafka's number. The name is the group's id; there need not be such a group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,7 @@ from pylog_broker.node.epoch_file import EpochFile
 from pylog_broker.node.failures import FailureReports
 from pylog_broker.node.gate import gate_of, limits_of
 from pylog_broker.node.group_coordinators import GroupShards
+from pylog_broker.node.group_settings import GroupSettingsView
 from pylog_broker.node.host import host_id, open_files_max
 from pylog_broker.node.internal_topics import InternalTopics
 from pylog_broker.node.limits import check_limits, memory_max
@@ -77,12 +78,14 @@ from pylog_broker.node.process import HURRY_SECONDS_MAX, end_at_the_latest, sett
 from pylog_broker.node.producer_ids import ProducerIds
 from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import Address, NodeExit, NodeReady, NodeSettings, parse_address
+from pylog_broker.node.share.share_groups import BrokerShareGroups
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.upkeep import Upkeep
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
+from pylog_broker.protobuf.share_apis import share_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
@@ -154,6 +157,8 @@ class BrokerService:
         self._epochs: EpochFile
         self._engine: Engine
         self._groups: GroupShards
+        self._share_groups: BrokerShareGroups
+        self._group_settings = GroupSettingsView(self._image, self._config)
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
         self._internal_topics = InternalTopics(
@@ -237,9 +242,12 @@ class BrokerService:
             on_fault=self._on_fault,
         )
         self._groups = GroupShards(
-            group_config(self._config), self._engine, self._clock, self._pool, self._image
+            group_config(self._config, self._group_settings),
+            self._engine,
+            self._clock,
+            self._pool,
+            self._image,
         )
-        self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -261,6 +269,21 @@ class BrokerService:
         )
         self._broker_calls = BrokerCalls(
             name, settings.secret, self._endpoint_of, report=_log.warning
+        )
+        self._share_groups = BrokerShareGroups(
+            self._config,
+            self._group_settings,
+            self._engine,
+            self._clock,
+            self._pool,
+            self._broker_calls,
+            self._image,
+            self._internal_topics.ensure,
+            self._broker_id,
+        )
+        self._replication.offer(self._share_groups.broker_apis())
+        self._engine.leaderships = Coordinators(
+            {CONSUMER_OFFSETS: self._groups.shell, **self._share_groups.shells}
         )
         self._epochs = epochs = EpochFile(
             self._files, [manager.directory for manager in self._logs.live]
@@ -306,13 +329,18 @@ class BrokerService:
         log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
         apis = UnaryApis(
             Calls(self._counters),
-            [*log_apis(api), *group_apis(api.groups), *broker_admin_apis(configs, log_dirs)],
+            [
+                *log_apis(api),
+                *group_apis(api.groups),
+                *share_apis(self._share_groups.api(self._groups, self._counters)),
+                *broker_admin_apis(configs, log_dirs),
+            ],
         )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "BrokerAdmin"):
+        for name in ("Group", "Share", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -347,7 +375,13 @@ class BrokerService:
             DeleteRecordsHandler(manager, perform, clock),
             OffsetForLeaderEpochHandler(manager, self._image),
             InitProducerIdHandler(self._producer_ids.take, quota, clock),
-            GroupApi.over(self._groups, self._image, self._internal_topics.ensure, config),
+            GroupApi.over(
+                self._groups,
+                self._image,
+                self._internal_topics.ensure,
+                config,
+                self._share_groups.states,
+            ),
         )
 
     async def _listen_for_streams(self, data: DataApi, apis: UnaryApis) -> None:
@@ -365,6 +399,7 @@ class BrokerService:
             gate=self._gate,
             connections_max=self._shares.streams,
             idle_ms_max=self._config.connections_max_idle_ms,
+            on_closed=self._share_groups.on_connection_closed,
         )
         port = await self._streams.start(listener.address.host, listener.address.port)
         self._stream_endpoint = Endpoint(listener.host, port)
@@ -434,7 +469,9 @@ class BrokerService:
         self._gate.quotas.limits = limits_of(live, self._files_max)
         manager = self._engine.manager
         self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
+        self._group_settings.on_metadata(delta)
         self._groups.on_metadata(delta)
+        self._share_groups.on_metadata(delta)
 
     def _on_unfenced(self) -> None:
         self._loop.create_task(self._server.set_serving(True))
@@ -548,6 +585,7 @@ class BrokerService:
         marks = None
         if self._engine_exists():
             self._groups.shell.stop()
+            self._share_groups.stop()
             self._engine.stop()
             self._disk_failures.stop()
             if self._engine.connections is not None:

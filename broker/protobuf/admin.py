@@ -132,8 +132,8 @@ def _kind(resource: admin_pb2.ConfigResource) -> ConfigResourceType:
         return ConfigResourceType(resource.type)
     except ValueError:
         raise errors.InvalidRequest(
-            f"configurations belong to the cluster, a topic or a broker, not to a resource of "
-            f"the kind {resource.type}"
+            f"configurations belong to the cluster, a topic, a broker or a group, not to a "
+            f"resource of the kind {resource.type}"
         ) from None
 
 

@@ -33,8 +33,6 @@ class ShareSettings:
     """share.auto.offset.reset: earliest, latest, or by_duration:<ISO 8601 duration>."""
     isolation_level: str = "read_uncommitted"
     """share.isolation.level"""
-    renew_acknowledge_enable: bool = True
-    """share.renew.acknowledge.enable: whether members may renew locks."""
 
     @property
     def reads_committed(self) -> bool:

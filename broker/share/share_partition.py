@@ -131,9 +131,14 @@ class SharePartition:
     """
 
     def __init__(
-        self, start_offset: Offset, batches: Iterable[StateBatch], settings: ShareSettings
+        self,
+        start_offset: Offset,
+        batches: Iterable[StateBatch],
+        settings: ShareSettings,
+        *,
+        is_new: bool = False,
     ) -> None:
-        """As the share coordinator knows it."""
+        """As the share coordinator knows it; `is_new`: it does not know where the group begins."""
         self.settings = settings
         """As the group has them at the moment."""
         self._start = self._next = int(start_offset)
@@ -141,7 +146,7 @@ class SharePartition:
         self._written_start = self._start
         self._last_write = 0
         self._in_flight = 0
-        self._is_dirty = False  # something has changed since the last write was taken
+        self._is_dirty = is_new  # something has changed since the last write was taken
         self._lock_ends_ms: int | None = None  # the earliest one, or one that is over
         for batch in sorted(batches, key=_FIRST_OFFSET):
             first = max(batch.first_offset, self._next)
@@ -539,6 +544,6 @@ def _type_of(number: int, *, may_renew: bool) -> Acknowledgement:
     if what is Acknowledgement.RENEW and not may_renew:
         raise InvalidRequest(
             "acknowledgement type 4, renew, in a request that does not say that it renews "
-            "(is_renew_ack), or of a group with share.renew.acknowledge.enable=false"
+            "(is_renew_ack)"
         )
     return what

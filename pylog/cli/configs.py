@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 SOURCES: Final = {
     "DYNAMIC_TOPIC_CONFIG": "topic",
+    "DYNAMIC_GROUP_CONFIG": "group",
     "DYNAMIC_BROKER_CONFIG": "broker",
     "DYNAMIC_DEFAULT_BROKER_CONFIG": "all brokers",
     "STATIC_BROKER_CONFIG": "start",
@@ -32,18 +33,20 @@ SOURCES: Final = {
 def _complete_names(ctx: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
     if ctx.params.get("kind") == "topic":
         return complete_topics(ctx, parameter, begun)
-    return [name for name in ("default",) if name.startswith(begun)]
+    names = ("default",) if ctx.params.get("kind") == "broker" else ()
+    return [name for name in names if name.startswith(begun)]
 
 
-KIND = click.argument("kind", metavar="topic|broker", type=click.Choice(["topic", "broker"]))
+KINDS = ("topic", "broker", "group")
+KIND = click.argument("kind", metavar="|".join(KINDS), type=click.Choice(KINDS))
 
 
 @click.group()
 def configs() -> None:
-    """Describe and alter settings of topics and brokers.
+    """Describe and alter settings of topics, brokers and groups.
 
-    A broker is meant by its id; `default` (or `<default>`) means the defaults of all brokers. What
-    each setting does is in docs/configuration.md.
+    A broker is meant by its id; `default` (or `<default>`) means the defaults of all brokers. A
+    group need not exist to have settings. What each one does is in docs/configuration.md.
     """
 
 
@@ -67,15 +70,17 @@ def describe(
     \b
     Sources, the strongest first:
       topic        set for the topic
+      group        set for the group
       broker       set for this broker, while it runs
       all brokers  set for all brokers, while they run
-      start        what the broker (of topics: the controller) was started with
+      start        what the broker (of topics and groups: the controller) was started with
       default      Kafka's default
 
     \b
     pylog configs describe topic flights --changed
     pylog configs describe broker 1 --key log.segment.bytes --sources
     pylog configs describe broker default
+    pylog configs describe group billing --changed
     """
 
     def show(resource: ConfigResource, entries: dict[str, ConfigEntry]) -> None:
@@ -138,14 +143,15 @@ def alter(
     subtracted: tuple[str, ...],
     dry_run: bool,
 ) -> None:
-    """Change settings of running topics and brokers; back when the live brokers go by them.
+    """Change settings of topics, brokers and groups; back when the live brokers go by them.
 
-    All changes of one topic or broker hold, or none. What is not named stays as it is.
+    All changes of one topic, broker or group hold, or none. What is not named stays as it is.
 
     \b
     pylog configs alter topic flights --set retention.ms=3600000 --delete segment.bytes
     pylog configs alter topic flights --append cleanup.policy=compact
     pylog configs alter broker default --set min.insync.replicas=2
+    pylog configs alter group billing --set consumer.session.timeout.ms=50000
     """
     from pylog.client.admin.admin_types import AlterConfigOp
 

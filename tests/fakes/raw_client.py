@@ -9,7 +9,7 @@ from typing import Any, Self
 import grpc
 
 from pylog.rpc.channel import sync_channel
-from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, group_pb2_grpc, log_pb2, log_pb2_grpc
 
 SECONDS = 10.0
 
@@ -41,6 +41,9 @@ class RawClient:
 
     def log(self, server: str) -> Any:
         return log_pb2_grpc.LogStub(self._channel(server))  # type: ignore[no-untyped-call]
+
+    def group(self, server: str) -> Any:
+        return group_pb2_grpc.GroupStub(self._channel(server))  # type: ignore[no-untyped-call]
 
     def admin(self) -> Any:
         return admin_pb2_grpc.AdminStub(self._channel(self.servers[0]))  # type: ignore[no-untyped-call]

@@ -10,8 +10,8 @@ from typing import Final
 
 from pylog.errors import InvalidGroupId, InvalidRequest, InvalidTopic
 from pylog.model import topic_name_fault
+from pylog_broker.group_settings import GROUP_ID_CHARS_MAX
 
-GROUP_ID_CHARS_MAX: Final = 255
 INSTANCE_ID_CHARS_MAX: Final = 249
 """Kafka's own limit (KIP-345)."""
 NAME_CHARS_MAX: Final = 512

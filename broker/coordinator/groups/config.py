@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from pylog_broker.group_settings import GroupSettings, SameSettings, SettingsByGroup
 
 _DAY_MS = 24 * 60 * 60 * 1000
 
@@ -24,28 +26,28 @@ class GroupConfig:
     new_member_join_timeout_ms: int = 5 * 60 * 1000
     """How long a new member may wait in a join without being heard of: its client gives up before.
     """
-    consumer_session_timeout_ms: int = 45_000
-    """group.consumer.session.timeout.ms: how long a member may be silent (consumer protocol)."""
-    consumer_heartbeat_interval_ms: int = 5_000
-    """group.consumer.heartbeat.interval.ms: how often it is told to send one."""
     consumer_max_size: int = 2**31 - 1
     """group.consumer.max.size: members of one group of it."""
     consumer_migration_policy: str = "bidirectional"
     """group.consumer.migration.policy: in which direction a group with members may change its
     protocol. One of bidirectional, upgrade (to the consumer protocol), downgrade, disabled.
     """
-    share_session_timeout_ms: int = 45_000
-    """group.share.session.timeout.ms: how long a member of a share group may be silent."""
-    share_heartbeat_interval_ms: int = 5_000
-    """group.share.heartbeat.interval.ms: how often it is told to send a heartbeat."""
     share_max_size: int = 200
     """group.share.max.size: members of one share group."""
+    streams_max_size: int = 2**31 - 1
+    """group.streams.max.size: members of one streams group."""
     offset_metadata_max_bytes: int = 4_096
     """offset.metadata.max.bytes"""
     offsets_retention_ms: int = 7 * _DAY_MS
     """offsets.retention.minutes"""
     offsets_retention_check_interval_ms: int = 10 * 60 * 1000
     """offsets.retention.check.interval.ms"""
+    settings: SettingsByGroup = field(default_factory=SameSettings)
+    """What a group may have set for itself."""
+
+    def of(self, group_id: str) -> GroupSettings:
+        """The settings of that group, as they are now: to be asked for at each decision."""
+        return self.settings.of(group_id)
 
     @property
     def may_upgrade(self) -> bool:

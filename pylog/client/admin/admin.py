@@ -229,12 +229,12 @@ class AdminClient(Closing, Shown):
     ) -> dict[ConfigResource, dict[str, ConfigEntry]]:
         """Settings by name for each resource, with the source of each value.
 
-        `resources`: one ConfigResource (or pair `("topic", name)`, `("broker", id)`), several, or a
-        mapping of each to the names of the settings that are wanted. `("broker", "")` stands for
-        the cluster's defaults: only what is set there comes back. While the controller cannot be
-        reached, brokers answer from the metadata that they have. Raises InvalidConfig for names of
-        settings that do not exist, UnknownTopicOrPartition, and InvalidRequest for a broker
-        that is not registered.
+        `resources`: one ConfigResource (or pair `("topic", name)`, `("group", name)`,
+        `("broker", id)`), several, or a mapping of each to the names of the settings that are
+        wanted. A group need not exist. `("broker", "")` stands for the cluster's defaults: only
+        what is set there comes back. While the controller cannot be reached, brokers answer from
+        the metadata that they have. Raises InvalidConfig for names of settings that do not exist,
+        UnknownTopicOrPartition, and InvalidRequest for a broker that is not registered.
         """
         asked = admin_wire.questions(resources).resources
 

@@ -12,7 +12,6 @@ from pylog.model import BrokerDescription, OffsetAndMetadata, TopicPartition
 DEFAULT_NAMES: Final = ("", "default", "<default>")
 NOT_OFFERED_KINDS: Final = {
     **dict.fromkeys(("user", "client-id", "client", "ip"), "quotas are not offered yet"),
-    "group": "settings of groups are not offered yet",
     "client-metrics": "pushed metrics are not offered yet",
 }
 """What else has a configuration in Kafka."""
@@ -32,10 +31,11 @@ OPERATIONS: Final = ("set", "delete", "append", "subtract")
 
 
 class ConfigResource(NamedTuple):
-    """What settings belong to: `type` is "topic" or "broker".
+    """What settings belong to: `type` is "topic", "broker" or "group".
 
-    `name` is the topic's name or the broker's id; of a broker, "" means the defaults of all brokers
-    (Kafka's `<default>`). A plain pair does as well: `("topic", "flights")`, `("broker", 1)`.
+    `name` is the name of the topic or group, or the broker's id; of a broker, "" means the defaults
+    of all brokers (Kafka's `<default>`). A plain pair does as well: `("topic", "flights")`,
+    `("broker", 1)`.
     """
 
     type: str
@@ -49,22 +49,24 @@ def config_resource(given: Any) -> ConfigResource:
     """The resource that was meant; InvalidRequest says what there is."""
     if not isinstance(given, tuple) or not 1 <= len(given) <= 2:
         raise errors.InvalidRequest(
-            f'{given!r} is no resource; give ("topic", name), ("broker", id), or ("broker", "") '
-            "for the defaults of all brokers"
+            f'{given!r} is no resource; give ("topic", name), ("group", name), ("broker", id), or '
+            '("broker", "") for the defaults of all brokers'
         )
     kind = given[0].lower() if isinstance(given[0], str) else given[0]
     name = given[1] if len(given) == 2 else ""
     if kind in NOT_OFFERED_KINDS:
         raise errors.NotOffered(f"configuration of {kind} {name!r}: {NOT_OFFERED_KINDS[kind]}")
-    if kind not in ("topic", "broker"):
-        raise errors.InvalidRequest(f"{given[0]!r} has no configuration: give topic or broker")
+    if kind not in ("topic", "broker", "group"):
+        raise errors.InvalidRequest(
+            f"{given[0]!r} has no configuration: give topic, broker or group"
+        )
     if isinstance(name, bool) or not isinstance(name, str | int | None):
         raise errors.InvalidRequest(f"{kind} {name!r}: a name is a text, a broker's also a number")
     text = "" if name is None else str(name)
     if kind == "broker" and text in DEFAULT_NAMES:
         text = ""
-    if kind == "topic" and not text:
-        raise errors.InvalidRequest("a topic's configuration needs the topic's name")
+    if kind in ("topic", "group") and not text:
+        raise errors.InvalidRequest(f"a {kind}'s configuration needs the {kind}'s name")
     return ConfigResource(kind, text)
 
 

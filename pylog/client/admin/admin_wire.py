@@ -38,7 +38,7 @@ ConfigChanges = Mapping[str, str | None] | Iterable[AlterConfigOp]
 _RESOURCE: Final = '("topic", name)'
 _CHANGES: Final = "{setting: value}, or several AlterConfigOp(name, value, op)"
 _REPLICAS: Final = "for each new partition a list of brokers' ids"
-_KINDS: Final = {"topic": "TOPIC", "broker": "BROKER"}
+_KINDS: Final = {"topic": "TOPIC", "broker": "BROKER", "group": "GROUP"}
 
 
 def resource_message(resource: ConfigResource) -> admin_pb2.ConfigResource:
@@ -49,8 +49,11 @@ def resource_message(resource: ConfigResource) -> admin_pb2.ConfigResource:
 
 def resource_of(message: admin_pb2.ConfigResource) -> ConfigResource:
     """The resource of a message."""
-    topic = message.type == admin_pb2.ConfigResource.TOPIC
-    return ConfigResource("topic" if topic else "broker", message.name)
+    kinds = {
+        admin_pb2.ConfigResource.TOPIC: "topic",
+        admin_pb2.ConfigResource.GROUP: "group",
+    }
+    return ConfigResource(kinds.get(message.type, "broker"), message.name)
 
 
 def questions(given: Any) -> admin_pb2.DescribeConfigsRequest:

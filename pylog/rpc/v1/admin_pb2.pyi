@@ -16,12 +16,14 @@ class ConfigSource(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DYNAMIC_DEFAULT_BROKER_CONFIG: _ClassVar[ConfigSource]
     STATIC_BROKER_CONFIG: _ClassVar[ConfigSource]
     DEFAULT_CONFIG: _ClassVar[ConfigSource]
+    DYNAMIC_GROUP_CONFIG: _ClassVar[ConfigSource]
 UNKNOWN_CONFIG: ConfigSource
 DYNAMIC_TOPIC_CONFIG: ConfigSource
 DYNAMIC_BROKER_CONFIG: ConfigSource
 DYNAMIC_DEFAULT_BROKER_CONFIG: ConfigSource
 STATIC_BROKER_CONFIG: ConfigSource
 DEFAULT_CONFIG: ConfigSource
+DYNAMIC_GROUP_CONFIG: ConfigSource
 
 class CreateTopicsRequest(_message.Message):
     __slots__ = ("topics", "timeout_ms", "validate_only")
@@ -218,9 +220,11 @@ class ConfigResource(_message.Message):
         CLUSTER: _ClassVar[ConfigResource.Type]
         TOPIC: _ClassVar[ConfigResource.Type]
         BROKER: _ClassVar[ConfigResource.Type]
+        GROUP: _ClassVar[ConfigResource.Type]
     CLUSTER: ConfigResource.Type
     TOPIC: ConfigResource.Type
     BROKER: ConfigResource.Type
+    GROUP: ConfigResource.Type
     TYPE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     type: ConfigResource.Type

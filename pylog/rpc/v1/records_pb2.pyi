@@ -227,9 +227,11 @@ class ConfigRecord(_message.Message):
         CLUSTER: _ClassVar[ConfigRecord.ResourceType]
         TOPIC: _ClassVar[ConfigRecord.ResourceType]
         BROKER: _ClassVar[ConfigRecord.ResourceType]
+        GROUP: _ClassVar[ConfigRecord.ResourceType]
     CLUSTER: ConfigRecord.ResourceType
     TOPIC: ConfigRecord.ResourceType
     BROKER: ConfigRecord.ResourceType
+    GROUP: ConfigRecord.ResourceType
     RESOURCE_TYPE_FIELD_NUMBER: _ClassVar[int]
     RESOURCE_NAME_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]

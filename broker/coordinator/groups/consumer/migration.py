@@ -194,7 +194,7 @@ def downgraded(
         member = group.members[name]
         said = encode_subscription(Subscription(tuple(sorted(group.read_by(member)))), version=1)
         protocols = (ClassicProtocol(made.protocol, said),)
-        _add(made, member, config.consumer_session_timeout_ms, protocols)
+        _add(made, member, config.of(group.group_id).consumer_session_timeout_ms, protocols)
     for name, each in made.members.items():
         each.assignment = assignment_bytes(
             group.target.get(name, NO_PARTITIONS),

@@ -335,7 +335,8 @@ class ConsumerProtocol:
     def _stand(self, standing: _Standing, decision: Decision) -> None:
         request = standing.request
         self._standing.setdefault(request.group_id, {})[request.member_id] = standing
-        longest_ms = self._config.consumer_session_timeout_ms // 2
+        settings = self._config.of(request.group_id)
+        longest_ms = settings.consumer_session_timeout_ms // 2
         timer = StandingTimer(request.group_id, request.member_id)
         decision.effects.append(SetTimer(timer, min(request.standing_ms, longest_ms)))
 
@@ -526,7 +527,7 @@ class ConsumerProtocol:
         return ConsumerHeartbeatAnswer(
             after.member_id,
             after.member_epoch,
-            self._config.consumer_heartbeat_interval_ms,
+            self._config.of(group.group_id).consumer_heartbeat_interval_ms,
             after.assigned if needs_all else None,
         )
 
@@ -758,7 +759,7 @@ class ConsumerProtocol:
     def heard_of(self, group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> None:
         """The member lives."""
         timer = ConsumerSessionTimer(group.group_id, member.member_id)
-        session_ms = self._config.consumer_session_timeout_ms
+        session_ms = self._config.of(group.group_id).consumer_session_timeout_ms
         if member.classic is not None:
             session_ms = member.classic.session_timeout_ms
         decision.effects.append(SetTimer(timer, session_ms))

@@ -24,6 +24,7 @@ from pylog_broker.metadata.admin import (
     ConfigsAltered,
     ConfigsQuestion,
 )
+from pylog_broker.metadata.features import GROUP_SETTINGS_LEVEL, METADATA_VERSION
 from pylog_broker.metadata.image import MetadataImage
 from pylog_broker.metadata.messages import Failure
 from pylog_broker.metadata.records import ConfigResourceType
@@ -32,6 +33,7 @@ from tests.fakes.controller_shell import ControllerShell
 TOPIC, BROKER, CLUSTER = (
     ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.CLUSTER,
 )  # fmt: skip
+GROUP = ConfigResourceType.GROUP
 MIN_ISR = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 
@@ -309,3 +311,66 @@ def test_a_broker_that_was_started_with_another_value_says_that_it_does_not_coun
         "own value does not count; give it to the driver, or change it with `pylog configs alter "
         "broker default --set min.insync.replicas=3`"
     )
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+def test_a_group_that_does_not_exist_has_settings(shell: ControllerShell) -> None:
+    values = {"consumer.session.timeout.ms": "50000", "share.isolation.level": "read_committed"}
+    assert alter(shell, GROUP, "g", {**values}) is None
+    assert shell.controller.image.group_configs("g") == values
+    assert alter(shell, GROUP, "g", dict.fromkeys(values)) is None
+    assert (GROUP, "g") not in shell.controller.image.configs
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "error", "words"),
+    [
+        ("", {}, errors.InvalidRequest, "a group's settings need the group's name"),
+        ("g" * 256, {}, errors.InvalidGroupId, "256 characters; the limit is 255"),
+        ("g", {"retention.ms": "5"}, errors.InvalidConfig, "unknown group setting retention.ms"),
+        (
+            "g",
+            {"consumer.session.timeout.ms": "1"},
+            errors.InvalidConfig,
+            "group 'g': consumer.session.timeout.ms=1 is below the brokers' "
+            "group.consumer.min.session.timeout.ms=45000",
+        ),
+    ],
+)
+def test_refusals_of_groups_change_nothing(
+    shell: ControllerShell,
+    name: str,
+    values: dict[str, str | None],
+    error: type[errors.PylogError],
+    words: str,
+) -> None:
+    offset = shell.controller.image.offset
+    failure = alter(shell, GROUP, name, values)
+    assert failure is not None
+    assert failure.code == error.code
+    assert words in failure.message
+    assert shell.controller.image.offset == offset
+
+
+def test_groups_with_settings_are_bounded(
+    shell: ControllerShell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pylog_broker.controller.configs.GROUPS_MAX", 1)
+    one = {"share.delivery.count.limit": "7"}
+    assert alter(shell, GROUP, "a", {**one}) is None
+    failure = alter(shell, GROUP, "b", {**one})
+    assert failure is not None
+    assert "1 groups have settings of their own" in failure.message
+    assert alter(shell, GROUP, "a", {"share.delivery.count.limit": "8"}) is None
+    assert alter(shell, GROUP, "a", {"share.delivery.count.limit": None}) is None
+    assert alter(shell, GROUP, "b", {**one}) is None
+
+
+def test_a_cluster_of_an_earlier_level_has_no_settings_of_groups(shell: ControllerShell) -> None:
+    shell.controller.decided.features[METADATA_VERSION] = GROUP_SETTINGS_LEVEL - 1
+    failure = alter(shell, GROUP, "g", {"share.isolation.level": "read_committed"})
+    assert failure is not None
+    assert failure.code == errors.UnsupportedVersion.code
+    assert "need metadata.version 3, and this cluster is at 2" in failure.message

@@ -17,7 +17,7 @@ from pylog_broker.metadata.messages import BrokerRegistered, Failure
 from pylog_broker.metadata.records import NOT_TOLD, FeatureLevelRecord, FeatureRange, Software
 from tests.fakes.controller_shell import ControllerShell
 
-FUTURE = Software("pylog", "9.0", features=(FeatureRange(METADATA_VERSION, 3, 5),))
+FUTURE = Software("pylog", "9.0", features=(FeatureRange(METADATA_VERSION, NEWEST_LEVEL + 1, 9),))
 RAISE = UpdateFeatures(((METADATA_VERSION, NEWEST_LEVEL),))
 
 
@@ -74,7 +74,7 @@ def test_an_old_directory_stays_at_the_first_level_over_each_start() -> None:
             NOT_TOLD,
             "broker 1 runs an earlier version, which supports metadata.version level 1 only",
         ),
-        (FUTURE, "broker 1 runs pylog 9.0, which supports metadata.version levels 3 to 5"),
+        (FUTURE, "broker 1 runs pylog 9.0, which supports metadata.version levels 4 to 9"),
     ],
 )
 def test_a_broker_that_cannot_read_the_metadata_is_refused_by_name(
@@ -86,7 +86,7 @@ def test_a_broker_that_cannot_read_the_metadata_is_refused_by_name(
     assert isinstance(answer, Failure)
     assert answer.code == errors.UnsupportedVersion.code
     assert words in answer.message
-    assert "this cluster has level 2" in answer.message
+    assert f"this cluster has level {NEWEST_LEVEL}" in answer.message
     assert shell.controller.decided.offset == offset
 
 
@@ -96,7 +96,7 @@ def test_newer_and_earlier_versions_work_side_by_side_until_the_level_is_raised(
     failure = refused(shell, RAISE)
     assert failure.code == errors.InvalidUpdateVersion.code
     assert failure.message == (
-        "feature metadata.version cannot be set to level 2: broker 1 (an earlier version) supports "
+        "feature metadata.version cannot be set to level 3: broker 1 (an earlier version) supports "
         "level 1 only; run a newer version there, or unregister those that are gone"
     )
     shell.join(1, life=2)
@@ -146,10 +146,10 @@ def test_it_is_told_when_it_is_durable_and_a_repeat_writes_nothing() -> None:
     [
         ((), errors.InvalidRequest, "no feature is named"),
         ((("other", 1),), errors.InvalidRequest, "'other' is not known; there is metadata.version"),
-        (((METADATA_VERSION, 1),), errors.InvalidUpdateVersion, "it is at 2"),
-        (((METADATA_VERSION, 3),), errors.InvalidUpdateVersion, "supports levels 1 to 2"),
-        (((METADATA_VERSION, 2),) * 2, errors.InvalidRequest, "names it twice"),
-        (((METADATA_VERSION, 2), ("other", 1)), errors.InvalidRequest, "is not known"),
+        (((METADATA_VERSION, 1),), errors.InvalidUpdateVersion, "it is at 3"),
+        (((METADATA_VERSION, 4),), errors.InvalidUpdateVersion, "supports levels 1 to 3"),
+        (((METADATA_VERSION, 3),) * 2, errors.InvalidRequest, "names it twice"),
+        (((METADATA_VERSION, 3), ("other", 1)), errors.InvalidRequest, "is not known"),
     ],
 )
 def test_what_is_refused(

@@ -49,6 +49,7 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetsCommitted,
     OffsetsFetched,
 )
+from pylog_broker.group_settings import GroupSettings
 from tests.fakes.classic_clients import TP, G, stable
 from tests.fakes.consumer_members import (
     REBALANCE_MS,
@@ -62,8 +63,8 @@ from tests.fakes.consumer_members import (
 )
 from tests.fakes.group_shard import GroupShard
 
-SESSION_MS = GroupConfig().consumer_session_timeout_ms
-INTERVAL_MS = GroupConfig().consumer_heartbeat_interval_ms
+SESSION_MS = GroupSettings().consumer_session_timeout_ms
+INTERVAL_MS = GroupSettings().consumer_heartbeat_interval_ms
 
 
 def consumers(count: int, **topics: int) -> tuple[GroupShard, list[Consumer]]:
@@ -751,3 +752,23 @@ def test_a_departure_is_collected_too_and_what_it_leaves_is_read() -> None:
     settle_consumers(*members, late)
     owned = [partition for member in (*members, late) for partition in member.owned]
     assert sorted(owned) == sorted(partitions(shard, "t"))
+
+
+def test_a_groups_own_settings_reach_its_members_with_the_next_heartbeat() -> None:
+    settings = {"g": GroupSettings()}
+
+    class Changing:
+        def of(self, group_id: str) -> GroupSettings:
+            return settings.get(group_id, GroupSettings())
+
+    shard = shard_with(GroupConfig(settings=Changing()), t=1)
+    member = Consumer(shard, "m")
+    assert member.beat().heartbeat_interval_ms == INTERVAL_MS
+    settings["g"] = GroupSettings(
+        consumer_heartbeat_interval_ms=9_000, consumer_session_timeout_ms=50_000
+    )
+    assert member.beat().heartbeat_interval_ms == 9_000
+    shard.advance(49_999)
+    assert member.beat().heartbeat_interval_ms == 9_000
+    shard.advance(50_000)
+    assert state(shard) == "Empty"

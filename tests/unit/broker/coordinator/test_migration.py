@@ -41,6 +41,7 @@ from pylog_broker.coordinator.groups.consumer.group import ConsumerGroup, Member
 from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeatAnswer
 from pylog_broker.coordinator.groups.group import Caller, GroupType
 from pylog_broker.coordinator.groups.messages import CommittedOffset, OffsetFetch, OffsetsFetched
+from pylog_broker.group_settings import GroupSettings
 from tests.fakes.classic_clients import REBALANCE_MS, SESSION_MS, TP, Client, G
 from tests.fakes.consumer_members import (
     Consumer,
@@ -446,7 +447,7 @@ def test_a_crash_right_after_the_change_loses_no_partition() -> None:
     shard.start()
     assert [member.heartbeat() for member in members] == [None, None]
     for _ in range(9):
-        shard.advance(GroupConfig().consumer_session_timeout_ms // 9)
+        shard.advance(GroupSettings().consumer_session_timeout_ms // 9)
         answers = [member.heartbeat() for member in members]
     assert [type(each) for each in answers] == [RebalanceInProgress] * 2
     rebalance_after_downgrade(members)
@@ -459,7 +460,7 @@ def test_a_consumer_whose_session_ends_gives_the_group_back_too() -> None:
     late.beat()
     settle(shard, client, late)
     for _ in range(9):
-        shard.advance(GroupConfig().consumer_session_timeout_ms // 9)
+        shard.advance(GroupSettings().consumer_session_timeout_ms // 9)
         client.heartbeat()
     assert group_type(shard) is GroupType.CLASSIC
     rebalance_after_downgrade([client])

@@ -42,13 +42,14 @@ from pylog_broker.coordinator.groups.share.messages import (
     ShareHeartbeat,
     ShareHeartbeatAnswer,
 )
+from pylog_broker.group_settings import GroupSettings
 from tests.fakes.classic_clients import TP, Client, G, stable
 from tests.fakes.consumer_members import Consumer, delete_topic, partitions, set_topic, shard_with
 from tests.fakes.group_shard import GroupShard
 from tests.fakes.share_members import Sharer, settle_sharers, share_group
 
-SESSION_MS = GroupConfig().share_session_timeout_ms
-INTERVAL_MS = GroupConfig().share_heartbeat_interval_ms
+SESSION_MS = GroupSettings().share_session_timeout_ms
+INTERVAL_MS = GroupSettings().share_heartbeat_interval_ms
 
 
 def sharers(count: int, **topics: int) -> tuple[GroupShard, list[Sharer]]:

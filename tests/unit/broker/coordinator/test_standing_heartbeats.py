@@ -13,9 +13,9 @@ from pylog.errors import (
     UnknownMemberId,
 )
 from pylog_broker.coordinator.groups.classic.messages import Heartbeat
-from pylog_broker.coordinator.groups.config import GroupConfig
 from pylog_broker.coordinator.groups.consumer.messages import ConsumerHeartbeatAnswer
 from pylog_broker.coordinator.groups.consumer.protocol import COLLECT_MS_MAX, WAKE_AFTER_MS
+from pylog_broker.group_settings import GroupSettings
 from tests.fakes.classic_clients import AT_ONCE, Client, G, stable
 from tests.fakes.classic_clients import settle as settle_members
 from tests.fakes.consumer_members import (
@@ -28,8 +28,8 @@ from tests.fakes.consumer_members import (
 )
 from tests.fakes.group_shard import GroupShard
 
-INTERVAL_MS = GroupConfig().consumer_heartbeat_interval_ms
-SESSION_MS = GroupConfig().consumer_session_timeout_ms
+INTERVAL_MS = GroupSettings().consumer_heartbeat_interval_ms
+SESSION_MS = GroupSettings().consumer_session_timeout_ms
 STANDING_MS = 5_000
 
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from kafka.protocol.consumer.fetch import FetchRequest, FetchResponse
 from kafka.protocol.consumer.offsets import (
+    ListOffsetsRequest,
+    ListOffsetsResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
 )
@@ -32,6 +34,7 @@ from pylog_broker.kafka.generated import (
     add_partitions_to_txn,
     api_versions,
     fetch,
+    list_offsets,
     offset_for_leader_epoch,
     sasl_authenticate,
     sasl_handshake,
@@ -46,6 +49,8 @@ APIS = [
     (api_versions, "response", ApiVersionsResponse),
     (fetch, "request", FetchRequest),
     (fetch, "response", FetchResponse),
+    (list_offsets, "request", ListOffsetsRequest),
+    (list_offsets, "response", ListOffsetsResponse),
     (offset_for_leader_epoch, "request", OffsetForLeaderEpochRequest),
     (offset_for_leader_epoch, "response", OffsetForLeaderEpochResponse),
     (sasl_authenticate, "request", SaslAuthenticateRequest),
@@ -69,7 +74,7 @@ INT_BITS = {
 LONGS = {
     "finalized_features_epoch", "replica_epoch", "fetch_offset", "log_start_offset",
     "high_watermark", "last_stable_offset", "end_offset", "producer_id", "first_offset",
-    "session_lifetime_ms",
+    "session_lifetime_ms", "timestamp", "offset",
 }  # fmt: skip
 
 

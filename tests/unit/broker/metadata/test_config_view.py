@@ -11,6 +11,7 @@ from pylog.config import ConfigKey, ConfigTable
 from pylog.model import BrokerEpoch, BrokerId, Offset, TopicId
 from pylog_broker import config as config_module
 from pylog_broker.config import BROKER_CONFIG, TOPIC_CONFIG
+from pylog_broker.group_settings import GROUP_CONFIG
 from pylog_broker.metadata import config_view
 from pylog_broker.metadata.admin import ConfigEntry, ConfigSource, ConfigsQuestion, ConfigValue
 from pylog_broker.metadata.config_view import describe
@@ -27,6 +28,7 @@ from pylog_broker.metadata.records import (
 TOPIC, BROKER, CLUSTER = (
     ConfigResourceType.TOPIC, ConfigResourceType.BROKER, ConfigResourceType.CLUSTER,
 )  # fmt: skip
+GROUP = ConfigResourceType.GROUP
 STATIC = {"log.segment.bytes": "4000", "num.partitions": "3"}
 
 
@@ -68,6 +70,25 @@ def test_a_topics_value_stands_over_the_clusters_the_start_and_the_default(
     )
 
 
+def test_a_groups_value_stands_over_what_brokers_were_started_with(image: MetadataImage) -> None:
+    image.configs[GROUP, "g"] = {"consumer.session.timeout.ms": "50000"}
+    static = {"group.consumer.session.timeout.ms": "46000"}
+    name = "consumer.session.timeout.ms"
+    described = describe(image, static, ConfigsQuestion(GROUP, "g"))
+    assert [each.name for each in described.entries] == [key.name for key in GROUP_CONFIG]
+    found = next(each for each in described.entries if each.name == name)
+    assert (found.value, found.source, found.read_only, found.type) == (
+        "50000", ConfigSource.DYNAMIC_GROUP_CONFIG, False, "int",
+    )  # fmt: skip
+    assert found.synonyms == (
+        ConfigValue(name, "50000", ConfigSource.DYNAMIC_GROUP_CONFIG),
+        ConfigValue(f"group.{name}", "46000", ConfigSource.STATIC_BROKER_CONFIG),
+        ConfigValue(f"group.{name}", "45000", ConfigSource.DEFAULT_CONFIG),
+    )
+    found = entry(image, GROUP, "other", "share.auto.offset.reset")
+    assert (found.value, found.source) == ("latest", ConfigSource.DEFAULT_CONFIG)
+
+
 def test_a_brokers_value_stands_over_the_clusters(image: MetadataImage) -> None:
     found = entry(image, BROKER, "1", "log.segment.bytes")
     assert [(s.value, s.source) for s in found.synonyms] == [
@@ -103,6 +124,8 @@ def test_all_settings_of_a_resource_and_only_the_set_ones_of_the_cluster(
         (BROKER, "9", None, errors.InvalidRequest, "no broker '9' is registered; there are: 1"),
         (BROKER, "٣", None, errors.InvalidRequest, "no broker"),
         (BROKER, "9" * 5000, None, errors.InvalidRequest, "no broker"),
+        (GROUP, "", None, errors.InvalidRequest, "a group's settings need the group's name"),
+        (GROUP, "g", ("segment.bytes",), errors.InvalidConfig, "unknown group setting"),
         (CLUSTER, "x", None, errors.InvalidRequest, "have no name, not 'x'"),
     ],
 )
