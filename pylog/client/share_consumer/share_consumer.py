@@ -425,7 +425,9 @@ class ShareConsumer(Closing, Shown):
         if self._explicit or accepts or self._iterates:
             done = self._done_with(but_last=not accepts)
         with self._loop.lock:
-            self._core.acknowledge(now_ms, done)
+            hand = self._core.hand
+            in_hand = len(hand) - length_hint(self._pending)
+            self._core.acknowledge(now_ms, [*done, *hand.release(in_hand)])
             self._collector.clear()
             ended = self._core.requests.close()
         self._loop.poke()

@@ -65,7 +65,7 @@ def decode(acquired: Acquired, code: UserCode, *, check_crcs: bool) -> Decoded:
             found.items += (records, _serialization_failed(record, fault))
             records = []
         found.items.append(records)
-    found.items = [item for item in found.items if item]
+    found.items = _joined(found.items)
     if seen < sum(each.last_offset - each.first_offset + 1 for each in acquired.ranges):
         own.update(_gaps(found, own))
     if own:
@@ -76,6 +76,20 @@ def decode(acquired: Acquired, code: UserCode, *, check_crcs: bool) -> Decoded:
             ranges_of(own.items()),
             by_user=False,
         )
+    return found
+
+
+def _joined(
+    items: list[list[Record] | errors.PylogError],
+) -> list[list[Record] | errors.PylogError]:
+    """Lists that follow each other as one, and none that is empty."""
+    found: list[list[Record] | errors.PylogError] = []
+    for item in items:
+        last = found[-1] if found else None
+        if isinstance(item, list) and isinstance(last, list):
+            last.extend(item)
+        elif item:
+            found.append(item)
     return found
 
 

@@ -57,13 +57,22 @@ class Hand:
 
     def accept(self, taken: int | None = None) -> list[AckParcel]:
         """The user is done with what it has: with the first `taken` records, or with all."""
+        return self._give(AcknowledgeType.ACCEPT, taken)
+
+    def release(self, taken: int) -> list[AckParcel]:
+        """The user ends with the first `taken` records in its hands: they are for others, and this
+        delivery counts, as the program may have failed because of one of them.
+        """
+        return self._give(AcknowledgeType.RELEASE, taken)
+
+    def _give(self, kind: AcknowledgeType, taken: int | None) -> list[AckParcel]:
         parcels: list[AckParcel] = []
         left = len(self) if taken is None else taken
         for delivery in self._deliveries:
             done, delivery.records = delivery.records[:left], delivery.records[left:]
             left -= len(done)
             if done:
-                ranges = ranges_of_one([r.offset for r in done], AcknowledgeType.ACCEPT)
+                ranges = ranges_of_one([r.offset for r in done], kind)
                 parcels.append(_parcel(delivery, ranges))
         self._forget_empty()
         return parcels

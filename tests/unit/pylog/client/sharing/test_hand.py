@@ -39,6 +39,13 @@ def test_all_that_was_taken_is_accepted() -> None:
     assert len(hand) == 0
 
 
+def test_what_the_user_had_is_released() -> None:
+    hand = hand_with(3, 4, 5)
+    hand.accept(1)
+    assert told(hand.release(1)) == [(1, 0, (AckRange(4, 4, b"\x02"),))]
+    assert len(hand) == 1
+
+
 def test_what_is_taken_counts_over_all_deliveries() -> None:
     hand = hand_with(3, 4)
     hand.add(Acquired(T0, 2, 0, (), b"", 0), records(1, 2))
