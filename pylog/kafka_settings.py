@@ -200,6 +200,9 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         "expressions are matched anew whenever topics come or go",
     "group.coordinator.append.linger.ms": _ONE_APPEND,
     "group.coordinator.threads": _LOOP,
+    "group.share.enable": "share groups are always offered",
+    "group.share.initialize.retry.interval.ms":
+        "state that could not be made is asked for again with the next heartbeat",
     "initial.broker.registration.timeout.ms": "a broker tries to register until it is stopped",
     "kafka.metrics.polling.interval.secs": _BROKER_METRICS,
     "kafka.metrics.reporters": _BROKER_METRICS,

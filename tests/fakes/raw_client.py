@@ -9,7 +9,14 @@ from typing import Any, Self
 import grpc
 
 from pylog.rpc.channel import sync_channel
-from pylog.rpc.v1 import admin_pb2, admin_pb2_grpc, group_pb2_grpc, log_pb2, log_pb2_grpc
+from pylog.rpc.v1 import (
+    admin_pb2,
+    admin_pb2_grpc,
+    group_pb2_grpc,
+    log_pb2,
+    log_pb2_grpc,
+    share_pb2_grpc,
+)
 
 SECONDS = 10.0
 
@@ -44,6 +51,9 @@ class RawClient:
 
     def group(self, server: str) -> Any:
         return group_pb2_grpc.GroupStub(self._channel(server))  # type: ignore[no-untyped-call]
+
+    def share(self, server: str) -> Any:
+        return share_pb2_grpc.ShareStub(self._channel(server))  # type: ignore[no-untyped-call]
 
     def admin(self) -> Any:
         return admin_pb2_grpc.AdminStub(self._channel(self.servers[0]))  # type: ignore[no-untyped-call]
