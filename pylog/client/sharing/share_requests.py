@@ -97,6 +97,7 @@ class ShareSession:
     """The partitions that the broker keeps in the session."""
     parcels: list[AckParcel] = field(default_factory=list)
     in_flight: ShareFetch | ShareAcknowledge | None = None
+    sent_at_ms: int = 0
     sent: list[AckParcel] = field(default_factory=list)
     """The parcels of the request in flight."""
     wanted: tuple[SharedPartition, ...] = ()
@@ -226,7 +227,7 @@ class ShareRequests:
                 continue
             request = self._next(session, wanted.get(broker, ()), shares)
             if request is not None:
-                session.in_flight = request
+                session.in_flight, session.sent_at_ms = request, now_ms
                 requests.append(request)
         self._has_looked = True
         if self._stops:
@@ -433,6 +434,7 @@ class ShareRequests:
         elif isinstance(request, ShareFetch):
             self._resting.pop(place, None)
         if each.acquired:
+            # It may have lain here while the process was stopped; it is no older than its request.
             lock_ms = self.lock_timeout_ms or LOCK_TIMEOUT_MS
             acquired = Acquired(
                 place,
@@ -440,7 +442,7 @@ class ShareRequests:
                 session.number,
                 each.acquired,
                 each.batches,
-                now_ms + lock_ms,
+                session.sent_at_ms + lock_ms,
             )
             if self._closed is not None:
                 pass  # the end of the session releases it

@@ -150,6 +150,14 @@ def test_records_whose_lock_has_ended_are_not_handed_out() -> None:
     assert world.core.requests.take(LOCK_MS) is None
 
 
+def test_a_lock_is_counted_from_the_request_on() -> None:
+    world = World(1)
+    (request,) = world.step()
+    world.now_ms = LOCK_MS  # the process was stopped meanwhile
+    world.answer(request, PartitionShared("id", 0, acquired=FIVE, batches=b"x"))
+    assert world.core.requests.take(world.now_ms) is None
+
+
 def test_a_strict_limit_is_shared_by_the_leaders() -> None:
     world = World(1, 2, max_poll_records=5, strict=True)
     asked = {each.broker: each.max_records for each in world.step()}
