@@ -15,7 +15,7 @@ import pytest
 from pylog import AdminClient, ConfigResource, LocalCluster
 from pylog.clock import SYSTEM_CLOCK
 from pylog.records.builder import encode_batch
-from pylog.rpc.v1 import group_pb2, share_pb2
+from pylog.rpc.v1 import group_pb2, log_pb2, share_pb2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.waiting import eventually
 
@@ -193,6 +193,24 @@ def test_a_group_at_work_while_brokers_are_killed(cluster: LocalCluster, raw: Ra
     everything = {(p, offset) for p in range(PARTITIONS) for offset in range(RECORDS)}
     assert everything - ledger.over == set()
     assert len(ledger.accepted) > 0.8 * len(everything)
+    eventually(30, lambda: any(start > 0 for start in log_starts(raw)), "state is pruned")
+
+
+def log_starts(raw: RawClient) -> list[int]:
+    """Of the partitions of the topic that has the group's state."""
+    starts = []
+    for partition in range(2):
+        request = log_pb2.ListOffsetsRequest()
+        request.partitions.add(
+            topic="__share_group_state",
+            partition=partition,
+            timestamp_ms=-2,
+            current_leader_epoch=-1,
+        )
+        server = raw.leader("__share_group_state", partition)
+        (found,) = raw.log(server).ListOffsets(request, timeout=20).partitions
+        starts.append(found.offset)
+    return starts
 
 
 def lags(raw: RawClient) -> list[int]:
