@@ -10,7 +10,7 @@ import pytest
 
 from pylog import AdminClient, ConfigResource, LocalCluster, errors
 from pylog.records.builder import encode_batch
-from pylog.rpc.v1 import group_pb2, share_pb2
+from pylog.rpc.v1 import admin_pb2, group_pb2, share_pb2
 from tests.fakes.raw_client import RawClient
 from tests.fakes.waiting import eventually
 
@@ -314,3 +314,142 @@ def _has_leader(raw: RawClient, topic: str) -> bool:
         except Exception:  # noqa: BLE001 -- that broker is down
             return False
     return len(leaders) == 1 and min(leaders) >= 0
+
+
+# ---- who looks after groups ----------------------------------------------------------------------
+
+
+def test_groups_are_listed_described_and_deleted_with_their_state(
+    raw: RawClient, topic: str, members: list[Member]
+) -> None:
+    produce(raw, topic, 3)
+    a = members[0]
+    assert a.acquire() == [(0, 2, 1)]
+    a.accept((0, 1, ACCEPT))
+    server = a.coordinator()
+    listed = raw.group(server).ListGroups(group_pb2.ListGroupsRequest(types=["share"]), timeout=9)
+    states = {each.group_id: (each.state, each.type) for each in listed.groups}
+    assert states[a.group] == ("Stable", "share")
+    described = raw.share(server).ShareGroupDescribe(
+        share_pb2.ShareGroupDescribeRequest(group_ids=[a.group, "nobody"]), timeout=9
+    )
+    found, nobody = described.groups
+    assert sorted(each.member_id for each in found.members) == ["a", "b", "c"]
+    assert [topic.topic for topic in found.members[0].assigned.topics] == [topic]
+    assert (found.assignor, nobody.error.code) == ("simple", errors.GroupIdNotFound.code)
+    busy = delete(a)
+    assert busy == errors.NonEmptyGroup.code
+    for member in members:
+        member.fetch(epoch=-1)
+        assert member.heartbeat(-1).error.code == 0
+    offsets(a, start=2, lag=1)
+    assert delete(a) == 0
+    assert delete(a) == errors.GroupIdNotFound.code
+    again = Member(raw, a.group, "d", topic)
+    again.join()
+    # The settings of the group are there yet; its state is not, so it begins at the beginning.
+    assert again.acquire() == [(0, 2, 1)]
+
+
+def delete(member: Member) -> int:
+    request = group_pb2.DeleteGroupsRequest(group_ids=[member.group])
+    (answer,) = member.raw.group(member.coordinator()).DeleteGroups(request, timeout=20).groups
+    return int(answer.error.code)
+
+
+def test_offsets_are_set_and_forgotten_while_nobody_is_there(
+    raw: RawClient, topic: str, members: list[Member]
+) -> None:
+    produce(raw, topic, 10)
+    a, *_ = members
+    assert a.acquire() == [(0, 9, 1)]
+    stub = raw.share(a.coordinator())
+    wanted = share_pb2.AlterShareGroupOffsetsRequest(group_id=a.group)
+    wanted.offsets.add(topic=topic, partition=0, start_offset=7)
+    wanted.offsets.add(topic="nowhere", partition=0, start_offset=7)
+    assert stub.AlterShareGroupOffsets(wanted, timeout=9).error.code == errors.NonEmptyGroup.code
+    for member in members:
+        member.fetch(epoch=-1)
+        member.heartbeat(-1)
+    altered = stub.AlterShareGroupOffsets(wanted, timeout=9)
+    assert altered.error.code == 0
+    codes = [each.error.code for each in altered.offsets]
+    assert codes == [0, errors.UnknownTopicOrPartition.code]
+    offsets(a, start=7, lag=3)
+    a.epoch = a.session = 0
+    a.join()
+    assert a.acquire() == [(7, 9, 1)]
+    a.accept((7, 9, ACCEPT))
+    a.fetch(epoch=-1)
+    a.heartbeat(-1)
+    gone = share_pb2.DeleteShareGroupOffsetsRequest(group_id=a.group, topics=[topic, "nowhere"])
+    deleted = stub.DeleteShareGroupOffsets(gone, timeout=9)
+    codes = [each.error.code for each in deleted.topics]
+    assert codes == [0, errors.UnknownTopicOrPartition.code]
+    a.epoch = a.session = 0
+    a.join()
+    assert a.acquire() == [(0, 9, 1)]
+
+
+def test_an_id_has_one_type_of_group(raw: RawClient, topic: str, members: list[Member]) -> None:
+    a, *_ = members
+    stub = raw.group(a.coordinator())
+    request = group_pb2.ConsumerGroupHeartbeatRequest(
+        group_id=a.group, member_id="x", member_epoch=0, rebalance_timeout_ms=1_000
+    )
+    request.subscribed_topics.names.append(topic)
+    request.owned.SetInParent()
+    refused = stub.ConsumerGroupHeartbeat(request, timeout=9)
+    assert refused.error.code == errors.GroupIdNotFound.code
+    commit = group_pb2.OffsetCommitRequest(group_id=a.group, generation_or_epoch=-1)
+    commit.offsets.add(topic=topic, partition=0, offset=1, leader_epoch=-1)
+    refused = stub.OffsetCommit(commit, timeout=9)
+    assert refused.error.code == errors.GroupIdNotFound.code
+
+
+def test_bad_requests_are_refused_by_name(
+    raw: RawClient, topic: str, members: list[Member]
+) -> None:
+    produce(raw, topic, 3)
+    a, *_ = members
+    stub = raw.share(raw.leader(topic))
+    for request, what in (
+        (share_pb2.ShareFetchRequest(member_id="a"), "group_id is empty"),
+        (share_pb2.ShareFetchRequest(group_id="g"), "member_id is empty"),
+        (share_pb2.ShareFetchRequest(group_id="g", member_id="a"), "at least 1 of each"),
+    ):
+        refused = stub.ShareFetch(request, timeout=9)
+        assert what in refused.error.message
+    assert a.acquire() == [(0, 2, 1)]
+    for acks, what in (
+        (((0, 0, b"\x07"),), "acknowledgement type 7"),
+        (((0, 2, b"\x01\x01"),), "2 types; one for all, or 3"),
+        (((1, 1, ACCEPT), (0, 0, ACCEPT)), "batches come in order"),
+        (((0, 0, RENEW),), "renew"),
+        (((-1, 0, ACCEPT),), "batches come in order"),
+    ):
+        (item,) = a.acknowledge(*acks).partitions
+        assert item.error.code == errors.InvalidRequest.code
+        assert what in item.error.message
+    (item,) = a.acknowledge((2, 99, ACCEPT)).partitions
+    assert item.error.code == errors.InvalidRecordState.code
+    assert "offset 3 is not acquired by member 'a'" in item.error.message
+    a.accept((0, 2, ACCEPT))
+
+
+def test_state_of_a_topic_goes_with_it(raw: RawClient, topic: str, members: list[Member]) -> None:
+    produce(raw, topic, 1)
+    a, *_ = members
+    assert a.acquire() == [(0, 0, 1)]
+    raw.admin().DeleteTopics(admin_pb2.DeleteTopicsRequest(names=[topic]), timeout=20)
+
+    def is_gone() -> bool:
+        request = share_pb2.DescribeShareGroupOffsetsRequest()
+        request.groups.add(group_id=a.group, all=True)
+        (answer,) = raw.share(a.coordinator()).DescribeShareGroupOffsets(request, timeout=9).groups
+        return not answer.error.code and not answer.offsets
+
+    eventually(20, is_gone, "the group has no state of the topic")
+    a.leader = raw.servers[1]
+    answer = a.fetch(epoch=0)
+    assert [each.error.code for each in answer.partitions] == [errors.UnknownTopicId.code]

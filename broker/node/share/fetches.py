@@ -260,6 +260,9 @@ class _Poll:
             while fetches.is_open(self._session):
                 self._woken.clear()
                 self._unwatch(watched)
+                for led in watched:
+                    if led.ended is not None:
+                        self._fail(led.key, led.ended)
                 watched = self._watch()
                 left_ms = 0 if self._found else until_ms - fetches.now_ms()
                 has_moved = await self._read(watched, left_ms)
@@ -276,6 +279,8 @@ class _Poll:
         """The session's partitions, in turn; those that cannot be read are found to have failed."""
         watched = []
         for key in self._session.in_turn():
+            if key in self._found:
+                continue
             try:
                 led = self._fetches.led.get(key)
             except PylogError as error:
@@ -314,9 +319,7 @@ class _Poll:
         """
         readings: dict[TopicPartition, _Reading] = {}
         for led in watched:
-            if led.ended is not None:
-                self._fail(led.key, led.ended)
-            elif led.state is not None and led.reader is None:
+            if led.state is not None and led.reader is None:
                 offset = led.state.fetch_offset()
                 if offset is not None:
                     readings[led.name] = _Reading(led, offset)
