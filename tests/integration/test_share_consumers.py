@@ -21,6 +21,7 @@ from pylog import (
     errors,
 )
 from pylog.aio import AsyncShareConsumer
+from pylog.client.share_consumer import share_consumer
 from pylog.clock import SYSTEM_CLOCK
 from pylog.model import TopicPartition
 
@@ -191,6 +192,35 @@ def test_what_an_iteration_leaves_a_poll_returns(filled: Jobs) -> None:
         rest = take(consumer)
         assert numbers(first) + numbers(rest) == list(range(COUNT))
         assert consumer.commit() == {TopicPartition(filled.name, 0): None}
+
+
+def test_records_of_a_poll_that_is_interrupted_are_not_accepted(
+    filled: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with filled.consumer() as consumer:
+        with monkeypatch.context() as patched:
+            patched.setattr(share_consumer, "grouped", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.poll(30)
+        again = take(consumer, COUNT)
+        assert numbers(again) == list(range(COUNT))
+        assert {record.delivery_count for record in again} == {2}
+
+
+def test_without_framed_connections_it_is_the_same(filled: Jobs) -> None:
+    with filled.consumer(client_transport="grpc") as consumer:
+        assert numbers(take(consumer, COUNT)) == list(range(COUNT))
+        assert consumer.commit() == {TopicPartition(filled.name, 0): None}
+    assert filled.lag() == 0
+
+
+def test_through_the_gateway_it_is_the_same(filled: Jobs) -> None:
+    with filled.consumer(client_routing="gateway") as consumer:
+        assert numbers(take(consumer, COUNT)) == list(range(COUNT))
+    assert filled.lag() == 0
 
 
 # ---- what becomes of a record ------------------------------------------------------------------

@@ -3,7 +3,8 @@
 `python -m tests.verify.share_worker BOOTSTRAP SETTINGS`: as many consumers as the settings say,
 each on a thread. They can be killed and stopped; they leave when standard input ends. Each line is
 a list: what it tells of, the time (monotonic, of the machine; of records that were got, when the
-poll began), and records as [partition, offset] or [partition, offset, delivery count].
+poll began), and records as [partition, offset, delivery count]. What was accepted is told with the
+time at which the commit began.
 """
 
 from __future__ import annotations
@@ -61,30 +62,27 @@ class Worker:
         records = list(consumer.poll(0.2))
         if not records:
             return
-        say("got", [(r.partition, r.offset, r.delivery_count) for r in records], begin_ms)
+        say("got", places(records), begin_ms)
         by_kind: dict[AcknowledgeType, list[Record]] = {ACCEPT: [], RELEASE: [], RENEW: []}
         for record in records:
             fails = self._rng.random() * 100 < self._settings.failing_percent
             kind = self._rng.choice((RELEASE, RENEW)) if fails else ACCEPT
             consumer.acknowledge(record, kind)
             by_kind[kind].append(record)
-        say("accepting", places(by_kind[ACCEPT]))
+        begin_ms = SYSTEM_CLOCK.monotonic_ms()
+        say("accepting", places(by_kind[ACCEPT]), begin_ms)
         results = consumer.commit(timeout=20.0)
-        self._tell(by_kind[ACCEPT], results)
-
-    def _tell(
-        self, accepted: Sequence[Record], results: dict[TopicPartition, Exception | None]
-    ) -> None:
+        accepted = by_kind[ACCEPT]
         taken = [r for r in accepted if results[TopicPartition(r.topic, r.partition)] is None]
-        say("accepted", places(taken))
+        say("accepted", [begin_ms, places(taken)])
         for tp, error in results.items():
             if error is not None:
                 say("refused", [type(error).__name__, tp.partition])
 
 
-def places(records: Sequence[Record]) -> list[tuple[int, int]]:
-    """Where they are."""
-    return [(record.partition, record.offset) for record in records]
+def places(records: Sequence[Record]) -> list[tuple[int, int, int | None]]:
+    """Where they are, and for which time they were delivered."""
+    return [(record.partition, record.offset, record.delivery_count) for record in records]
 
 
 _says = threading.Lock()

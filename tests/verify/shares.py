@@ -3,10 +3,11 @@
 `python -m tests.verify.shares [--records N] [--consumers N] [--seed S]`. Three brokers, a producer,
 and processes with some share consumers each. At the end, of each record that was acknowledged to
 the producer: somebody's accept of it was acknowledged, or it was delivered as often as the group's
-limit says, or whoever accepted it was killed or cut off before it heard. No record was accepted
-twice with an acknowledgement; none was delivered again once the lock of its acknowledged accept had
-ended (what lay in a consumer's buffer till then does not count); none was delivered beyond the
-limit; and nothing is left of the group's lag.
+limit says, or whoever accepted it was killed or cut off before it heard. None was delivered again
+once the lock of its acknowledged accept had ended (what lay in a consumer's buffer till then does
+not count), nor accepted again by somebody to whom it was delivered later; none was delivered beyond
+the limit; and nothing is left of the group's lag. A consumer that was too slow may accept what
+another one has accepted since: brokers pass that over, as Kafka's do.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import sys
 import threading
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pylog import AdminClient, LocalCluster, NewTopic, Producer, errors
 from pylog.clock import SYSTEM_CLOCK
@@ -53,6 +54,14 @@ Place = tuple[int, int]
 """A record: partition and offset."""
 
 
+class _Accept(NamedTuple):
+    """An accept that was acknowledged: of the record's delivery with that count."""
+
+    count: int
+    begin_ms: int
+    end_ms: int
+
+
 @dataclass
 class Verdict:
     """What all consumers have told together."""
@@ -63,6 +72,11 @@ class Verdict:
     accepting: set[Place] = field(default_factory=set)
     """Accepts that were sent; of some nobody heard what became of them."""
     accepted_ms: dict[Place, int] = field(default_factory=dict)
+    """When an accept was first acknowledged."""
+    accepts: defaultdict[Place, list[_Accept]] = field(default_factory=lambda: defaultdict(list))
+    too_late: int = 0
+    history: defaultdict[Place, list[str]] = field(default_factory=lambda: defaultdict(list))
+    """What happened to each record, for the words of a fault."""
     refused: Counter[str] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
 
@@ -75,10 +89,13 @@ class Verdict:
                     for partition, offset, count in told:
                         self._got(at_ms, (partition, offset), count)
                 case "accepting":
-                    self.accepting.update((p, o) for p, o in told)
+                    for partition, offset, _ in told:
+                        self.accepting.add((partition, offset))
+                        self.history[partition, offset].append(f"{at_ms} accepting")
                 case "accepted":
-                    for partition, offset in told:
-                        self._accepted(at_ms, (partition, offset))
+                    begin_ms, records = told
+                    for partition, offset, count in records:
+                        self._accepted((partition, offset), _Accept(count, begin_ms, at_ms))
                 case "refused":
                     self.refused[told[0]] += 1
                 case _:
@@ -86,6 +103,7 @@ class Verdict:
 
     def _got(self, at_ms: int, place: Place, count: int) -> None:
         self.delivered[place] += 1
+        self.history[place].append(f"{at_ms} delivered ({count})")
         self.count_max[place] = max(self.count_max.get(place, 0), count)
         if count > LIMIT:
             self.faults.append(f"{place} was delivered for the {count}th time")
@@ -93,10 +111,15 @@ class Verdict:
         if accepted_ms is not None and at_ms > accepted_ms + LOCK_MS:
             self.faults.append(f"{place} came {at_ms - accepted_ms} ms after it was accepted")
 
-    def _accepted(self, at_ms: int, place: Place) -> None:
-        if place in self.accepted_ms:
-            self.faults.append(f"{place} was accepted twice")
-        self.accepted_ms[place] = at_ms
+    def _accepted(self, place: Place, accept: _Accept) -> None:
+        self.history[place].append(f"{accept.end_ms} accepted ({accept.count})")
+        for other in self.accepts[place]:
+            self.too_late += 1
+            earlier, later = sorted((other, accept))
+            if later.begin_ms > earlier.end_ms:
+                self.faults.append(f"{place} was accepted twice: {'; '.join(self.history[place])}")
+        self.accepts[place].append(accept)
+        self.accepted_ms[place] = min(accept.end_ms, self.accepted_ms.get(place, accept.end_ms))
 
     def judge(self, produced: set[Place]) -> list[str]:
         """Everything that is wrong with these records."""
@@ -196,6 +219,7 @@ class Trial:
         self._rng = rng
         self._verdict = verdict
         self.did: dict[str, int] = defaultdict(int)
+        self.diary: list[str] = []
         self._processes: list[Process] = []
         while consumers > 0:
             self._start(min(consumers, CONSUMERS_PER_PROCESS))
@@ -222,6 +246,7 @@ class Trial:
             process.kill() if what == "kill" else process.close()
             self._start(CONSUMERS_PER_PROCESS)
         self.did[what] += 1
+        self.diary.append(f"{SYSTEM_CLOCK.monotonic_ms()} {what}")
 
     def end(self) -> None:
         """All consumers leave."""
@@ -273,8 +298,10 @@ def run(records: int, consumers: int, seed: int) -> list[str]:
     print(
         f"seed {seed}: {len(produced)} records over {consumers} consumers in {took_s:.0f} s, "
         f"{dict(trial.did)}\n  {len(verdict.accepted_ms)} accepts acknowledged, {again} deliveries "
-        f"beyond the first, {dict(verdict.refused)} refused"
+        f"beyond the first, {verdict.too_late} accepts too late, {dict(verdict.refused)} refused"
     )
+    if faults:
+        faults.append("; ".join(trial.diary))
     return faults
 
 

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pylog import errors
 from pylog.client.closing import AsyncClosing
-from pylog.client.consumer.collecting import grouped
 from pylog.client.consumer.consumer_records import ConsumerRecords
-from pylog.client.share_consumer.share_collecting import Parts
-from pylog.client.share_consumer.share_consumer import ShareConsumer
+from pylog.client.share_consumer.share_consumer import Parts, ShareConsumer
 from pylog.client.share_consumer.share_waiting import LOOK_AGAIN_S
 from pylog.client.sharing.acknowledgements import CommitResults
 from pylog.client.sharing.share_core import OnAcknowledged
@@ -97,7 +95,7 @@ class AsyncShareConsumer(AsyncClosing):
                 left_over = self._inner._take_pending()
             if left_over:
                 return left_over
-            return grouped(await self._poll(timeout), {})
+            return self._inner._handed_out(await self._poll(timeout))
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Records without end; a record is accepted when the next one is taken."""

@@ -12,10 +12,9 @@ from pylog.client.share_consumer.share_decoding import decode
 from pylog.client.share_consumer.share_loop import ShareLoop
 from pylog.client.sharing.messages import Acquired
 from pylog.clock import Clock
-from pylog.model import TopicPartition
 from pylog.records.record import Record
 
-Parts = list[tuple[TopicPartition, list[Record]]]
+Found = list[tuple[Acquired, list[Record]]]
 
 
 class ShareCollector:
@@ -33,7 +32,6 @@ class ShareCollector:
     ) -> None:
         self._loop = loop
         self._requests = loop.core.requests
-        self._hand = loop.core.hand
         self._code = code
         self._clock = clock
         self._max_poll_records = max_poll_records
@@ -46,12 +44,11 @@ class ShareCollector:
         """Whether something may be there to be returned. The lock is held."""
         return bool(self._items or self._requests.buffer)
 
-    def collect(self) -> Parts:
-        """Records, now in the user's hands: with a strict limit no more than `max_poll_records`,
-        else whole batches until there are so many. Raises what stands in a record's place, once all
-        before it was returned.
+    def collect(self) -> Found:
+        """Records: with a strict limit no more than `max_poll_records`, else whole batches until
+        there are so many. Raises what stands in a record's place, once all before it was returned.
         """
-        parts: Parts = []
+        parts: Found = []
         left = self._max_poll_records
         while left > 0:
             if not self._items and not self._decode_next():
@@ -73,9 +70,7 @@ class ShareCollector:
                 self._items[0] = (acquired, item[left:])
             else:
                 self._items.popleft()
-            with self._loop.lock:
-                self._hand.add(acquired, records)
-            parts.append((acquired.partition.topic_partition, records))
+            parts.append((acquired, records))
             left -= len(records)
         return parts
 

@@ -26,7 +26,7 @@ from pylog.client.consumer.consumer_records import ConsumerRecords
 from pylog.client.consumer.one_thread import OneThread
 from pylog.client.share_consumer import share_settings
 from pylog.client.share_consumer.share_calls import ShareCalls
-from pylog.client.share_consumer.share_collecting import Parts, ShareCollector
+from pylog.client.share_consumer.share_collecting import Found, ShareCollector
 from pylog.client.share_consumer.share_loop import ShareLoop
 from pylog.client.share_consumer.share_metrics import ShareMetrics
 from pylog.client.share_consumer.share_waiting import ShareWaiting
@@ -40,6 +40,8 @@ from pylog.records.record import Record
 
 if TYPE_CHECKING:
     from types import TracebackType
+
+Parts = list[tuple[TopicPartition, list[Record]]]
 
 CLOSE_S: Final = 30.0
 """How long `close` takes at most, as Kafka's."""
@@ -116,6 +118,8 @@ class ShareConsumer(Closing, Shown):
         self._waiting = ShareWaiting(self._loop, self._cluster, self._clock, self._timeout_ms)
         self._pending: Iterator[Record] = iter(())
         """What an iteration has not taken yet; it is in the core's hand."""
+        self._found: Found = []
+        """What a poll has found and not returned yet."""
         self._iterates = False
         """Whether the records in hand were given to an iteration."""
         self._accept_at_ms = 0
@@ -176,7 +180,21 @@ class ShareConsumer(Closing, Shown):
             left_over = self._take_pending()
             if left_over:
                 return left_over
-            return grouped(self._poll(timeout), {})
+            return self._handed_out(self._poll(timeout))
+
+    def _handed_out(self, parts: Parts) -> ConsumerRecords:
+        """The records, as late as can be in the user's hands: those that the user does not get,
+        as the thread is interrupted, must not be accepted by the next poll.
+        """
+        records = grouped(parts, {})
+        self._hand_over()
+        return records
+
+    def _hand_over(self) -> None:
+        found, self._found = self._found, []
+        with self._loop.lock:
+            for acquired, records in found:
+                self._core.hand.add(acquired, records)
 
     def __iter__(self) -> Iterator[Record]:
         """Records without end. In the implicit mode a record is accepted when the next one is
@@ -201,6 +219,7 @@ class ShareConsumer(Closing, Shown):
     def _iterate(self, parts: Parts) -> None:
         self._pending = iter([record for _, records in parts for record in records])
         self._iterates = bool(parts)
+        self._hand_over()
         self._accept_at_ms = self._clock.monotonic_ms() + ACCEPT_EVERY_MS
 
     def _accept_in_time(self) -> None:
@@ -248,6 +267,7 @@ class ShareConsumer(Closing, Shown):
         self._waiting.run_callbacks()
         if not self._core.topics:
             raise errors.InvalidRequest("the share consumer is not subscribed to any topics")
+        self._found = []  # of a poll that was interrupted: it comes again when its locks end
         now_ms = self._clock.monotonic_ms()
         self._metrics.polled(now_ms)
         done = self._done_with()
@@ -276,11 +296,11 @@ class ShareConsumer(Closing, Shown):
                 if hand.awaits_renewals:
                     return []
                 return [(place.topic_partition, back) for place, back in hand.take_renewed()]
-        found = self._collector.collect()
+        self._found = self._collector.collect()
         self._iterates = False
-        if not found:
+        if not self._found:
             self._loop.ask(self._core.requests.want)
-        return found
+        return [(each.partition.topic_partition, list(records)) for each, records in self._found]
 
     def _end_poll(self, found: Parts) -> None:
         with self._loop.lock:
