@@ -212,6 +212,9 @@ _OWN_BROKER_KEYS: Final = (
               "The longest lock of a record.", low=30_000, high=3_600_000),
     ConfigKey("group.share.max.session.timeout.ms", int, 60_000,
               "The longest session of a member of a share group.", low=1, high=INT_MAX),
+    ConfigKey("group.share.max.share.sessions", int, 2_000,
+              "Share sessions of one broker: each member of a share group has one with each broker "
+              "that it fetches from.", low=1, high=INT_MAX),
     ConfigKey("group.share.max.size", int, 200,
               "Members of one share group.", low=1, high=1_000),
     ConfigKey("group.share.min.heartbeat.interval.ms", int, 5_000,
@@ -381,15 +384,27 @@ _OWN_BROKER_KEYS: Final = (
     ConfigKey("replica.lag.time.max.ms", int, 30_000,
               "A follower that was not caught up for so long leaves the ISR.",
               low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.cold.partition.snapshot.interval.ms", int, 300_000,
+              "How often partitions of share groups whose state is seldom written get a snapshot.",
+              low=1, high=INT_MAX),
+    ConfigKey("share.coordinator.snapshot.update.records.per.snapshot", int, 500,
+              "Updates of a share group's state of a partition after which a snapshot is written.",
+              low=0, high=500),
     ConfigKey("share.coordinator.state.topic.min.isr", int, 2,
               _INTERNAL_MIN_ISR.format("__share_group_state"), low=1, high=INT_MAX),
     ConfigKey("share.coordinator.state.topic.num.partitions", int, 50,
               "Partitions of __share_group_state, when it is made.", low=1, high=10_000),
+    ConfigKey("share.coordinator.state.topic.prune.interval.ms", int, 300_000,
+              "How often what snapshots have made redundant is deleted from __share_group_state.",
+              low=1, high=INT_MAX),
     ConfigKey("share.coordinator.state.topic.replication.factor", int, 3,
               _INTERNAL_FACTOR.format("__share_group_state"), low=1, high=32_767),
     ConfigKey("share.coordinator.state.topic.segment.bytes", int, 100 * _MIB,
               "segment.bytes of __share_group_state, when it is made.",
               low=SEGMENT_BYTES_MIN, high=INT_MAX),
+    ConfigKey("share.coordinator.write.timeout.ms", int, 5_000,
+              "How long a write of the state of share groups may wait for other replicas.",
+              low=1, high=INT_MAX),
     ConfigKey("socket.request.max.bytes", int, 100 * _MIB,
               "The largest request.", low=1024, high=INT_MAX),
     ConfigKey("transaction.state.log.min.isr", int, 2,
@@ -548,6 +563,7 @@ class BrokerConfig:
     group_share_max_heartbeat_interval_ms: int = 15_000
     group_share_max_record_lock_duration_ms: int = 60_000
     group_share_max_session_timeout_ms: int = 60_000
+    group_share_max_share_sessions: int = 2_000
     group_share_max_size: int = 200
     group_share_min_heartbeat_interval_ms: int = 5_000
     group_share_min_record_lock_duration_ms: int = 15_000
@@ -609,10 +625,14 @@ class BrokerConfig:
     replica_fetch_wait_max_ms: int = 500
     replica_high_watermark_checkpoint_interval_ms: int = 5_000
     replica_lag_time_max_ms: int = 30_000
+    share_coordinator_cold_partition_snapshot_interval_ms: int = 300_000
+    share_coordinator_snapshot_update_records_per_snapshot: int = 500
     share_coordinator_state_topic_min_isr: int = 2
     share_coordinator_state_topic_num_partitions: int = 50
+    share_coordinator_state_topic_prune_interval_ms: int = 300_000
     share_coordinator_state_topic_replication_factor: int = 3
     share_coordinator_state_topic_segment_bytes: int = 100 * _MIB
+    share_coordinator_write_timeout_ms: int = 5_000
     socket_request_max_bytes: int = 100 * _MIB
     transaction_state_log_min_isr: int = 2
     transaction_state_log_num_partitions: int = 50

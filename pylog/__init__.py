@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from pylog.client.admin.admin_types import AlterConfigOp, ConfigResource
     from pylog.client.consumer.consumer import Consumer
     from pylog.client.producer.producer import Producer
+    from pylog.client.share_consumer.share_consumer import ShareConsumer
     from pylog.local import LocalCluster
     from pylog.model import (
+        AcknowledgeType,
         NewPartitions,
         NewTopic,
         OffsetAndMetadata,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "AcknowledgeType",
     "AdminClient",
     "AlterConfigOp",
     "ConfigResource",
@@ -41,11 +44,13 @@ __all__ = [
     "Producer",
     "Record",
     "RecordMetadata",
+    "ShareConsumer",
     "TopicPartition",
     "errors",
 ]
 
 _HOMES = {
+    "AcknowledgeType": "pylog.model",
     "AdminClient": "pylog.client.admin.admin",
     "AlterConfigOp": "pylog.client.admin.admin_types",
     "ConfigResource": "pylog.client.admin.admin_types",
@@ -58,6 +63,7 @@ _HOMES = {
     "Producer": "pylog.client.producer.producer",
     "Record": "pylog.records.record",
     "RecordMetadata": "pylog.model",
+    "ShareConsumer": "pylog.client.share_consumer.share_consumer",
     "TopicPartition": "pylog.model",
 }
 

@@ -753,6 +753,11 @@ class StreamsTopologyFenced(PylogError):
     default_message = "the epoch of the topology is outdated"
 
 
+class ShareSessionLimitReached(RetriableError):
+    code = 133
+    default_message = "the broker has as many share sessions as it may"
+
+
 # ---- errors of the client, which no server sends ---------------------------------------------
 
 

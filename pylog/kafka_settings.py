@@ -67,7 +67,8 @@ _GROUPS: Final = "consumer groups are not offered yet"
 _TRANSACTIONS: Final = "transactions are not offered yet; leave it out"
 _SECURITY: Final = "TLS and authentication are not offered yet; leave it out"
 _QUOTAS: Final = "quotas are not offered yet; leave it out"
-_SHARES: Final = "share groups are not offered; leave it out"
+_SHARE_CONSUMER: Final = "it is for ShareConsumer; leave it out"
+_NO_SHARE: Final = "share groups have no such thing; leave it out"
 _TIERS: Final = "tiered storage is not offered; leave it out"
 _QUORUM: Final = "there is one controller, on the driver"
 _PROVIDERS: Final = "values are taken as they are written; put in what the provider would give"
@@ -138,8 +139,34 @@ CONSUMER: Final = KafkaSettings(
     },
     {
         **_CLIENTS_REFUSED,
-        "share.acknowledgement.mode": _SHARES,
-        "share.acquire.mode": _SHARES,
+        "share.acknowledgement.mode": _SHARE_CONSUMER,
+        "share.acquire.mode": _SHARE_CONSUMER,
+    },
+    _CLIENT_FAMILIES,
+)
+
+SHARE_CONSUMER: Final = KafkaSettings(
+    {
+        **_CLIENTS_WITHOUT_EFFECT,
+        "allow.auto.create.topics": "topics are made by AdminClient.create_topics only",
+        "exclude.internal.topics": "topics are named, not matched",
+        "internal.leave.group.on.close": "a share consumer that is closed always leaves",
+        "internal.throw.on.fetch.stable.offset.unsupported": _STABLE,
+        "max.partition.fetch.bytes": "a share fetch is limited by records and fetch.max.bytes",
+    },
+    {
+        **_CLIENTS_REFUSED,
+        "auto.commit.interval.ms": _NO_SHARE,
+        "auto.offset.reset": "it is the group's: set share.auto.offset.reset there",
+        "enable.auto.commit": _NO_SHARE,
+        "group.instance.id": _NO_SHARE,
+        "group.protocol": _NO_SHARE,
+        "group.remote.assignor": _NO_SHARE,
+        "heartbeat.interval.ms": "it is the group's: set share.heartbeat.interval.ms there",
+        "interceptor.classes": _NO_SHARE,
+        "isolation.level": "it is the group's: set share.isolation.level there",
+        "partition.assignment.strategy": _NO_SHARE,
+        "session.timeout.ms": "it is the group's: set share.session.timeout.ms there",
     },
     _CLIENT_FAMILIES,
 )
@@ -172,6 +199,9 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         "expressions are matched anew whenever topics come or go",
     "group.coordinator.append.linger.ms": _ONE_APPEND,
     "group.coordinator.threads": _LOOP,
+    "group.share.enable": "share groups are always offered",
+    "group.share.initialize.retry.interval.ms":
+        "state that could not be made is asked for again with the next heartbeat",
     "initial.broker.registration.timeout.ms": "a broker tries to register until it is stopped",
     "kafka.metrics.polling.interval.secs": _BROKER_METRICS,
     "kafka.metrics.reporters": _BROKER_METRICS,
@@ -215,6 +245,12 @@ _BROKER_WITHOUT_EFFECT: Final[Mapping[str, str]] = {
         "a leader that does not answer a fetch is asked again over a new connection",
     "request.timeout.ms": _FORWARDED,
     "server.max.startup.time.ms": "a start ends when the logs are read, however long that takes",
+    "share.coordinator.append.linger.ms": _ONE_APPEND,
+    "share.coordinator.load.buffer.size": "a coordinator reads its log in slices of its own size",
+    "share.coordinator.state.topic.compression.codec":
+        "what a coordinator writes is not compressed",
+    "share.coordinator.threads": _LOOP,
+    "share.fetch.purgatory.purge.interval.requests": _PURGATORY,
     "socket.connection.setup.timeout.max.ms": _CONNECT,
     "socket.connection.setup.timeout.ms": _CONNECT,
     "socket.listen.backlog.size": "a broker takes each connection as it comes",
@@ -245,6 +281,9 @@ _BROKER_REFUSED: Final[Mapping[str, str]] = {
     "group.consumer.assignors":
         "a broker has uniform and range; members choose by group.remote.assignor",
     "group.coordinator.rebalance.protocols": "the classic and the consumer protocol are spoken",
+    "group.share.assignors": "a broker has the one of Kafka, simple",
+    "group.share.persister.class.name":
+        "the state of share groups is kept in __share_group_state",
     "inter.broker.listener.name": "brokers talk over spark.pylog.replication.listen",
     "listener.security.protocol.map": _SECURITY,
     "listeners": "set spark.pylog.broker.listen (`python -m pylog_broker.node --listen`)",
@@ -282,7 +321,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "controller.quota.": _QUOTAS,
     "delegation.token.": _SECURITY,
     "follower.replication.throttled.": _MOVES,
-    "group.share.": _SHARES,
     "internal.": "it is for Kafka's own tests",
     "leader.replication.throttled.": _MOVES,
     "listener.name.": _SECURITY,
@@ -291,7 +329,6 @@ _BROKER_FAMILIES: Final[Mapping[str, str]] = {
     "remote.": _TIERS,
     "replication.quota.": _MOVES,
     "sasl.": _SECURITY,
-    "share.": _SHARES,
     "ssl.": _SECURITY,
     "transaction.": _TRANSACTIONS,
     "transactional.": _TRANSACTIONS,

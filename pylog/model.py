@@ -52,6 +52,19 @@ class TimestampType(IntEnum):
     LOG_APPEND_TIME = 1
 
 
+class AcknowledgeType(IntEnum):
+    """What becomes of a record that a share group has delivered (KIP-932)."""
+
+    ACCEPT = 1
+    """It is done with."""
+    RELEASE = 2
+    """It is delivered again, to this consumer or another one."""
+    REJECT = 3
+    """It is never delivered again, though nobody is done with it."""
+    RENEW = 4
+    """It is still worked on: its lock begins anew (KIP-1222)."""
+
+
 class TopicPartition(NamedTuple):
     """One partition of one topic, by name."""
 

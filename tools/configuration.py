@@ -12,7 +12,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from pylog import kafka_settings
-from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.client.settings import (
+    ADMIN_SETTINGS,
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+    SHARE_CONSUMER_SETTINGS,
+)
 from pylog.config import REQUIRED, ConfigKey
 from pylog_broker.config import (
     BROKER_CONFIG,
@@ -106,6 +111,7 @@ def option_rows() -> Iterator[list[str]]:
 VERDICTS = {
     "producer": kafka_settings.PRODUCER,
     "consumer": kafka_settings.CONSUMER,
+    "share consumer": kafka_settings.SHARE_CONSUMER,
     "admin client": kafka_settings.ADMIN,
     "topic": kafka_settings.TOPIC,
     "broker": kafka_settings.BROKER,
@@ -143,6 +149,9 @@ def page() -> str:
         "## Consumer", "", "As Python keywords with underscores: `Consumer(\"t\", "
         "auto_offset_reset=\"earliest\")`.", "",
         *table(client, client_rows(CONSUMER_SETTINGS)),
+        "## Share consumer", "", "As Python keywords with underscores: `ShareConsumer(\"t\", group_id=\"g\", "
+        "max_poll_records=10)`.", "",
+        *table(client, client_rows(SHARE_CONSUMER_SETTINGS)),
         "## Admin client", "", *table(client, client_rows(ADMIN_SETTINGS)),
         "## Spark format `pylog`", "", "Options of `spark.read`, `spark.readStream` and their writers; names in any "
         "case.", "",

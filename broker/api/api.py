@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 from pylog.clock import Clock
 from pylog_broker.api.answer_memory import AnswerMemory
 from pylog_broker.api.batch_checks import BatchChecks
-from pylog_broker.api.coordinators import GroupCoordinators
+from pylog_broker.api.coordinators import GroupCoordinators, ShareGroupStates
 from pylog_broker.api.fetch import FetchHandler
 from pylog_broker.api.groups.committed_offsets import CommittedOffsetsHandler
 from pylog_broker.api.groups.find_coordinator import Ensure, FindCoordinatorHandler
@@ -83,6 +83,7 @@ class GroupApi:
         ensure: Ensure,
         streams_topics: InternalTopicMaker,
         config: BrokerConfig,
+        share_states: ShareGroupStates | None = None,
     ) -> Self:
         """All of them over the coordinators of one broker. `ensure` has the topics of coordinators
         made, and `streams_topics` those of streams groups.
@@ -94,7 +95,7 @@ class GroupApi:
                 coordinators, image, lambda: str(uuid.uuid4()), commit_timeout_ms=timeout_ms
             ),
             CommittedOffsetsHandler(coordinators, image, commit_timeout_ms=timeout_ms),
-            GroupAdminHandler(coordinators, image, commit_timeout_ms=timeout_ms),
+            GroupAdminHandler(coordinators, image, share_states, commit_timeout_ms=timeout_ms),
             StreamsHandler(coordinators, streams_topics, commit_timeout_ms=timeout_ms),
         )
 

@@ -32,6 +32,11 @@ class RequestContext(NamedTuple):
     api_version: int = 0
     """Of the call's API, as the greetings agreed; 0 over gRPC, where nobody tells versions."""
 
+    @property
+    def place(self) -> str:
+        """The connection among those of all listeners, while it lasts."""
+        return f"{self.listener}/{self.connection}"
+
 
 def bounded_software(text: str) -> str:
     """As much of a software's name or version as is looked at."""

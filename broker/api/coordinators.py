@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from pylog.model import Offset
+from pylog_broker.coordinator.groups.consumer.topics import TopicIdPartition
 from pylog_broker.coordinator.groups.coordinator import GroupCoordinator
 from pylog_broker.coordinator.runtime.decision import Decision, RequestId
+from pylog_broker.share.persisted import UNINITIALIZED_START, StateSummary
 
 GroupOperation = Callable[[GroupCoordinator, RequestId, int], Decision]
 """Decides on a shard, for the request of that id, at that time of day (ms)."""
@@ -31,3 +34,27 @@ class GroupCoordinators(Protocol):
         """The replies of all shards here. Raises CoordinatorLoadInProgress while one is being
         read.
         """
+
+
+class ShareGroupStates(Protocol):
+    """The state of share groups in their partitions, at whichever brokers have it. Each raises
+    CoordinatorNotAvailable where those cannot be reached, and what `ShareCoordinator` raises.
+    """
+
+    async def initialize(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicIdPartition],
+        state_epoch: int,
+        start_offset: int = UNINITIALIZED_START,
+    ) -> None:
+        """There is state of all of them."""
+
+    async def delete(self, group_id: str, partitions: Iterable[TopicIdPartition]) -> None:
+        """There is none of any of them."""
+
+    async def summary(self, group_id: str, partition: TopicIdPartition) -> StateSummary:
+        """How far the group is in a partition."""
+
+    async def log_end(self, partition: TopicIdPartition) -> Offset:
+        """Where a consumer would find no more records, as the partition's leader tells it."""

@@ -251,6 +251,11 @@ class StreamConnection(Connection):
     # ---- what the server asks ------------------------------------------------------------------
 
     @property
+    def context(self) -> RequestContext:
+        """Who is at the other end, once it has greeted."""
+        return self._context
+
+    @property
     def is_inside_frame(self) -> bool:
         """Whether the client, which has greeted, owes the rest of a frame."""
         if self._reading_paused or (self._fetching is not None and not self._fetching.stands):

@@ -58,11 +58,13 @@ class StreamServer:
         connections_max: int = CONNECTIONS_MAX,
         idle_ms_max: int = -1,
         calls_max: int = CALLS_MAX,
+        on_closed: Callable[[str], None] = lambda place: None,
     ) -> None:
         """`report`: a line about a stranger; bounded by who takes it. `gate`: of all listeners of
         the process; None: one of its own, without limits by address and time. `idle_ms_max`: -1:
-        no limit.
+        no limit. `on_closed`: a connection has ended, by its place.
         """
+        self._on_closed = on_closed
         self.data = data
         self.apis = apis
         self.calls_max = calls_max
@@ -139,6 +141,7 @@ class StreamServer:
         self._unfinished.pop(connection, None)
         self.newcomers.discard(connection)
         self.idle.forget(connection)
+        self._on_closed(connection.context.place)
 
     def refused(self, connection: StreamConnection, state: State, fault: errors.PylogError) -> None:
         """It was ended because of what came in that state; CLOSED: the fault is counted already."""

@@ -37,6 +37,7 @@ from pylog_broker.grpc.knocks import Knocks
 from pylog_broker.grpc.log_service import SERVICE, LogService, add_log_service
 from pylog_broker.grpc.server import GrpcServer
 from pylog_broker.grpc.unary import add_unary_service
+from pylog_broker.kafka.calls import BrokerCalls
 from pylog_broker.kafka.client import LeaderConnections
 from pylog_broker.kafka.server import ReplicationServer
 from pylog_broker.logs import IDENTITY, follow, hide
@@ -74,6 +75,7 @@ from pylog_broker.node.metrics import BrokerMetrics, BrokerParts
 from pylog_broker.node.producer_ids import ProducerIds
 from pylog_broker.node.registration import registration_of
 from pylog_broker.node.settings import NodeExit, NodeReady, NodeSettings
+from pylog_broker.node.share.share_groups import BrokerShareGroups
 from pylog_broker.node.software import this_software
 from pylog_broker.node.startup import INCURABLE, Startup, Stopped
 from pylog_broker.node.streams_topics import StreamsTopics
@@ -85,6 +87,7 @@ from pylog_broker.process.process import HURRY_SECONDS_MAX, end_at_the_latest, s
 from pylog_broker.protobuf.admin_apis import broker_admin_apis
 from pylog_broker.protobuf.group_apis import group_apis
 from pylog_broker.protobuf.log_apis import log_apis
+from pylog_broker.protobuf.share_apis import share_apis
 from pylog_broker.protobuf.unary import UnaryApis
 from pylog_broker.replication.manager import ReplicaManager
 from pylog_broker.storage.files import OsFiles
@@ -156,6 +159,7 @@ class BrokerService:
         self._epochs: EpochFile
         self._engine: Engine
         self._groups: GroupShards
+        self._share_groups: BrokerShareGroups
         self._group_settings = GroupSettingsView(self._image, self._config)
         self._membership: Membership
         self._producer_ids = ProducerIds(self._allocate_producer_ids)
@@ -181,6 +185,7 @@ class BrokerService:
             idle_ms_max=self._config.connections_max_idle_ms,
         )
         self._knocks = Knocks(self._clock, _log.warning)
+        self._broker_calls: BrokerCalls
 
     async def run(self) -> NodeExit:
         """Serve until the end; says why it came."""
@@ -246,7 +251,6 @@ class BrokerService:
             self._pool,
             self._image,
         )
-        self._engine.leaderships = Coordinators({CONSUMER_OFFSETS: self._groups.shell})
         self._replication = ReplicationServer(
             manager,
             self._engine.perform,
@@ -262,11 +266,27 @@ class BrokerService:
             unproven_max=self._shares.unproven,
             idle_ms_max=self._config.connections_max_idle_ms,
         )
+        name = f"pylog-broker-{self._broker_id}"
         self._engine.connections = LeaderConnections(
-            f"pylog-broker-{self._broker_id}",
-            settings.secret,
-            self._endpoint_of,
-            report=_log.warning,
+            name, settings.secret, self._endpoint_of, report=_log.warning
+        )
+        self._broker_calls = BrokerCalls(
+            name, settings.secret, self._endpoint_of, report=_log.warning
+        )
+        self._share_groups = BrokerShareGroups(
+            self._config,
+            self._group_settings,
+            self._engine,
+            self._clock,
+            self._pool,
+            self._broker_calls,
+            self._image,
+            self._internal_topics.ensure,
+            self._broker_id,
+        )
+        self._replication.offer(self._share_groups.broker_apis())
+        self._engine.leaderships = Coordinators(
+            {CONSUMER_OFFSETS: self._groups.shell, **self._share_groups.shells}
         )
         self._epochs = epochs = EpochFile(
             self._files, [manager.directory for manager in self._logs.live]
@@ -312,13 +332,18 @@ class BrokerService:
         log_dirs = DescribeLogDirsHandler(self._broker_id, manager, self._logs, self._pool)
         apis = UnaryApis(
             Calls(self._counters),
-            [*log_apis(api), *group_apis(api.groups), *broker_admin_apis(configs, log_dirs)],
+            [
+                *log_apis(api),
+                *group_apis(api.groups),
+                *share_apis(self._share_groups.api(self._groups, self._counters)),
+                *broker_admin_apis(configs, log_dirs),
+            ],
         )
         service = LogService(api.data, StrangerReports(self._clock, _log.warning).tell)
         self._parts.data = api.data
         self._parts.logs = self._logs
         self._server.offer(partial(add_log_service, service, apis), SERVICE)
-        for name in ("Group", "StreamsGroup", "BrokerAdmin"):
+        for name in ("Group", "StreamsGroup", "Share", "BrokerAdmin"):
             self._server.offer(partial(add_unary_service, apis, name), f"pylog.v1.{name}")
         # Before gRPC: who finds that answering must find this, too.
         await self._listen_for_streams(api.data, apis)
@@ -359,6 +384,7 @@ class BrokerService:
                 self._internal_topics.ensure,
                 self._streams_topics,
                 config,
+                self._share_groups.states,
             ),
         )
 
@@ -377,6 +403,7 @@ class BrokerService:
             gate=self._gate,
             connections_max=self._shares.streams,
             idle_ms_max=self._config.connections_max_idle_ms,
+            on_closed=self._share_groups.on_connection_closed,
         )
         port = await self._streams.start(listener.address.host, listener.address.port)
         self._stream_endpoint = Endpoint(listener.host, port)
@@ -448,6 +475,7 @@ class BrokerService:
         self._engine.tell(lambda now_ms: manager.on_metadata(now_ms, image, delta))
         self._group_settings.on_metadata(delta)
         self._groups.on_metadata(delta)
+        self._share_groups.on_metadata(delta)
 
     def _on_unfenced(self) -> None:
         self._loop.create_task(self._server.set_serving(True))
@@ -562,10 +590,12 @@ class BrokerService:
         marks = None
         if self._engine_exists():
             self._groups.shell.stop()
+            self._share_groups.stop()
             self._engine.stop()
             self._disk_failures.stop()
             if self._engine.connections is not None:
                 self._engine.connections.close()
+            self._broker_calls.close()
             await self._replication.close()
             self._epochs.close()
             marks = self._engine.manager.high_watermarks()

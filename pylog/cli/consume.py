@@ -10,6 +10,7 @@ import click
 
 from pylog.cli.context import Seconds, Settings, client_settings, complete_topics, with_settings
 from pylog.cli.moments import moment_ms
+from pylog.cli.shared_records import SHARE_OPTIONS, print_shared
 from pylog.clock import SYSTEM_CLOCK
 from pylog.config import LONG_MAX
 from pylog.model import TopicPartition
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pylog.records.record import Record
 
 POLL_SECONDS: Final = 0.2
+NOT_SHARED: Final = (
+    "--share-group goes with none of --group, --from-beginning, --offset, --partition and "
+    "--until-end: the group knows where it is"
+)
 _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstrap_servers")
 
 
@@ -37,6 +42,11 @@ _OPTIONS: Final = ("auto_offset_reset", "isolation_level", "group_id", "bootstra
     help="Share the partitions with the other members of this group, begin where it has committed, "
     "and commit what was printed. With --partition, --offset or --until-end all of them are read "
     "here.",
+)
+@click.option(
+    "--share-group",
+    help="Take records in turn with the other members of this share group: each goes to one of "
+    "them, and what was printed is accepted.",
 )
 @click.option("--max-messages", type=click.IntRange(min=1), help="Stop after so many.")
 @click.option(
@@ -76,6 +86,7 @@ def consume(
     offset: str | None,
     numbers: tuple[int, ...],
     group: str | None,
+    share_group: str | None,
     max_messages: int | None,
     until_end: bool,
     timeout: float | None,
@@ -94,16 +105,19 @@ def consume(
     pylog consume flights --offset @2024-01-31T12:00 --json
     pylog consume flights --json --until-end | pylog produce copy --input json
     pylog consume flights --group loader --from-beginning
+    pylog consume jobs --share-group workers --max-messages 10
     """
-    from pylog.cli.record_format import as_json, compile_format
     from pylog.client.consumer.consumer import Consumer
 
     if from_beginning and offset is not None:
         raise click.UsageError("--from-beginning and --offset exclude each other")
-    try:
-        show = as_json if settings.as_json else compile_format(layout, null_text)
-    except ValueError as error:
-        raise click.UsageError(f"--format {layout}: {error}") from error
+    show = _layout(settings, layout, null_text)
+    if share_group is not None:
+        if group or from_beginning or offset or numbers or until_end:
+            raise click.UsageError(NOT_SHARED)
+        client = {**settings.client(), **client_settings(configs, SHARE_OPTIONS)}
+        print_shared(client, topic, share_group, show, max_messages, timeout)
+        return 0
     # What the last poll brings behind the last message is neither printed nor committed.
     commits_here = group is not None and max_messages is not None
     with Consumer(
@@ -133,6 +147,16 @@ def consume(
         if commits_here and printed:
             consumer.commit(printed)
     return 0
+
+
+def _layout(settings: Settings, layout: str, null_text: str) -> Callable[[Record], bytes]:
+    """How a record is printed."""
+    from pylog.cli.record_format import as_json, compile_format
+
+    try:
+        return as_json if settings.as_json else compile_format(layout, null_text)
+    except ValueError as error:
+        raise click.UsageError(f"--format {layout}: {error}") from error
 
 
 def _print(

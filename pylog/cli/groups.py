@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -34,13 +35,15 @@ ALL: Final = click.option("--all-groups", is_flag=True, help="All groups of the 
 
 @click.group()
 def groups() -> None:
-    """Look at groups of consumers, set where they go on, delete them."""
+    """Look at groups of consumers and at share groups, set where they go on, delete them."""
 
 
 @groups.command(name="list")
 @click.option("--state", "states", multiple=True, help="Only groups in this state: Stable, Empty, "
               "...; may come several times.")  # fmt: skip
-@click.option("--type", "types", multiple=True, help="Only groups of this type: consumer, classic.")
+@click.option(
+    "--type", "types", multiple=True, help="Only groups of this type: consumer, classic, share."
+)
 @with_settings
 def list_(settings: Settings, states: tuple[str, ...], types: tuple[str, ...]) -> None:
     """List the groups of all brokers."""
@@ -76,7 +79,8 @@ def describe(settings: Settings, names: tuple[str, ...], all_groups: bool) -> No
         return
     for name, group in described.items():
         _show_head(group)
-        _show_lags(group, lags[name])
+        show_lags = _show_share_lags if group.type == "share" else _show_lags
+        show_lags(group, lags[name])
         if group.type == "streams":
             _show_tasks(group)
 
@@ -151,7 +155,8 @@ def reset_offsets(
     export: bool,
     **where: Any,
 ) -> None:
-    """Set where groups without live members go on. Without --execute only the plan is shown.
+    """Set where groups without live members go on. Without --execute only the plan is shown. A
+    share group forgets what became of single records in the partitions that are set.
 
     \b
     pylog groups reset-offsets loader --topic flights --to-earliest
@@ -165,9 +170,13 @@ def reset_offsets(
         chosen = _chosen(admin, names, all_groups)
         wanted = offset_plans.read_csv(from_file, chosen) if from_file is not None else {}
         plans: dict[str, Plan] = {}
+        shares: list[str] = []
         for name in chosen:
-            _refuse_members(admin, name)
-            current = admin.list_group_offsets(name)
+            if _type_without_members(admin, name) == "share":
+                shares.append(name)
+                current = _starts(admin, name)
+            else:
+                current = admin.list_group_offsets(name)
             if from_file is not None:
                 offsets = wanted.get(name, {})
                 plans[name] = offset_plans.to_offsets(offsets.__getitem__)(
@@ -182,7 +191,11 @@ def reset_offsets(
             raise click.exceptions.Exit(1)
         if execute:
             for name, plan in plans.items():
-                if plan.changes:
+                if plan.changes and name in shares:
+                    admin.alter_share_group_offsets(
+                        name, {tp: each.new for tp, each in plan.changes.items()}
+                    )
+                elif plan.changes:
                     admin.alter_group_offsets(
                         name,
                         {tp: OffsetAndMetadata(each.new) for tp, each in plan.changes.items()},
@@ -218,17 +231,28 @@ def _chosen(admin: AdminClient, names: Sequence[str], all_groups: bool) -> list[
     return list(names) or [group.group_id for group in admin.list_groups()]
 
 
-def _refuse_members(admin: AdminClient, name: str) -> None:
-    """A group that is not there has none: it is about to be made."""
+def _type_without_members(admin: AdminClient, name: str) -> str | None:
+    """The group's type; None of one that is not there: it is about to be made. NonEmptyGroup while
+    it has members.
+    """
     try:
         group = admin.describe_groups(name)[name]
     except errors.GroupIdNotFound:
-        return
+        return None
     if group.members:
         raise errors.NonEmptyGroup(
             f"group {name!r} has {len(group.members)} live members, which would go on where they "
             "are and commit that: stop them first"
         )
+    return group.type
+
+
+def _starts(admin: AdminClient, name: str) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """A share group's start offsets, as what else groups have committed."""
+    return {
+        tp: None if at is None else OffsetAndMetadata(at.start_offset)
+        for tp, at in admin.list_share_group_offsets(name).items()
+    }
 
 
 def _rule(where: Mapping[str, Any], has_file: bool) -> Rule | None:
@@ -289,7 +313,38 @@ def _show_head(group: GroupDescription) -> None:
 
 
 def _readers(group: GroupDescription) -> dict[TopicPartition, GroupMember]:
+    """Who alone reads a partition; in a share group nobody does."""
+    if group.type == "share":
+        return {}
     return {tp: member for member in group.members for tp in member.assignment or ()}
+
+
+def _show_share_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionLag]) -> None:
+    """Members read partitions together, so it is told how many."""
+    readers = Counter(tp for member in group.members for tp in member.assignment or ())
+    print_table(
+        ("topic", "partition", "start", "end", "lag", "members"),
+        (
+            (
+                tp.topic,
+                tp.partition,
+                None if lag.committed is None else lag.committed.offset,
+                lag.end_offset if lag.error is None else lag.error.name,
+                lag.lag,
+                readers[tp],
+            )
+            for tp, lag in sorted(lags.items())
+        ),
+    )
+    _show_sum(lags)
+
+
+def _show_sum(lags: Mapping[TopicPartition, PartitionLag]) -> None:
+    known = [lag.lag for lag in lags.values() if lag.lag is not None]
+    if known:
+        seconds = [lag.lag_seconds for lag in lags.values() if lag.lag_seconds is not None]
+        oldest = f", the oldest {seconds_shown(max(seconds))} s old" if any(seconds) else ""
+        click.echo(f"lag in all: {sum(known)} records{oldest}")
 
 
 def _show_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionLag]) -> None:
@@ -315,11 +370,7 @@ def _show_lags(group: GroupDescription, lags: Mapping[TopicPartition, PartitionL
         "topic", "partition", "committed", "end", "lag", "lag s", "member", "host", "client",
     )  # fmt: skip
     print_table(columns, rows())
-    known = [lag.lag for lag in lags.values() if lag.lag is not None]
-    if known:
-        seconds = [lag.lag_seconds for lag in lags.values() if lag.lag_seconds is not None]
-        oldest = f", the oldest {seconds_shown(max(seconds))} s old" if any(seconds) else ""
-        click.echo(f"lag in all: {sum(known)} records{oldest}")
+    _show_sum(lags)
 
 
 def _work_of(member: GroupMember) -> Iterable[object]:

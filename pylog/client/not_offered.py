@@ -17,7 +17,6 @@ _TRANSACTIONS: Final = (
     "transactions are not offered yet; the idempotent producer stores each record once per session"
 )
 _GROUPS: Final = "consumer groups are not offered yet; give the consumer topics, or assign() it"
-_SHARE_GROUPS: Final = "share groups are not offered yet; consumer groups are"
 _SECURITY: Final = "authorization and quotas are not offered yet"
 _REASSIGNMENT: Final = "moving replicas is not offered yet; place them with NewTopic"
 
@@ -34,14 +33,6 @@ PRODUCER_NOT_OFFERED: Final[Mapping[str, str]] = dict.fromkeys(
 )
 
 ADMIN_NOT_OFFERED: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "list_share_group_offsets",
-            "alter_share_group_offsets",
-            "delete_share_group_offsets",
-        ),
-        _SHARE_GROUPS,
-    ),
     **dict.fromkeys(
         ("alter_partition_reassignments", "list_partition_reassignments"), _REASSIGNMENT
     ),

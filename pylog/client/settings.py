@@ -454,6 +454,76 @@ CONSUMER_SETTINGS: Final = ConfigTable(
     kafka=kafka_settings.CONSUMER,
 )
 
+SHARE_CONSUMER_SETTINGS: Final = ConfigTable(
+    (
+        *_COMMON,
+        ConfigKey(
+            "group.id",
+            str,
+            REQUIRED,
+            "The share group: its members read the partitions of their topics together, and each "
+            "record goes to one of them at a time.",
+        ),
+        ConfigKey(
+            "share.acknowledgement.mode",
+            str,
+            "implicit",
+            "Whether a poll accepts the records of the last one (implicit), or the program says of "
+            "each record what becomes of it (explicit).",
+            choices=("implicit", "explicit"),
+        ),
+        ConfigKey(
+            "share.acquire.mode",
+            str,
+            "batch_optimized",
+            "Whether a poll returns whole record batches, and so maybe more than max.poll.records "
+            "(batch_optimized), or never more than that (record_limit).",
+            choices=("batch_optimized", "record_limit"),
+        ),
+        ConfigKey(
+            "max.poll.records",
+            int,
+            500,
+            "Records that are acquired at a time, and that one poll() returns.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "max.poll.interval.ms",
+            int,
+            300_000,
+            "A member whose user does not poll for so long leaves the group until the next poll.",
+            low=1,
+            high=INT_MAX,
+        ),
+        ConfigKey(
+            "fetch.min.bytes",
+            int,
+            1,
+            "A fetch is answered once this much is there.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey("fetch.max.wait.ms", int, 500, "... or after this time.", low=0, high=INT_MAX),
+        ConfigKey(
+            "fetch.max.bytes",
+            int,
+            52_428_800,
+            "The largest answer. The first batch always comes.",
+            low=0,
+            high=INT_MAX,
+        ),
+        ConfigKey("check.crcs", bool, True, "Verify the CRC of each fetched batch."),
+        ConfigKey("client.rack", str, "", "Where this client runs; brokers are told."),
+        ConfigKey("deserializer", object, None, "(topic, data) -> object, for key and value."),
+        ConfigKey("key.deserializer", object, None, "The same, for keys only."),
+        ConfigKey("value.deserializer", object, None, "The same, for values only."),
+    ),
+    separator="_",
+    what="share consumer setting",
+    kafka=kafka_settings.SHARE_CONSUMER,
+)
+
 ADMIN_SETTINGS: Final = ConfigTable(
     _COMMON, separator="_", what="admin client setting", kafka=kafka_settings.ADMIN
 )

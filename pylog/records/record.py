@@ -38,11 +38,14 @@ class Record:
         value: Any = None,
         headers: Sequence[Header] = (),
         leader_epoch: int | None = None,
+        delivery_count: int | None = None,
     ) -> Record:
         """A record from its parts, with no batch behind it."""
         chunk = RecordChunk(topic, partition, timestamp_type, leader_epoch, [value])
         chunk.offsets, chunk.timestamps = [offset], [timestamp_ms]
         chunk.keys, chunk.headers = [key], [list(headers)]
+        if delivery_count is not None:
+            chunk.delivery_counts = [delivery_count]
         return cls(chunk, 0, value)
 
     @property
@@ -80,6 +83,12 @@ class Record:
         """Epoch of the leader that wrote the batch, None when the log does not say."""
         return self._chunk.leader_epoch
 
+    @property
+    def delivery_count(self) -> int | None:
+        """How often a share group has delivered the record, this time included; None elsewhere."""
+        counts = self._chunk.delivery_counts
+        return None if counts is None else counts[self._index]
+
     def _parts(self) -> tuple[Any, ...]:
         return (
             self.topic,
@@ -100,7 +109,7 @@ class Record:
         return hash((self.topic, self.partition, self.offset))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Record.of, self._parts()
+        return Record.of, (*self._parts(), self.delivery_count)
 
     def __repr__(self) -> str:
         return (
@@ -134,6 +143,8 @@ class RecordChunk:
         self.leader_epoch = leader_epoch
         self.values = self._first_values = values
         self.next_offset = next_offset
+        self.delivery_counts: list[int] | None = None
+        """Where a share group has delivered the records."""
         self._source = source
 
     def __len__(self) -> int:

@@ -16,7 +16,14 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 
-from pylog.rpc.v1 import admin_pb2, group_pb2, log_pb2, streams_group_pb2
+from pylog.rpc.v1 import (
+    admin_pb2,
+    group_pb2,
+    log_pb2,
+    share_pb2,
+    streams_group_pb2,
+    transaction_pb2,
+)
 
 RequestT = TypeVar("RequestT", bound=Message)
 ResponseT = TypeVar("ResponseT", bound=Message)
@@ -99,6 +106,41 @@ OFFSET_FOR_LEADER_EPOCH: Final = UnaryApi(
     log_pb2.OffsetForLeaderEpochRequest,
     log_pb2.OffsetForLeaderEpochResponse,
 )
+ADD_PARTITIONS_TO_TXN: Final = UnaryApi(
+    24,
+    "Transaction",
+    "AddPartitionsToTxn",
+    transaction_pb2.AddPartitionsToTxnRequest,
+    transaction_pb2.AddPartitionsToTxnResponse,
+)
+ADD_OFFSETS_TO_TXN: Final = UnaryApi(
+    25,
+    "Transaction",
+    "AddOffsetsToTxn",
+    transaction_pb2.AddOffsetsToTxnRequest,
+    transaction_pb2.AddOffsetsToTxnResponse,
+)
+END_TXN: Final = UnaryApi(
+    26,
+    "Transaction",
+    "EndTxn",
+    transaction_pb2.EndTxnRequest,
+    transaction_pb2.EndTxnResponse,
+)
+WRITE_TXN_MARKERS: Final = UnaryApi(
+    27,
+    "Transaction",
+    "WriteTxnMarkers",
+    transaction_pb2.WriteTxnMarkersRequest,
+    transaction_pb2.WriteTxnMarkersResponse,
+)
+TXN_OFFSET_COMMIT: Final = UnaryApi(
+    28,
+    "Transaction",
+    "TxnOffsetCommit",
+    transaction_pb2.TxnOffsetCommitRequest,
+    transaction_pb2.TxnOffsetCommitResponse,
+)
 DESCRIBE_CONFIGS: Final = UnaryApi(
     32,
     "Admin",
@@ -146,12 +188,33 @@ DESCRIBE_CLUSTER: Final = UnaryApi(
     admin_pb2.DescribeClusterRequest,
     admin_pb2.DescribeClusterResponse,
 )
+DESCRIBE_PRODUCERS: Final = UnaryApi(
+    61,
+    "Transaction",
+    "DescribeProducers",
+    transaction_pb2.DescribeProducersRequest,
+    transaction_pb2.DescribeProducersResponse,
+)
 UNREGISTER_BROKER: Final = UnaryApi(
     64,
     "Admin",
     "UnregisterBroker",
     admin_pb2.UnregisterBrokerRequest,
     admin_pb2.UnregisterBrokerResponse,
+)
+DESCRIBE_TRANSACTIONS: Final = UnaryApi(
+    65,
+    "Transaction",
+    "DescribeTransactions",
+    transaction_pb2.DescribeTransactionsRequest,
+    transaction_pb2.DescribeTransactionsResponse,
+)
+LIST_TRANSACTIONS: Final = UnaryApi(
+    66,
+    "Transaction",
+    "ListTransactions",
+    transaction_pb2.ListTransactionsRequest,
+    transaction_pb2.ListTransactionsResponse,
 )
 CONSUMER_GROUP_HEARTBEAT: Final = UnaryApi(
     68,
@@ -166,6 +229,55 @@ CONSUMER_GROUP_DESCRIBE: Final = UnaryApi(
     "ConsumerGroupDescribe",
     group_pb2.ConsumerGroupDescribeRequest,
     group_pb2.ConsumerGroupDescribeResponse,
+)
+SHARE_GROUP_HEARTBEAT: Final = UnaryApi(
+    76,
+    "Share",
+    "ShareGroupHeartbeat",
+    share_pb2.ShareGroupHeartbeatRequest,
+    share_pb2.ShareGroupHeartbeatResponse,
+)
+SHARE_GROUP_DESCRIBE: Final = UnaryApi(
+    77,
+    "Share",
+    "ShareGroupDescribe",
+    share_pb2.ShareGroupDescribeRequest,
+    share_pb2.ShareGroupDescribeResponse,
+)
+SHARE_FETCH: Final = UnaryApi(
+    78,
+    "Share",
+    "ShareFetch",
+    share_pb2.ShareFetchRequest,
+    share_pb2.ShareFetchResponse,
+)
+SHARE_ACKNOWLEDGE: Final = UnaryApi(
+    79,
+    "Share",
+    "ShareAcknowledge",
+    share_pb2.ShareAcknowledgeRequest,
+    share_pb2.ShareAcknowledgeResponse,
+)
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    90,
+    "Share",
+    "DescribeShareGroupOffsets",
+    share_pb2.DescribeShareGroupOffsetsRequest,
+    share_pb2.DescribeShareGroupOffsetsResponse,
+)
+ALTER_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    91,
+    "Share",
+    "AlterShareGroupOffsets",
+    share_pb2.AlterShareGroupOffsetsRequest,
+    share_pb2.AlterShareGroupOffsetsResponse,
+)
+DELETE_SHARE_GROUP_OFFSETS: Final = UnaryApi(
+    92,
+    "Share",
+    "DeleteShareGroupOffsets",
+    share_pb2.DeleteShareGroupOffsetsRequest,
+    share_pb2.DeleteShareGroupOffsetsResponse,
 )
 STREAMS_GROUP_HEARTBEAT: Final = UnaryApi(
     88,
@@ -215,6 +327,11 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     DELETE_RECORDS,
     INIT_PRODUCER_ID,
     OFFSET_FOR_LEADER_EPOCH,
+    ADD_PARTITIONS_TO_TXN,
+    ADD_OFFSETS_TO_TXN,
+    END_TXN,
+    WRITE_TXN_MARKERS,
+    TXN_OFFSET_COMMIT,
     DESCRIBE_CONFIGS,
     DESCRIBE_LOG_DIRS,
     CREATE_PARTITIONS,
@@ -224,9 +341,19 @@ UNARY_APIS: Final[tuple[UnaryApi[Any, Any], ...]] = (
     OFFSET_DELETE,
     UPDATE_FEATURES,
     DESCRIBE_CLUSTER,
+    DESCRIBE_PRODUCERS,
     UNREGISTER_BROKER,
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
     CONSUMER_GROUP_HEARTBEAT,
     CONSUMER_GROUP_DESCRIBE,
+    SHARE_GROUP_HEARTBEAT,
+    SHARE_GROUP_DESCRIBE,
+    SHARE_FETCH,
+    SHARE_ACKNOWLEDGE,
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
     STREAMS_GROUP_HEARTBEAT,
     STREAMS_GROUP_DESCRIBE,
     DESCRIBE_CONFIGS_OF_BROKER,

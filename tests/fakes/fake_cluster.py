@@ -17,7 +17,7 @@ from typing import Any
 import grpc
 
 from pylog import errors
-from pylog.model import topic_id_from_bytes
+from pylog.model import TopicPartition, topic_id_from_bytes
 from pylog.records.batch import iter_headers
 from pylog.records.reader import first_record_at_or_after
 from pylog.rpc.apis import UnaryApi
@@ -27,10 +27,12 @@ from pylog.rpc.v1 import (
     group_pb2_grpc,
     log_pb2,
     log_pb2_grpc,
+    share_pb2_grpc,
     streams_group_pb2_grpc,
 )
 from tests.fakes.fake_admin import FakeAdmin
 from tests.fakes.fake_groups import FakeGroups, FakeStreamsGroups, GroupWorld
+from tests.fakes.fake_shares import FakeShares
 from tests.fakes.fake_streams import FakeStreamPort
 from tests.fakes.fake_topics import FakePartition, FakeTopic
 
@@ -84,6 +86,8 @@ class FakeCluster:
         """Whether broker 1 says that it is the gateway, when asked for metadata."""
         self.configs: dict[tuple[int, str], dict[str, str]] = {}
         self.groups = GroupWorld(self)
+        self.share_starts: dict[str, dict[TopicPartition, tuple[int, int]]] = {}
+        """(start offset, lag) of share groups."""
         self._next_topic = 1
         self._servers: dict[int, grpc.Server] = {}
         self._ports: dict[int, int] = {}
@@ -116,7 +120,9 @@ class FakeCluster:
         group_pb2_grpc.add_GroupServicer_to_server(groups, server)  # type: ignore[no-untyped-call]
         streams = FakeStreamsGroups(self.groups, broker)
         streams_group_pb2_grpc.add_StreamsGroupServicer_to_server(streams, server)  # type: ignore[no-untyped-call]
-        services = {"Log": service, "Group": groups, "StreamsGroup": streams}
+        shares = FakeShares(self.groups, broker, self.share_starts)
+        share_pb2_grpc.add_ShareServicer_to_server(shares, server)  # type: ignore[no-untyped-call]
+        services = {"Log": service, "Group": groups, "StreamsGroup": streams, "Share": shares}
         self._ports[broker] = server.add_insecure_port(f"127.0.0.1:{self._ports.get(broker, 0)}")
         server.start()
         self._servers[broker] = server

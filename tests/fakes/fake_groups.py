@@ -42,6 +42,7 @@ from pylog_broker.coordinator.groups.messages import (
     OffsetDelete,
     OffsetFetch,
 )
+from pylog_broker.coordinator.groups.share.messages import ShareHeartbeat
 from pylog_broker.coordinator.runtime.decision import Decision, RequestId
 from pylog_broker.metadata.messages import failure_of
 from pylog_broker.protobuf.streams_groups import described
@@ -143,6 +144,17 @@ class GroupWorld:
         self.ask(lambda c, r: c.sync(self.shard.wall_ms, r, sync))
         return str(joined.member_id)
 
+    def join_share(self, group: str, member: str, *topics: str) -> int:
+        """A member of a share group that takes what it is given; its epoch."""
+        joins = ShareHeartbeat(
+            group, member, 0, subscribed_names=topics, client_id=f"{member}-app",
+            client_host="/127.0.0.1",
+        )  # fmt: skip
+        first = self.ask(lambda c, r: c.share_heartbeat(r, joins))
+        self.ask(lambda c, r: c.share.state_initialized(r, group, first.to_initialize))
+        beats = joins._replace(member_epoch=first.member_epoch, subscribed_names=None)
+        return int(self.ask(lambda c, r: c.share_heartbeat(r, beats)).member_epoch)
+
     def commit(self, group: str, topic: str, *offsets: int) -> None:
         """Commits of nobody, for the partitions from 0 on."""
         wanted = {TopicPartition(topic, n): CommittedOffset(o) for n, o in enumerate(offsets)}
@@ -234,7 +246,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         )
         answer = self._told(request, request.group_id, lambda c, r: c.consumer_heartbeat(r, asked))
         response = group_pb2.ConsumerGroupHeartbeatResponse()
-        if not _refused(response.error, answer):
+        if not refused(response.error, answer):
             response.member_id, response.member_epoch = answer.member_id, answer.member_epoch
         return response
 
@@ -249,10 +261,10 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         wall_ms = self._world.shard.wall_ms
         answer = self._told(request, request.group_id, lambda c, r: c.leave(wall_ms, r, asked))
         response = group_pb2.LeaveGroupResponse()
-        if not _refused(response.error, answer):
+        if not refused(response.error, answer):
             for leaving, fault in answer.members:
                 told = response.members.add(member_id=leaving.member_id)
-                _refused(told.error, fault)
+                refused(told.error, fault)
         return response
 
     def OffsetCommit(
@@ -271,7 +283,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             request, request.group_id, lambda c, r: c.commit_offsets(wall_ms, r, asked)
         )
         response = group_pb2.OffsetCommitResponse()
-        if not _refused(response.error, answer):
+        if not refused(response.error, answer):
             _outcomes(response.offsets, answer.partitions)
         return response
 
@@ -283,7 +295,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         asked = OffsetFetch(request.group_id, caller, None if request.all else wanted)
         answer = self._told(request, request.group_id, lambda c, r: c.fetch_offsets(r, asked))
         response = group_pb2.OffsetFetchResponse()
-        if not _refused(response.error, answer):
+        if not refused(response.error, answer):
             for tp, found in answer.partitions.items():
                 told = response.offsets.add(topic=tp.topic, partition=tp.partition, offset=-1)
                 told.leader_epoch = -1
@@ -299,7 +311,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         asked = OffsetDelete(request.group_id, wanted)
         answer = self._told(request, request.group_id, lambda c, r: c.delete_offsets(r, asked))
         response = group_pb2.OffsetDeleteResponse()
-        if not _refused(response.error, answer):
+        if not refused(response.error, answer):
             _outcomes(response.offsets, answer.partitions)
         return response
 
@@ -331,7 +343,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         for group in request.group_ids:
             told = response.groups.add(group_id=group)
             answer = self._told(request, group, lambda c, r, g=group: c.describe_classic(r, g))
-            if _refused(told.error, answer):
+            if refused(told.error, answer):
                 continue
             told.state, told.protocol_type = answer.state, answer.protocol_type
             told.protocol = answer.protocol
@@ -346,7 +358,7 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
         for group in request.group_ids:
             told = response.groups.add(group_id=group)
             answer = self._told(request, group, lambda c, r, g=group: c.describe_consumer(r, g))
-            if _refused(told.error, answer):
+            if refused(told.error, answer):
                 continue
             told.state, told.assignor = answer.state, answer.assignor
             told.group_epoch = answer.group_epoch
@@ -375,12 +387,13 @@ class FakeGroups(group_pb2_grpc.GroupServicer):
             told = response.groups.add(group_id=group)
             asked = DeleteGroups((group,))
             answer = self._told(request, group, lambda c, r, a=asked: c.delete_groups(r, a))
-            if not _refused(told.error, answer):
-                _refused(told.error, answer.groups[group])
+            if not refused(told.error, answer):
+                refused(told.error, answer.groups[group])
         return response
 
 
-def _refused(error: common_pb2.Error, answer: Any) -> bool:
+def refused(error: common_pb2.Error, answer: Any) -> bool:
+    """Whether the answer is a refusal, which the message tells then."""
     if not isinstance(answer, errors.PylogError):
         return False
     error.code, error.message = answer.code, str(answer)
@@ -390,4 +403,4 @@ def _refused(error: common_pb2.Error, answer: Any) -> bool:
 def _outcomes(offsets: Any, outcomes: dict[TopicPartition, Any]) -> None:
     for tp, fault in outcomes.items():
         told = offsets.add(topic=tp.topic, partition=tp.partition)
-        _refused(told.error, fault)
+        refused(told.error, fault)

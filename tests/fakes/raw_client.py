@@ -15,6 +15,7 @@ from pylog.rpc.v1 import (
     group_pb2_grpc,
     log_pb2,
     log_pb2_grpc,
+    share_pb2_grpc,
     streams_group_pb2_grpc,
 )
 
@@ -54,6 +55,9 @@ class RawClient:
 
     def streams_group(self, server: str) -> Any:
         return streams_group_pb2_grpc.StreamsGroupStub(self._channel(server))  # type: ignore[no-untyped-call]
+
+    def share(self, server: str) -> Any:
+        return share_pb2_grpc.ShareStub(self._channel(server))  # type: ignore[no-untyped-call]
 
     def admin(self) -> Any:
         return admin_pb2_grpc.AdminStub(self._channel(self.servers[0]))  # type: ignore[no-untyped-call]

@@ -125,6 +125,7 @@ class World:
     def __init__(self, kind: Any = None, bound: Iterable[AnyBound] = ()) -> None:
         self.manager = HeldManager()
         self.lines: list[str] = []
+        self.closed: list[str] = []
         self.pool = ThreadPoolExecutor(1)
         self.counters = RequestCounters()
         self.data = DataApi.over(
@@ -135,7 +136,7 @@ class World:
         self.apis = UnaryApis(Calls(self.counters), bound)
         self.server = StreamServer(
             self.data, self.apis, broker_id=3, cluster_id="c", broker_epoch=lambda: 17,
-            frame_bytes_max=FRAME_MAX, report=self.lines.append,
+            frame_bytes_max=FRAME_MAX, report=self.lines.append, on_closed=self.closed.append,
         )  # fmt: skip
         self.gate = Gate(SYSTEM_CLOCK, self.lines.append)
         self.gate.quotas.add_listener(LISTENER, 1_000)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pylog import Consumer, LocalCluster, Producer
+from pylog import Consumer, LocalCluster, Producer, ShareConsumer
 from pylog.cli.main import main
 
 pytestmark = pytest.mark.integration
@@ -165,3 +165,57 @@ def test_top_shows_topics_and_groups_and_what_moves(
     assert status == 0, err
     assert topic in out
     assert "watched" in out
+
+
+# ---- share groups ------------------------------------------------------------------------------
+
+
+def test_a_share_group_prints_each_record_once_and_is_looked_after(run: Run, topic: str) -> None:
+    earliest = "share.auto.offset.reset=earliest"
+    assert run("configs", "alter", "group", topic, "--set", earliest)[0] == 0
+    share = ("consume", topic, "--share-group", topic)
+    first = run(*share, "--max-messages", "7")
+    assert first[0] == 0, first[2]
+    rest = run(*share, "--timeout", "2", "--format", "%v\n", "--config", "max_poll_records=3")
+    assert rest[0] == 0, rest[2]
+    printed = [*first[1].split(), *rest[1].split()]
+    assert sorted(printed, key=int) == [str(number) for number in range(20)]
+    assert f"{topic}  share  Empty  share" in _single_spaced(run("groups", "list")[1])
+    status, out, err = run("groups", "describe", topic)
+    assert status == 0, err
+    assert "share protocol" in out
+    assert "lag in all: 0 records" in out
+    assert offsets(run, topic) == {0: 10, 1: 10}
+    reset = ("groups", "reset-offsets", topic, "--topic", topic, "--to-offset", "8")
+    assert run(*reset)[0] == 0
+    assert offsets(run, topic) == {0: 10, 1: 10}
+    assert run(*reset, "--execute")[0] == 0
+    assert offsets(run, topic) == {0: 8, 1: 8}
+    again = run(*share, "--timeout", "2")
+    assert sorted(again[1].split(), key=int) == ["16", "17", "18", "19"]
+    assert run("groups", "delete", topic)[0] == 0
+    assert run("groups", "describe", topic)[0] != 0
+
+
+def test_members_of_a_share_group_are_shown(run: Run, cluster: LocalCluster, topic: str) -> None:
+    servers = cluster.bootstrap_servers
+    with ShareConsumer(topic, bootstrap_servers=servers, group_id=topic) as consumer:
+        consumer.poll(2.0)
+        status, out, _ = run("groups", "members", topic)
+        assert status == 0
+        assert f"{topic}-0, {topic}-1" in out
+        status, out, err = run("groups", "reset-offsets", topic, "--all-topics", "--to-latest")
+        assert status != 0
+        assert "has 1 live members" in err
+        consumer.unsubscribe()
+
+
+@pytest.mark.parametrize("other", ["--from-beginning", "--until-end", "--group=g", "--offset=1"])
+def test_a_share_group_knows_where_it_is(run: Run, other: str) -> None:
+    status, _, err = run("consume", "t", "--share-group", "g", other)
+    assert status != 0
+    assert "--share-group goes with none of" in err
+
+
+def _single_spaced(table: str) -> str:
+    return "\n".join("  ".join(line.split()) for line in table.splitlines())

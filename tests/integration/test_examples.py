@@ -23,6 +23,10 @@ SOON = {
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.heartbeat.interval.ms": "500",
     "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.share.session.timeout.ms": "2000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.heartbeat.interval.ms": "500",
+    "group.share.min.heartbeat.interval.ms": "500",
 }
 """The partitions of a worker that was killed are soon another one's."""
 
@@ -97,6 +101,29 @@ def test_effects_and_positions_in_one_transaction(cluster: LocalCluster, tmp_pat
         assert dict(looking.execute("select account, amount from balances")) == expected
         [(stored,)] = looking.execute("select sum(next_offset) from positions")
     assert stored == COUNT
+
+
+def test_a_queue_of_jobs_tries_again_what_fails(cluster: LocalCluster) -> None:
+    fill(cluster, "jobs", ((b"%d" % n, b"%d" % n) for n in range(2, COUNT)))
+    with Producer(bootstrap_servers=cluster.bootstrap_servers) as producer:
+        producer.send("jobs", b"seven")
+    workers = [started("share_job_queue.py", cluster, "--topic", "jobs") for _ in range(3)]
+    killed = workers[0]
+    assert killed.stdout is not None
+    first = ""
+    for first in killed.stdout:
+        if "=" in first:
+            killed.kill()
+            break
+    told = [worker.communicate(timeout=120) for worker in workers]
+    assert [worker.returncode for worker in workers[1:]] == [0, 0], told
+    lines = [first, *(line for out, _ in told for line in out.splitlines())]
+    assert {int(line.split(" = ")[0]) for line in lines if " = " in line} == set(range(2, COUNT))
+    failed = [line for line in lines if "'seven'" in line]
+    assert sum("given up after 3" in line for line in failed) <= 1
+    assert sum("released after" in line for line in failed) >= 1
+    with AdminClient(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        assert {lag.lag for lag in admin.group_lag("jobs")["jobs"].values()} == {0}
 
 
 def _stored(connection: sqlite3.Connection) -> int:

@@ -33,7 +33,7 @@ _TOPICS: Final[Mapping[CoordinatorType, str]] = {
     CoordinatorType.SHARE: SHARE_GROUP_STATE,
 }
 """The internal topic of each: who leads a key's partition coordinates the key."""
-_OFFERED: Final = frozenset({CoordinatorType.GROUP})
+_OFFERED: Final = frozenset({CoordinatorType.GROUP, CoordinatorType.SHARE})
 
 Ensure = Callable[[str], Awaitable[InternalTopicEnsured | Failure]]
 """Have the internal topic of that name made where it is not there."""

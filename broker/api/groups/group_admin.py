@@ -11,11 +11,12 @@ from typing import Any, Final, NamedTuple, TypeVar
 from pylog.errors import InvalidRequest, PylogError
 from pylog.model import TopicId
 from pylog_broker.api.context import RequestContext
-from pylog_broker.api.coordinators import GroupCoordinators, GroupOperation
+from pylog_broker.api.coordinators import GroupCoordinators, GroupOperation, ShareGroupStates
 from pylog_broker.api.groups.members import topics_in
 from pylog_broker.api.groups.names import check_group_id
 from pylog_broker.api.limits import check_items
 from pylog_broker.coordinator.groups.consumer.messages import DescribedConsumerGroup
+from pylog_broker.coordinator.groups.consumer.topics import Partitions
 from pylog_broker.coordinator.groups.group import GroupType
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
@@ -87,9 +88,11 @@ class GroupAdminHandler:
         self,
         coordinators: GroupCoordinators,
         image: Callable[[], MetadataImage],
+        share_states: ShareGroupStates | None = None,
         *,
         commit_timeout_ms: int,
     ) -> None:
+        self._share_states = share_states
         self._coordinators = coordinators
         self._image = image
         self._commit_timeout_ms = commit_timeout_ms
@@ -126,7 +129,7 @@ class GroupAdminHandler:
                 return DescribedClassic(group_id, failure_of(error))
             return DescribedClassic(group_id, None, described)
 
-        return await answers_of(group_ids, one)
+        return await each_of(group_ids, one)
 
     async def describe_consumer(
         self, _context: RequestContext, group_ids: Sequence[str]
@@ -146,7 +149,7 @@ class GroupAdminHandler:
             read = chain.from_iterable((*each.assigned, *each.target) for each in found.members)
             return DescribedModern(group_id, None, found, topics_in(self._image(), read))
 
-        return await answers_of(group_ids, one)
+        return await each_of(group_ids, one)
 
     async def delete_groups(
         self, _context: RequestContext, group_ids: Sequence[str]
@@ -156,6 +159,7 @@ class GroupAdminHandler:
         async def one(group_id: str) -> DeletedGroup:
             try:
                 check_group_id(group_id, may_be_empty=True)
+                await self._delete_state(group_id)
                 deleted: GroupsDeleted = await self._call(
                     group_id,
                     lambda shard, number, _: shard.delete_groups(number, DeleteGroups((group_id,))),
@@ -164,16 +168,29 @@ class GroupAdminHandler:
                 return DeletedGroup(group_id, failure_of(error))
             return DeletedGroup(group_id, failure_of(deleted.groups[group_id]))
 
-        return await answers_of(group_ids, one)
+        return await each_of(group_ids, one)
+
+    async def _delete_state(self, group_id: str) -> None:
+        """A share group has state elsewhere, which goes first."""
+        if self._share_states is None:
+            return
+        partitions: Partitions = await self._call(
+            group_id, lambda shard, number, _: shard.share_state_to_delete(number, group_id)
+        )
+        if partitions:
+            await self._share_states.delete(group_id, partitions)
 
     async def _call(self, group_id: str, operation: GroupOperation) -> Any:
         timeout_ms = self._commit_timeout_ms
         return await self._coordinators.call(group_id, operation, timeout_ms=timeout_ms)
 
 
-async def answers_of(
+async def each_of(
     group_ids: Iterable[str], one: Callable[[str], Awaitable[AnswerT]]
 ) -> list[AnswerT]:
+    """What `one` says of each group, a few at a time; a group that is named twice is asked for
+    once. Raises InvalidRequest for too many.
+    """
     wanted = [*dict.fromkeys(group_ids)]
     check_items(len(wanted), "groups")
     answers: list[AnswerT] = []

@@ -9,7 +9,7 @@ from pylog.errors import InvalidRequest, PylogError, StreamsInvalidTopology
 from pylog.model import CONSUMER_OFFSETS, NewTopic, topic_name_fault
 from pylog_broker.api.context import RequestContext
 from pylog_broker.api.coordinators import GroupCoordinators, GroupOperation
-from pylog_broker.api.groups.group_admin import answers_of
+from pylog_broker.api.groups.group_admin import each_of
 from pylog_broker.api.groups.names import check_group_id, check_names, check_size
 from pylog_broker.api.limits import TOPICS_PER_REQUEST_MAX, check_partitions
 from pylog_broker.controller.settings import SHARE_GROUP_STATE, TRANSACTION_STATE
@@ -102,7 +102,7 @@ class StreamsHandler:
                 return DescribedStreams(group_id, failure_of(error))
             return DescribedStreams(group_id, None, described)
 
-        return await answers_of(group_ids, one)
+        return await each_of(group_ids, one)
 
     async def _call(self, group_id: str, operation: GroupOperation) -> Any:
         timeout_ms = self._commit_timeout_ms

@@ -100,7 +100,7 @@ from pylog_broker.coordinator.groups.consumer.protocol import (
     WakeTimer,
 )
 from pylog_broker.coordinator.groups.consumer.records import group_tombstones
-from pylog_broker.coordinator.groups.consumer.topics import Topics
+from pylog_broker.coordinator.groups.consumer.topics import NO_PARTITIONS, Topics
 from pylog_broker.coordinator.groups.group import Caller, Group, GroupType
 from pylog_broker.coordinator.groups.messages import (
     DeleteGroups,
@@ -115,10 +115,15 @@ from pylog_broker.coordinator.groups.messages import (
 from pylog_broker.coordinator.groups.offsets import GroupOffsets
 from pylog_broker.coordinator.groups.share.group import ShareGroup
 from pylog_broker.coordinator.groups.share.messages import ShareHeartbeat
-from pylog_broker.coordinator.groups.share.protocol import ShareProtocol, ShareSessionTimer
+from pylog_broker.coordinator.groups.share.protocol import (
+    ShareAskedTimer,
+    ShareProtocol,
+    ShareSessionTimer,
+)
 from pylog_broker.coordinator.groups.share.records import (
     group_tombstones as share_group_tombstones,
 )
+from pylog_broker.coordinator.groups.share.standing import ShareStandingTimer, ShareWakeTimer
 from pylog_broker.coordinator.groups.streams.group import StreamsGroup
 from pylog_broker.coordinator.groups.streams.messages import StreamsHeartbeat
 from pylog_broker.coordinator.groups.streams.protocol import (
@@ -234,7 +239,7 @@ class GroupCoordinator:
                 return self.consumer.on_timer(wall_ms, key)
             case StandingTimer() | WakeTimer() | TargetTimer():
                 return self.consumer.on_timer(wall_ms, key)
-            case ShareSessionTimer():
+            case ShareSessionTimer() | ShareStandingTimer() | ShareWakeTimer() | ShareAskedTimer():
                 return self.share.on_timer(key)
             case StreamsSessionTimer() | TaskRevocationTimer() | InitialTimer():
                 return self.streams.on_timer(key)
@@ -313,6 +318,14 @@ class GroupCoordinator:
     def describe_share(self, request_id: RequestId, group_id: str) -> Decision:
         """`DescribedShareGroup`. Raises GroupIdNotFound."""
         return Decision(effects=[Reply(request_id, self.share.group(group_id).described())])
+
+    def share_state_to_delete(self, request_id: RequestId, group_id: str) -> Decision:
+        """`Partitions`: see `ShareProtocol.state_to_delete`; none for groups of other types, and
+        for one that is not there.
+        """
+        if isinstance(self.groups.get(group_id), ShareGroup):
+            return self.share.state_to_delete(request_id, group_id)
+        return Decision(effects=[Reply(request_id, NO_PARTITIONS)])
 
     # ---- streams groups --------------------------------------------------------------------------
 
@@ -454,15 +467,16 @@ class GroupCoordinator:
         """Topics are new, or have other partitions or racks: the groups that subscribe to them by
         the consumer protocol assign anew.
         """
-        self.share.on_topics_changed(topics)
+        decision = self.consumer.on_topics_changed(topics)
+        decision.effects += self.share.on_topics_changed(topics).effects
         self.streams.on_topics_changed(topics)
-        return self.consumer.on_topics_changed(topics)
+        return decision
 
     def on_topics_deleted(self, topics: Collection[str]) -> Decision:
         """Positions in topics that are gone go, too: one of that name is another topic."""
-        self.share.on_topics_changed(topics)
         self.streams.on_topics_changed(topics)
-        decision = self.consumer.on_topics_changed(topics)
+        decision = self.share.on_topics_deleted(topics)
+        decision.effects += self.consumer.on_topics_changed(topics).effects
         decision.records += self.offsets.forget_topics(topics)
         decision.is_atomic = False
         return decision

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from pylog import errors
-from pylog.client.admin import admin_wire, group_admin, group_wire
+from pylog.client.admin import admin_wire, group_admin, group_wire, share_group_admin
 from pylog.client.admin.admin_types import (
     ConfigEntry,
     ConfigResource,
@@ -20,6 +20,7 @@ from pylog.client.admin.admin_types import (
     GroupListing,
     LogDirDescription,
     PartitionLag,
+    SharePartitionOffset,
 )
 from pylog.client.admin.broker_admin import configs_of_any_broker, log_dirs
 from pylog.client.arguments import addresses, mapping, several, whole_or_none
@@ -428,6 +429,47 @@ class AdminClient(Closing, Shown):
         asking = group_admin.delete_group_offsets(self._cluster, group, wanted, timeout_ms)
         _raise_faults_of_items(self._run(asking))
 
+    def list_share_group_offsets(
+        self,
+        group: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> dict[TopicPartition, SharePartitionOffset | None]:
+        """Where a share group is, with its lag: in these partitions (None where it has not begun),
+        or in all that it has state of. Raises GroupIdNotFound.
+        """
+        wanted = None if partitions is None else some_partitions((partitions,))
+        ids, timeout_ms = [group_wire.group_id(group)], self._milliseconds(timeout)
+        asking = share_group_admin.offsets(self._cluster, ids, wanted, timeout_ms)
+        outcomes = self._run(asking)
+        raise_faults({}, outcomes.faults)
+        found, faults = outcomes.results[group]
+        raise_faults(found, faults)
+        return {tp: found.get(tp) for tp in (sorted(found) if wanted is None else wanted)}
+
+    def alter_share_group_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], *, timeout: float | None = None
+    ) -> None:
+        """Set where a share group begins: all before it is done with, and all from there on is
+        delivered, whatever became of it. Raises NonEmptyGroup while the group has live members.
+        """
+        group, wanted = group_wire.group_id(group), group_wire.start_offsets(offsets)
+        timeout_ms = self._milliseconds(timeout)
+        asking = share_group_admin.alter_offsets(self._cluster, group, wanted, timeout_ms)
+        _raise_faults_of_items(self._run(asking))
+
+    def delete_share_group_offsets(
+        self, group: str, topics: str | Iterable[str], *, timeout: float | None = None
+    ) -> None:
+        """Forget all that a share group knows of these topics. Raises NonEmptyGroup while the group
+        has live members, GroupIdNotFound.
+        """
+        names = _names(topics)
+        group, timeout_ms = group_wire.group_id(group), self._milliseconds(timeout)
+        asking = share_group_admin.delete_offsets(self._cluster, group, names, timeout_ms)
+        _raise_faults_of_items(self._run(asking))
+
     def remove_group_members(
         self,
         group: str,
@@ -665,10 +707,10 @@ class AdminClient(Closing, Shown):
         return server
 
 
-def _raise_faults_of_items(outcomes: Mapping[TopicPartition, errors.PylogError | None]) -> None:
+def _raise_faults_of_items(outcomes: Mapping[K, errors.PylogError | None]) -> None:
     """Nothing when all went well; the error itself for a single item, else PartialFailure."""
-    faults = {tp: fault for tp, fault in outcomes.items() if fault is not None}
-    raise_faults({tp: None for tp in outcomes if tp not in faults}, faults)
+    faults = {item: fault for item, fault in outcomes.items() if fault is not None}
+    raise_faults({item: None for item in outcomes if item not in faults}, faults)
 
 
 def _names(topics: object) -> list[str]:

@@ -178,11 +178,12 @@ class StreamsTasks(NamedTuple):
 class GroupMember:
     """A member of a group, as its coordinator knows it.
 
-    `type` is the protocol that it speaks: classic, consumer or streams. `instance_id`: of a static
-    member (KIP-345). `assignment`: what it is to read; None where the member is no consumer, or
-    cannot be understood. Only of the consumer protocol: `target`, what it will read when all
-    members have given up what they should, `epoch`, and what it subscribes to. Of a streams group:
-    `tasks`, `target_tasks`, `epoch` and `process_id`, and no `assignment`.
+    `type` is the protocol that it speaks: classic, consumer, share or streams. `instance_id`: of a
+    static member (KIP-345). `assignment`: what it is to read; None where the member is no consumer,
+    or cannot be understood. Only of the consumer protocol: `target`, what it will read when all
+    members have given up what they should; of that and of share groups `epoch`, and what the member
+    subscribes to. Of a streams group: `tasks`, `target_tasks`, `epoch` and `process_id`, and no
+    `assignment`.
     """
 
     member_id: str
@@ -207,7 +208,7 @@ class GroupDescription:
 
     `assignor` shares the partitions out: of a classic group the strategy that its members chose
     (empty while they choose), else an assignor of the coordinator. `coordinator`: the broker that
-    answered. The epochs are those of the newer protocols (KIP-848), None of a classic group:
+    answered. The epochs are those of the coordinator (KIP-848), None of a classic group:
     `group_epoch` grows when members or topics change, `assignment_epoch` says for which of them the
     targets were computed.
     """
@@ -221,6 +222,17 @@ class GroupDescription:
     members: tuple[GroupMember, ...] = ()
     group_epoch: int | None = None
     assignment_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionOffset:
+    """Where a share group is in a partition: all before `start_offset` is done with. `lag`: records
+    that are still to be delivered or acknowledged (KIP-1226); None where nobody knows it.
+    """
+
+    start_offset: int
+    leader_epoch: int | None = None
+    lag: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,10 +251,16 @@ class PartitionLag:
     end_offset: int | None
     error: errors.PylogError | None = None
     lag_seconds: float | None = None
+    share_lag: int | None = None
+    """Of a share group: records that are still to be delivered or acknowledged, as the partition's
+    leader counts them; `committed` is its start offset then.
+    """
 
     @property
     def lag(self) -> int | None:
         """Records from the position to the end; 0 for a position beyond the end."""
+        if self.share_lag is not None:
+            return self.share_lag
         if self.committed is None or self.end_offset is None:
             return None
         return max(self.end_offset - self.committed.offset, 0)

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from pylog import errors
-from pylog.client.admin import group_wire
+from pylog.client.admin import group_wire, share_group_admin
 from pylog.client.admin.admin_types import (
     GroupDescription,
     GroupListing,
@@ -22,6 +22,11 @@ from pylog.client.admin.admin_types import (
     PartitionLag,
 )
 from pylog.client.admin.admin_wire import broker_description
+from pylog.client.admin.coordinators import (
+    ask_coordinators,
+    live_brokers,
+    passes_at_coordinator,
+)
 from pylog.client.cluster.cluster import Cluster
 from pylog.client.cluster.metadata import BrokerInfo
 from pylog.client.cluster.offsets import Faults, list_offsets
@@ -39,8 +44,6 @@ from pylog.rpc import apis
 from pylog.rpc.v1 import common_pb2, group_pb2, streams_group_pb2
 
 V = TypeVar("V")
-Ask = Callable[[Server, BrokerInfo, list[str], float], Awaitable[Answers[str, V]]]
-"""Asks a coordinator about some of its groups, within so many seconds."""
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
 Lags = dict[TopicPartition, PartitionLag]
 ItemFaults = dict[TopicPartition, errors.PylogError | None]
@@ -58,20 +61,6 @@ NO_MEMBER: Final = -1
 """The generation, or epoch, of an operator."""
 
 
-def passes_at_coordinator(error: errors.PylogError) -> bool:
-    """Whether the group's coordinator, or the next one, may soon say otherwise."""
-    return isinstance(
-        error,
-        errors.CoordinatorLoadInProgress
-        | errors.CoordinatorNotAvailable
-        | errors.NotCoordinator
-        | errors.NetworkException
-        | errors.BrokerUnreachable
-        | errors.UnstableOffsetCommit
-        | errors.ThrottlingQuotaExceeded,
-    )
-
-
 # ---- groups of all brokers -----------------------------------------------------------------------
 
 
@@ -85,7 +74,7 @@ async def list_groups(
 
     async def attempt(left_s: float) -> None:
         nonlocal last
-        live = _live_brokers(cluster)
+        live = live_brokers(cluster)
         silent = {b.id: errors.RequestTimedOut(f"broker {b.id} does not answer") for b in live}
         this = _Round({}, {**silent})
         try:
@@ -135,80 +124,7 @@ async def _ask_for_list(
     del into.faults[broker.id]
 
 
-def _live_brokers(cluster: Cluster) -> list[BrokerInfo]:
-    live = list(cluster.metadata.brokers.values())
-    if not live:
-        cluster.refresh_soon()
-        raise errors.CoordinatorNotAvailable("no broker is live")
-    return live
-
-
 # ---- groups by their coordinators ----------------------------------------------------------------
-
-
-async def ask_coordinators(
-    cluster: Cluster, groups: Sequence[str], ask: Ask[V], timeout_ms: int, what: str
-) -> Outcomes[str, V]:
-    """What became of each group. RequestTimedOut when nobody said anything in time."""
-    outcomes: Outcomes[str, V] = Outcomes(groups, passes_at_coordinator)
-
-    async def ask_one(broker: int, part: list[str], left_s: float) -> None:
-        try:
-            info = cluster.metadata.brokers.get(broker)
-            if info is None:
-                raise errors.CoordinatorNotAvailable(f"its coordinator, broker {broker}, is away")
-            answers = await ask(cluster.server_of(info), info, part, left_s)
-        except errors.ClientClosed:
-            raise
-        except errors.PylogError as error:
-            answers = [(group, error, None) for group in part]  # type: ignore[misc]
-        for answer in answers:
-            outcomes.told(*answer)
-
-    async def attempt(left_s: float) -> None:
-        by_broker: dict[int, list[str]] = {}
-        for coordinator in await _coordinators(cluster, outcomes.left, left_s):
-            fault = group_wire.fault_of_group(coordinator.error, coordinator.key)
-            if fault is None:
-                by_broker.setdefault(coordinator.broker_id, []).append(coordinator.key)
-            elif passes_at_coordinator(fault):
-                outcomes.passing[coordinator.key] = fault
-            else:
-                outcomes.faults[coordinator.key] = fault
-        await asyncio.gather(*(ask_one(b, part, left_s) for b, part in by_broker.items()))
-        if outcomes.left:
-            cluster.refresh_soon()  # a coordinator may be a broker that is new here, or gone
-
-    try:
-        await outcomes.complete(cluster, attempt, timeout_ms, what)
-    except errors.RequestTimedOut as error:
-        if outcomes.nothing_told:
-            raise
-        outcomes.late(what, timeout_ms, error)
-    return outcomes
-
-
-async def _coordinators(
-    cluster: Cluster, groups: list[str], left_s: float
-) -> Iterable[group_pb2.Coordinator]:
-    """Of each group, from the first broker that answers."""
-    if not groups:
-        return ()
-    request = group_pb2.FindCoordinatorRequest(type="COORDINATOR_GROUP", keys=groups)
-    live = _live_brokers(cluster)
-    cluster.rng.shuffle(live)
-    last: errors.PylogError | None = None
-    for broker in live:
-        server = cluster.server_of(broker)
-        try:
-            answer = await server.call(apis.FIND_COORDINATOR, request, min(left_s, FIND_S_MAX))
-        except errors.BrokerUnreachable as error:
-            last = error
-        else:
-            return answer.coordinators
-    cluster.refresh_soon()
-    assert last is not None
-    raise last
 
 
 async def describe_groups(
@@ -233,6 +149,11 @@ async def describe_groups(
             fault = group_wire.fault_of_group(told.error, told.group_id)
             found = group_wire.consumer_group_of(told, coordinator) if fault is None else None
             answers.append((told.group_id, fault, found))
+        if others:
+            shares = await share_group_admin.describe(server, coordinator, others, left_s)
+            unknown = errors.GroupIdNotFound
+            answers += (each for each in shares if not isinstance(each[1], unknown))
+            others = [group for group, fault, _ in shares if isinstance(fault, unknown)]
         if others:
             classic = await server.call(
                 apis.DESCRIBE_GROUPS, group_pb2.DescribeGroupsRequest(group_ids=others), left_s
@@ -434,11 +355,26 @@ async def group_lag(
         describe_groups(cluster, groups, timeout_ms),
         group_offsets(cluster, groups, None, timeout_ms),
     )
-    faults: dict[str, errors.PylogError] = {**listed.faults, **described.faults}
+    shares = [name for name, group in described.results.items() if group.type == "share"]
+    places_of_shares = await share_group_admin.offsets(cluster, shares, None, timeout_ms)
+    faults: dict[str, errors.PylogError] = {
+        **{name: fault for name, fault in listed.faults.items() if name not in shares},
+        **described.faults,
+        **places_of_shares.faults,
+    }
     wanted: dict[str, Committed] = {}
     unknown: dict[str, Faults] = {}
+    share_lags: dict[tuple[str, TopicPartition], int | None] = {}
     for group in groups:
         if group in faults:
+            continue
+        if group in shares:
+            found, unknown[group] = places_of_shares.results[group]
+            wanted[group] = dict.fromkeys(unknown[group])
+            for tp, at in found.items():
+                start = None if at is None else OffsetAndMetadata(at.start_offset)
+                wanted[group][tp] = start
+                share_lags[group, tp] = None if at is None else at.lag
             continue
         committed, unknown[group] = listed.results[group]
         assigned = {
@@ -457,6 +393,7 @@ async def group_lag(
                 positions[tp],
                 None if (end := ends.get(tp)) is None else end.offset,
                 unknown[group].get(tp) or missing.get(tp),
+                share_lags.get((group, tp)),
             )
             for tp in sorted(positions)
         }
@@ -595,6 +532,9 @@ async def _remove_consumers(
     """
 
     async def remove(member: GroupMember) -> tuple[str, errors.PylogError | None]:
+        if member.type == "share":
+            error = await share_group_admin.remove_member(server, group, member, left_s)
+            return member.member_id, _fault_of_leaving(error, member)
         request = group_pb2.ConsumerGroupHeartbeatRequest(
             group_id=group,
             member_id=member.member_id,

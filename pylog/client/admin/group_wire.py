@@ -112,6 +112,22 @@ def partition_names(partitions: Iterable[TopicPartition]) -> list[group_pb2.Part
     return [group_pb2.PartitionName(topic=t, partition=number) for t, number in partitions]
 
 
+def start_offsets(given: object) -> dict[TopicPartition, int]:
+    """Where a share group is to begin; OffsetOutOfRange for what is no offset."""
+    wanted = {}
+    for place, value in mapping(
+        given, "offsets", "{TopicPartition(topic, number): offset}"
+    ).items():
+        tp = one_partition(place)
+        offset = whole_or_none(value, 0)
+        if offset is None:
+            raise errors.OffsetOutOfRange(
+                f"{tp}: offset {shown(value)}; it must be from 0 to {LONG_MAX}"
+            )
+        wanted[tp] = offset
+    return wanted
+
+
 # ---- what coordinators say -----------------------------------------------------------------------
 
 
@@ -180,8 +196,8 @@ def consumer_group_of(
                 member.client_host,
                 _maybe(member, "instance_id"),
                 _maybe(member, "rack_id"),
-                _partitions_of(member.assigned),
-                _partitions_of(member.target),
+                partitions_of(member.assigned),
+                partitions_of(member.target),
                 member.member_epoch,
                 tuple(member.subscribed_topics),
                 _maybe(member, "subscribed_topic_regex") or None,
@@ -278,7 +294,8 @@ def _maybe(message: Any, field: str) -> str | None:
     return getattr(message, field) if message.HasField(field) else None
 
 
-def _partitions_of(told: group_pb2.AssignedPartitions) -> tuple[TopicPartition, ...]:
+def partitions_of(told: group_pb2.AssignedPartitions) -> tuple[TopicPartition, ...]:
+    """What a member is to read."""
     return tuple(
         sorted(
             TopicPartition(each.topic or each.topic_id, number)

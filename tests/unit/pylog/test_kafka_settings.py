@@ -9,7 +9,12 @@ import pytest
 
 from pylog import errors, kafka_settings
 from pylog.client.consumer.consumer_settings import parse_settings
-from pylog.client.settings import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
+from pylog.client.settings import (
+    ADMIN_SETTINGS,
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+    SHARE_CONSUMER_SETTINGS,
+)
 from pylog.config import REQUIRED, ConfigTable
 from pylog.kafka_settings import KafkaSettings, Verdict
 from pylog_broker.config import BROKER_CONFIG, TOPIC_CONFIG, BrokerConfig, without_secrets
@@ -22,6 +27,7 @@ NAMES = Path(__file__).resolve().parents[2] / "golden/kafka_settings"
 KINDS: dict[str, tuple[ConfigTable, KafkaSettings]] = {
     "producer": (PRODUCER_SETTINGS, kafka_settings.PRODUCER),
     "consumer": (CONSUMER_SETTINGS, kafka_settings.CONSUMER),
+    "share consumer": (SHARE_CONSUMER_SETTINGS, kafka_settings.SHARE_CONSUMER),
     "admin": (ADMIN_SETTINGS, kafka_settings.ADMIN),
     "topic": (TOPIC_CONFIG, kafka_settings.TOPIC),
     "broker": (BROKER_CONFIG, kafka_settings.BROKER),
@@ -31,6 +37,7 @@ WITHOUT_AND_IN_THE_TABLE = {"client.rack"}
 
 
 def kafkas(kind: str) -> list[str]:
+    kind = "consumer" if kind == "share consumer" else kind  # Kafka has one list for both
     return (NAMES / f"{kind}.txt").read_text().split()
 
 
@@ -68,7 +75,7 @@ def test_each_verdict_is_what_happens(kind: str) -> None:
             assert table.without_effect({spelled: "x"}) == []
 
 
-@pytest.mark.parametrize("kind", ["producer", "consumer", "admin"])
+@pytest.mark.parametrize("kind", ["producer", "consumer", "share consumer", "admin"])
 def test_a_client_says_once_what_it_takes_without_effect(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -26,6 +26,8 @@ class ShareHeartbeat(NamedTuple):
     new_member_id: str = ""
     """What a member that joins without an id is called: unique, made by whoever took the request.
     """
+    standing_ms: int = 0
+    """So long the answer may wait for news; 0: it comes at once."""
 
 
 class ShareHeartbeatAnswer(NamedTuple):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from pylog.errors import (
     FencedMemberEpoch,
@@ -25,6 +25,7 @@ from pylog.errors import (
     NonEmptyGroup,
     UnknownMemberId,
 )
+from pylog.model import TopicId
 from pylog_broker.coordinator.generated.share_group_current_member_assignment import (
     ShareGroupCurrentMemberAssignmentKey,
 )
@@ -47,6 +48,7 @@ from pylog_broker.coordinator.groups.consumer.topics import (
     NO_PARTITIONS,
     Partitions,
     SubscribedTopic,
+    TopicIdPartition,
     Topics,
     metadata_hash,
 )
@@ -71,6 +73,11 @@ from pylog_broker.coordinator.groups.share.records import (
     with_current,
     with_metadata,
 )
+from pylog_broker.coordinator.groups.share.standing import (
+    ShareStandingTimer,
+    ShareWakeTimer,
+    StandingShareHeartbeats,
+)
 from pylog_broker.coordinator.runtime.decision import (
     CancelTimer,
     Decision,
@@ -88,6 +95,17 @@ class ShareSessionTimer:
     group_id: str
     member_id: str
 
+
+@dataclass(frozen=True, slots=True)
+class ShareAskedTimer:
+    """Whoever was told to have state initialized has not said what became of it."""
+
+    group_id: str
+
+
+ShareTimer = ShareSessionTimer | ShareStandingTimer | ShareWakeTimer | ShareAskedTimer
+ASKED_MS: Final = 60_000
+"""How long state may take to be initialized before another heartbeat names it again."""
 
 ShareKey = (
     ShareGroupMetadataKey
@@ -116,6 +134,7 @@ class ShareProtocol:
         self._lost = lost
         self._asked: dict[str, Partitions] = {}
         """By group: those for whose initialization this coordinator waits. None but it knows."""
+        self._standing = StandingShareHeartbeats(config, self._look_again)
 
     # ---- loading ---------------------------------------------------------------------------------
 
@@ -170,7 +189,8 @@ class ShareProtocol:
     # ---- heartbeat -------------------------------------------------------------------------------
 
     def heartbeat(self, request_id: RequestId, request: ShareHeartbeat) -> Decision:
-        """`ShareHeartbeatAnswer`.
+        """`ShareHeartbeatAnswer`, at once or when there is news for a member whose heartbeat may
+        stand. A later heartbeat of the same member has the one before it answered.
 
         Raises InvalidRequest, GroupIdNotFound, GroupMaxSizeReached, UnknownMemberId and
         FencedMemberEpoch.
@@ -185,8 +205,13 @@ class ShareProtocol:
         else:
             group, member = self._sender(request)
             answer = self._go_on(group, member, request, decision)
-        decision.effects.append(Reply(request_id, answer))
+        self._standing.answer(request_id, request, answer, decision)
         return decision
+
+    def _look_again(self, request: ShareHeartbeat, decision: Decision) -> ShareHeartbeatAnswer:
+        """What a heartbeat that stands is answered now."""
+        group, member = self._sender(request)
+        return self._go_on(group, member, request, decision)
 
     def group(self, group_id: str) -> ShareGroup:
         """The share group of that name. Raises GroupIdNotFound."""
@@ -307,13 +332,42 @@ class ShareProtocol:
         decision.records.append(target_epoch_record(group.group_id, epoch))
         return assigned
 
-    def on_topics_changed(self, names: Collection[str]) -> None:
+    def on_topics_changed(self, names: Collection[str]) -> Decision:
         """Topics were created, have grown, or are gone: the groups that subscribe to them look at
-        them with the next heartbeat.
+        them with the next heartbeat, or with one that stands.
         """
+        decision = Decision()
         for group in self._groups.values():
             if isinstance(group, ShareGroup) and any(map(group.subscribes_to, names)):
                 group.is_refreshed = False
+                self._standing.wake(group.group_id, decision)
+        return decision
+
+    def on_topics_deleted(self, names: Collection[str]) -> Decision:
+        """Topics are gone, and so is the share coordinator's state of their partitions."""
+        decision = self.on_topics_changed(names)
+        decision.is_atomic = False
+        for group in self._groups.values():
+            if isinstance(group, ShareGroup):
+                gone = {each for each, name in group.topic_names.items() if name in names}
+                self._forget(group, gone, decision)
+        return decision
+
+    def _forget(self, group: ShareGroup, topics: Collection[TopicId], decision: Decision) -> bool:
+        """The group has no state of these topics; whether it had any."""
+        present = group.initializing | group.initialized
+        found = frozenset(each for each in present if each.topic_id in topics)
+        if found:
+            self._forget_asked(group.group_id, found)
+            decision.records.append(
+                state_record(
+                    group,
+                    group.initializing - found,
+                    group.initialized - found,
+                    group.topic_names,
+                )
+            )
+        return bool(found)
 
     # ---- the state of partitions -----------------------------------------------------------------
 
@@ -336,6 +390,8 @@ class ShareProtocol:
             record = state_record(group, group.initializing | missing, group.initialized, names)
             decision.records.append(record)
         self._asked[group.group_id] = asked | missing
+        if missing - asked:
+            decision.effects.append(SetTimer(ShareAskedTimer(group.group_id), ASKED_MS))
         return missing - asked
 
     def state_initialized(
@@ -357,6 +413,7 @@ class ShareProtocol:
             )
             epoch = group_record(group_id, group.group_epoch + 1, group.metadata_hash)
             decision.records += (state, epoch)
+            self._standing.wake(group_id, decision)
         return decision
 
     def state_not_initialized(
@@ -371,13 +428,68 @@ class ShareProtocol:
         self._asked[group_id] = self._asked.get(group_id, NO_PARTITIONS) - partitions
 
     def state_to_delete(self, request_id: RequestId, group_id: str) -> Decision:
-        """The partitions whose state is to be deleted before the group is. Raises GroupIdNotFound
-        and NonEmptyGroup.
+        """The partitions whose state is to be deleted before the group is. From then on none of
+        them counts as initialized: a member that comes after all has it made anew. Raises
+        GroupIdNotFound and NonEmptyGroup.
+        """
+        self.check_empty(request_id, group_id)
+        group = self.group(group_id)
+        partitions = group.initializing | group.initialized
+        decision = Decision(effects=[Reply(request_id, partitions)])
+        if group.initialized:
+            self._forget_asked(group_id, partitions)
+            decision.records += (
+                state_record(group, partitions, NO_PARTITIONS, group.topic_names),
+                group_record(group_id, group.group_epoch + 1, group.metadata_hash),
+            )
+        return decision
+
+    def check_empty(self, request_id: RequestId, group_id: str) -> Decision:
+        """The group's epoch: it has no members now, so its offsets may be set. Raises
+        GroupIdNotFound and NonEmptyGroup.
         """
         group = self.group(group_id)
         if group.members:
             raise NonEmptyGroup(f"group {group_id!r} has members: stop them first")
-        return Decision(effects=[Reply(request_id, group.initializing | group.initialized)])
+        return Decision(effects=[Reply(request_id, group.group_epoch)])
+
+    def state_of(self, request_id: RequestId, group_id: str) -> Decision:
+        """`Partitions` whose state the share coordinator has. Raises GroupIdNotFound."""
+        return Decision(effects=[Reply(request_id, self.group(group_id).initialized)])
+
+    def begin_anew(
+        self, request_id: RequestId, group_id: str, partitions: Mapping[TopicIdPartition, str]
+    ) -> Decision:
+        """The state epoch with which these partitions, given with their topics' names, may begin
+        elsewhere. Raises GroupIdNotFound and NonEmptyGroup.
+        """
+        self.check_empty(request_id, group_id)
+        group = self.group(group_id)
+        epoch = group.group_epoch + 1
+        names = group.topic_names | {each.topic_id: name for each, name in partitions.items()}
+        missing = frozenset(partitions) - group.initialized
+        decision = Decision(effects=[Reply(request_id, epoch)])
+        if missing:
+            decision.records.append(
+                state_record(group, group.initializing | missing, group.initialized, names)
+            )
+        decision.records.append(group_record(group_id, epoch, group.metadata_hash))
+        return decision
+
+    def forget_topics(
+        self, request_id: RequestId, group_id: str, topics: Collection[TopicId]
+    ) -> Decision:
+        """None: the group has no state of these topics any more. Raises GroupIdNotFound and
+        NonEmptyGroup.
+        """
+        decision = self.check_empty(request_id, group_id)
+        group = self.group(group_id)
+        decision.effects[:] = [Reply(request_id, None)]
+        if self._forget(group, topics, decision):
+            decision.records.append(
+                group_record(group_id, group.group_epoch + 1, group.metadata_hash)
+            )
+        return decision
 
     # ---- leaving, and time -----------------------------------------------------------------------
 
@@ -395,8 +507,15 @@ class ShareProtocol:
         session_ms = self._config.of(group.group_id).share_session_timeout_ms
         decision.effects.append(SetTimer(timer, session_ms))
 
-    def on_timer(self, due: ShareSessionTimer) -> Decision:
-        """The time of a member is over."""
+    def on_timer(self, due: ShareTimer) -> Decision:
+        """The time of a member, or of a heartbeat, is over."""
+        if isinstance(due, ShareAskedTimer):
+            self._asked.pop(due.group_id, None)
+            decision = Decision()
+            self._standing.wake(due.group_id, decision)
+            return decision
+        if not isinstance(due, ShareSessionTimer):
+            return self._standing.on_timer(due)
         decision = Decision()
         group = self._groups.get(due.group_id)
         if isinstance(group, ShareGroup):
@@ -404,6 +523,7 @@ class ShareProtocol:
             if member is not None:
                 self._lost[GroupType.SHARE] += 1
                 self._drop(group, member, decision)
+                self._standing.wake(group.group_id, decision)
         return decision
 
 

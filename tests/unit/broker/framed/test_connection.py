@@ -197,6 +197,19 @@ def test_streams_without_work_are_closed_and_those_for_which_something_is_due_st
     run(test)
 
 
+def test_it_is_told_which_connection_has_ended() -> None:
+    async def test() -> None:
+        world = World(streams.CALLS)
+        place = world.connection.context.place
+        assert place == "streams/127.0.0.1:5"
+        assert world.closed == []
+        world.connection.connection_lost(None)
+        assert world.closed == [place]
+        await world.server.close()
+
+    run(test)
+
+
 # ---- produce ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,1 @@
+"""What members of share groups, and whoever looks after share groups, ask."""

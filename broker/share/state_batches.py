@@ -1,0 +1,63 @@
+"""The state of a partition's records as the share coordinator keeps it: batches in order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
+from typing import Final
+
+from pylog_broker.share.record_states import StateBatch
+
+_FIRST: Final = attrgetter("first_offset")
+
+
+def combined(
+    present: Sequence[StateBatch], news: Iterable[StateBatch], start_offset: int
+) -> tuple[StateBatch, ...]:
+    """`present` with what is new of the same records, without those before the start offset;
+    batches next to each other that are alike are one. `present` is in order, without a record in
+    two of its batches.
+    """
+    newer = sorted(news, key=_FIRST)
+    found = [*newer]
+    index = 0
+    for batch in present:
+        first = batch.first_offset
+        while index < len(newer) and newer[index].last_offset < first:
+            index += 1
+        over = index
+        while over < len(newer) and newer[over].first_offset <= batch.last_offset:
+            if first < newer[over].first_offset:
+                end = newer[over].first_offset - 1
+                found.append(batch._replace(first_offset=first, last_offset=end))
+            first = newer[over].last_offset + 1
+            over += 1
+        if first <= batch.last_offset:
+            found.append(batch._replace(first_offset=first))
+    found.sort(key=_FIRST)
+    joined: list[StateBatch] = []
+    for batch in found:
+        if batch.last_offset < start_offset:
+            continue
+        if batch.first_offset < start_offset:
+            batch = batch._replace(first_offset=start_offset)
+        last = joined[-1] if joined else None
+        if (
+            last is not None
+            and batch.first_offset == last.last_offset + 1
+            and batch[2:] == last[2:]
+        ):
+            joined[-1] = last._replace(last_offset=batch.last_offset)
+        else:
+            joined.append(batch)
+    return tuple(joined)
+
+
+def fault_in(batches: Iterable[StateBatch]) -> str | None:
+    """What is wrong with batches that somebody sent; None: nothing."""
+    after = 0
+    for batch in sorted(batches, key=_FIRST):
+        if batch.first_offset < after or batch.last_offset < batch.first_offset:
+            return f"state batch {batch.first_offset} to {batch.last_offset} overlaps, or is none"
+        after = batch.last_offset + 1
+    return None

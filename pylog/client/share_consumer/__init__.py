@@ -1,0 +1,1 @@
+"""`ShareConsumer`, and its twin for asyncio."""

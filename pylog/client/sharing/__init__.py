@@ -1,0 +1,1 @@
+"""A share consumer's decisions: membership, share sessions, fetches, acknowledgements. Pure."""
