@@ -36,9 +36,9 @@ def test_levels_are_shown_and_can_only_be_raised(admin: AdminClient) -> None:
     assert admin.describe_features() == NOW
     assert admin.update_features({METADATA_VERSION: NEWEST_LEVEL}) == NOW
     assert admin.update_features({METADATA_VERSION: NEWEST_LEVEL}, validate_only=True) == NOW
-    with pytest.raises(errors.InvalidUpdateVersion, match="it is at 2"):
+    with pytest.raises(errors.InvalidUpdateVersion, match=f"it is at {NEWEST_LEVEL}"):
         admin.update_features({METADATA_VERSION: 1})
-    with pytest.raises(errors.InvalidUpdateVersion, match="the controller supports levels 1 to 2"):
+    with pytest.raises(errors.InvalidUpdateVersion, match=f"supports levels 1 to {NEWEST_LEVEL}"):
         admin.update_features({METADATA_VERSION: 9}, validate_only=True)
     with pytest.raises(errors.InvalidRequest, match="'other' is not known"):
         admin.update_features({"other": 1})
@@ -62,14 +62,17 @@ def test_the_command_line(
 
     status, out, err = run("features", "describe", "--json")
     assert (status, err) == (0, "")
-    assert json.loads(out) == [{"name": METADATA_VERSION, "level": 2, "lowest": 1, "highest": 2}]
+    level = NEWEST_LEVEL
+    assert json.loads(out) == [
+        {"name": METADATA_VERSION, "level": level, "lowest": 1, "highest": level}
+    ]
     status, out, err = run("features", "upgrade", "--dry-run")
     assert (status, err) == (0, "")
     assert out.startswith("this would be, nothing is changed:\nfeature            level")
     assert run("features", "upgrade")[0] == 0
     status, _, err = run("features", "upgrade", "--feature", "metadata.version=1")
     assert status == 1
-    assert "it is at 2" in err
+    assert f"it is at {NEWEST_LEVEL}" in err
     assert run("features", "upgrade", "--feature", "metadata.version")[0] == 2
     status, out, _ = run("cluster", "describe")
     assert status == 0

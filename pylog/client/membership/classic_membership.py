@@ -140,14 +140,29 @@ class ClassicMembership:
 
     def leave(self) -> Answer[None]:
         """Give all up and leave; answered when the member is out, which takes no time where there
-        is no coordinator to tell.
+        is no coordinator to tell. One that is out, as it has never joined or has left before, is
+        answered at once: nothing may ever `poll` it again.
         """
-        if self._leave is None:
-            self._leave = Answer()
-            self._topics = ()
-            if self.state is _FENCED:
-                self._leave.succeed(None)
-        return self._leave
+        if self._leave is not None:
+            return self._leave
+        leave = self._leave = Answer()
+        self._topics = ()
+        if self._is_out:
+            self._identity.takes_part = False
+            self._leave = None
+            leave.succeed(None)
+        elif self.state is _FENCED:
+            leave.succeed(None)
+        return leave
+
+    @property
+    def _is_out(self) -> bool:
+        """Whether there is nothing to give up, and nobody to tell. A heartbeat that stood may yet
+        have said that the member is none: that changes nothing.
+        """
+        joins = self._in_flight is not None or self._awaited is not None
+        has_something = bool(self._identity.member_id or self.owned)
+        return self.state is _UNJOINED and not joins and not has_something
 
     def take_error(self) -> errors.PylogError | None:
         """What keeps the member out. It is told once, and the member then tries again; a fenced one

@@ -638,6 +638,23 @@ def test_a_member_that_leaves_commits_gives_up_and_says_so() -> None:
     assert world.only(JoinGroup, 10_001).member_id == ""
 
 
+def test_a_member_that_is_out_leaves_at_once() -> None:
+    world = World()
+    world.settle(0, 1, T0)
+    beat = world.only(Heartbeat, 3_000)
+    left = world.member.leave()
+    world.poll(3_010)
+    world.user_runs()
+    world.member.on_left(3_012, world.last(LeaveGroup, 3_011), Acknowledged())
+    assert left.done
+    world.member.on_heartbeat(3_013, beat, Acknowledged(errors.UnknownMemberId.code))
+    again = world.member.leave()  # as the user closes it, nobody polls it any more
+    assert again.done
+    world.member.subscribe(["t"])
+    world.only(JoinGroup, 3_014)
+    assert not world.member.leave().done  # the join may have come through
+
+
 def test_a_static_member_does_not_say_that_it_leaves() -> None:
     world = World(instance_id="i", diary=False)
     world.settle(0, 1, T0)
