@@ -1,4 +1,4 @@
-"""What the controller can be set to. Values only; `pylog_broker.config` names and checks them."""
+"""The settings of the controller. Values only; `pylog_broker.config` names and checks them."""
 
 from __future__ import annotations
 

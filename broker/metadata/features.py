@@ -20,7 +20,7 @@ METADATA_VERSION: Final = "metadata.version"
 FIRST_LEVEL: Final = 1
 NEWEST_LEVEL: Final = 2
 SUPPORTED: Final = (FeatureRange(METADATA_VERSION, FIRST_LEVEL, NEWEST_LEVEL),)
-"""What this version supports."""
+"""The levels that this version supports."""
 
 
 def range_of(features: Iterable[FeatureRange], name: str) -> FeatureRange:

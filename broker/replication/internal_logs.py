@@ -37,7 +37,7 @@ for the disk after so many.
 
 
 class InternalLogs:
-    """What coordinators ask of the partitions that this broker leads."""
+    """The reads and appends of coordinators on partitions that this broker leads."""
 
     def __init__(
         self,

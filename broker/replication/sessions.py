@@ -2,7 +2,7 @@
 
 A follower's first fetch names all its partitions and opens a session; the ones after it carry the
 session's id, an epoch that counts them, and only the partitions whose question changed. A session
-also is where a fetch waits. What happens to a partition touches the sessions that ask for it, and
+also is where a fetch waits. An event of a partition touches the sessions that ask for it, and
 no other partition of theirs is looked at: a thousand idle partitions cost nothing.
 
 Pure. What a touched partition has to tell, and how an answer is read, is

@@ -33,7 +33,7 @@ class WaitingOperation(DelayedOperation[Partition]):
 
 
 class WaitingRoom:
-    """Who waits, by what for.
+    """The operations that wait, by the partitions that they wait for.
 
     produces        a partition's high watermark (or the loss of its leadership)
     fetches         the same: consumers read below it

@@ -14,8 +14,8 @@ from pylog.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from pylog.records.batch import Buffer, CompressionType
 
 DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
-"""What a reader accepts of one batch unless told otherwise: far above any sane batch (Kafka's
-default limit is 1 MiB compressed), far below what would hurt."""
+"""The limit that a reader accepts of one batch unless told otherwise: far above any sane batch
+(Kafka's default limit is 1 MiB compressed), far below what would hurt."""
 
 CODEC_NAMES: Final = tuple(codec.name.lower() for codec in CompressionType)
 """`none, gzip, snappy, lz4, zstd`, as `compression.type` of a producer takes them."""

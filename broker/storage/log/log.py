@@ -141,7 +141,7 @@ class Log:
         """The log in `directory`, recovered; a new one when nothing is there.
 
         `last_stop` None: unknown, every CRC is checked. `log_start_offset` None: unknown, it is
-        where the first segment begins. What has rotted in the middle stands in `damage`. Raises
+        where the first segment begins. Damage in the middle stands in `damage`. Raises
         CorruptSegment when segments are missing or nothing tells where the log ends,
         KafkaStorageError when the disk fails, DiskFull.
         """
@@ -255,7 +255,7 @@ class Log:
 
     @property
     def producers(self) -> ProducerStates:
-        """What is known of the producers that wrote to this log."""
+        """The producers that wrote to this log, as far as they are known."""
         return self._producers.now
 
     @property
@@ -284,7 +284,7 @@ class Log:
 
     @property
     def damage(self) -> tuple[Hole, ...]:
-        """What has rotted at or above the log start, as far as anybody has met it."""
+        """The holes at or above the log start, as far as anybody has met them."""
         start = self._bounds.start
         return tuple(
             hole
@@ -306,7 +306,7 @@ class Log:
         )
 
     def take_offline(self, error: KafkaStorageError) -> None:
-        """The disk below it has failed, over another log. What is written here is not in doubt."""
+        """The disk below it has failed, over another log. The records here are not in doubt."""
         self._guard.fail(error, reads=True)
 
     @property

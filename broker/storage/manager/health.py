@@ -82,7 +82,7 @@ class LogHealth:
         elif needed_end is not None and log.log_end_offset >= needed_end:
             if not log.damage:
                 logger.info("%s is whole again up to %d", log.topic_partition, needed_end)
-            # What has rotted is lost here and nowhere else: its leader knows, and gives way.
+            # A hole is lost here and nowhere else: its leader knows, and gives way.
             self._damage.settle(log.topic_partition)
 
     def not_opened(

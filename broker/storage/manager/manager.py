@@ -129,7 +129,7 @@ class LogManager:
 
     @property
     def counted(self) -> Counter[str]:
-        """What happened to logs, beside errors, by the keys in `log.environment`."""
+        """Counts of events of logs, beside errors, by the keys in `log.environment`."""
         return self._upkeep.counted
 
     # ---- open -----------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ class LogManager:
         wall_ms: int,
         high_watermarks: Mapping[TopicPartition, Offset] = MappingProxyType({}),
     ) -> None:
-        """What time asks for: rolls, retention, files that may go. Every few seconds.
+        """The work that time asks for: rolls, retention, files that may go. Every few seconds.
 
         A log that fails at it is offline from then on and says so at its next use.
         """

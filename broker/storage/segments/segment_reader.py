@@ -1,7 +1,7 @@
 """Whole batches out of a segment file, each checked against its CRC.
 
-The check is cheap beside the read, and keeps rotten bytes from ever being served. What is whole
-before and behind them is.
+The check is cheap beside the read, and keeps rotten bytes from ever being served. Each batch that
+is whole before and behind them is.
 """
 
 from __future__ import annotations

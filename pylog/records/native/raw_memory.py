@@ -1,4 +1,4 @@
-"""What the compiled kernels stand on: memory by address, and the compile-and-cache decorator.
+"""The ground of the compiled kernels: memory by address, and the compile-and-cache decorator.
 
 Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
 read in place, and results are written once, into the memory that is handed out. Every kernel checks
@@ -158,7 +158,7 @@ def new_buffer(size: int) -> bytes | bytearray:
 
 
 def as_bytes(buffer: bytes | bytearray) -> bytes:
-    """What was written into a new buffer: usually that itself."""
+    """The bytes that were written into a new buffer: usually that itself."""
     return buffer if type(buffer) is bytes else bytes(buffer)
 
 
