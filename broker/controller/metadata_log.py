@@ -182,8 +182,8 @@ class MetadataLog:
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Removes what lies from `offset` on, and the whole batch that reaches beyond it; the new
-        end. What a snapshot stands for is committed and must not go. `image` is still what was
-        recovered: a machine that has seen what goes resigns, and another one is loaded.
+        end. Records that a snapshot stands for are committed and must not go. `image` is still
+        what was recovered: a machine that has seen what goes resigns, and another one is loaded.
 
         Raises KafkaStorageError; after a PassingStorageError the log is cut all the same.
         """

@@ -5,8 +5,8 @@ Plain values. `broker/grpc` and `broker/kafka` turn wire messages into them; the
 `broker/node` performs the effects; the simulator does both in memory. A `token` is whatever the
 caller wants back with the answer (a callback in the shells, a number in the simulator).
 
-What every request makes several of is a NamedTuple: a frozen dataclass takes four times as long to
-make, which at a dozen for each batch was a third of a small produce.
+A value of which every request makes several is a NamedTuple: a frozen dataclass takes four times
+as long to make, which at a dozen for each batch was a third of a small produce.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from pylog_broker.replication.waiting import WaitingRoom
 from pylog_broker.storage.errors import DamagedBatch
 from pylog_broker.storage.segments.segment_reader import PagesCold
 
-# What one partition of a parked fetch has to tell.
+# The news that one partition of a delayed fetch has.
 NO_NEWS: Final = 0
 MARKS: Final = 1  # high watermark or log start: not urgent
 URGENT: Final = 2  # data, an error, a divergence

@@ -1,4 +1,5 @@
-"""What waits on this broker, what wakes it, and the effects of the step in progress.
+"""The operations that wait on this broker, the events that wake them, and the effects of the step
+in progress.
 
 One WaitingRoom belongs to one ReplicaManager; its parts share it. Each step of the manager begins
 with `begin`; whatever happens leaves its effects in `outbox` in the order of happening, and whoever

@@ -50,7 +50,7 @@ def is_of_the_moment(error: BaseException | None) -> bool:
 
 
 def refused(error: OSError, what: str, directory: str) -> KafkaStorageError:
-    """What clients are told when `what` was refused by the disk of `directory`; raise it from the
+    """The error for clients when `what` was refused by the disk of `directory`; raise it from the
     error. PassingStorageError when it may work later.
     """
     if error.errno in NO_ROOM:

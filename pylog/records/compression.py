@@ -1,6 +1,6 @@
 """The codecs of a batch's records by Kafka's names, ids and levels, with a cap on what comes out.
 
-What each format looks like, and which of its forms Kafka's clients write, is in `gzip_codec`,
+The layout of each format, and the forms that Kafka's clients write, are in `gzip_codec`,
 `snappy_codec`, `lz4_codec` and `zstd_codec`; this module picks one.
 """
 

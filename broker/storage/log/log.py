@@ -1,7 +1,7 @@
 """One replica's log: segments, epochs, producers, and the newest batches in memory.
 
 Synchronous and deterministic over `Files`; times are arguments. The loop of the process owns it.
-The high watermark is not known here: who reads says where to stop.
+The high watermark is not known here: a reader says where to stop.
 
 This module is what can be asked of a log, and its opening. The rest stands next to it:
 `log_appender` (what may enter), `log_start` and `log_truncator` (what leaves its two ends),
@@ -439,7 +439,8 @@ class Log:
         end = self._bounds.end if upper_bound is None else upper_bound
         return self._reader.largest(self._bounds.start, end, nowait=nowait)
 
-    # ---- cut ------------------------------------------------------------------------------------
+    # ---- truncate
+    # ---------------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> Offset:
         """Remove the records from `offset` on; the new log end.

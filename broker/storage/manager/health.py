@@ -189,8 +189,8 @@ class LogHealth:
         self._damage.save()
 
     def save_if_possible(self) -> None:
-        """The same when the disk may be failing: tried again later. What cannot be noted will show
-        when the directory is opened.
+        """The same when the disk may be failing: tried again later. A replica that cannot be noted
+        will show when the directory is opened.
         """
         if self.disk_failed:
             return

@@ -338,7 +338,7 @@ class Segment:
             raise
         self._sealed = sealed
         if self.holes:
-            # What is lost counts on: a segment is not older without its newest batch.
+            # A lost batch counts on: a segment is not older without its newest batch.
             self.size, self.end_offset, *times = expected
             self.max_timestamp, self.offset_of_max_timestamp, self.first_timestamp = times
         if sealed:
@@ -450,7 +450,7 @@ class Segment:
         return bool(found)
 
     def entries_near(self, position: int, size: int) -> list[tuple[int, int]]:
-        """What the index says about there, (last offset, position) of batches in order; nothing
+        """The index entries about there, (last offset, position) of batches in order; nothing
         when it makes no sense for a file of that size.
         """
         loaded = self.indexes.loaded

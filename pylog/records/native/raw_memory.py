@@ -2,7 +2,7 @@
 
 Why addresses: handing a kernel one array per value costs more than the work; a list of bytes is
 read in place, and results are written once, into the memory that is handed out. Every kernel checks
-its bounds itself. What is believed of CPython's objects, and when it is not, stands in the package.
+its bounds itself. The package says what is believed of CPython's objects, and when it is not.
 """
 
 from __future__ import annotations
